@@ -1,0 +1,30 @@
+import { InvalidInputError } from "./core/errors.js";
+import type { Store } from "./core/store.js";
+import { open } from "./stores/open.js";
+
+/** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
+let configured: Store | undefined;
+let opening: Promise<Store> | undefined;
+
+/**
+ * Sets the store that front ends use when they are given none.
+ *
+ * @example
+ * configure({ store: await open("postgres://localhost/app") });
+ */
+export function configure({ store }: { readonly store: Store }): void {
+  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  configured = store;
+}
+
+export async function ambientStore(): Promise<Store> {
+  if (configured) return configured;
+  opening ??= open(process.env["ONCEFLOW_URL"] || "sqlite:.onceflow/onceflow.db");
+  try {
+    return await opening;
+  } catch (error) {
+    // The next call tries again: the database may be up by then.
+    opening = undefined;
+    throw error;
+  }
+}

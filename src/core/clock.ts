@@ -1,0 +1,41 @@
+/**
+ * Time as one process sees it: what leases, waits and back-offs are measured with locally. Whether a
+ * lease has lapsed is decided on the store's clock, never on this one. The simulator brings its own.
+ */
+export interface Clock {
+  /** Monotonic milliseconds. */
+  now(): number;
+  /** Calls `fn` once everything that is ready now has run: no timer, no added latency. */
+  soon(fn: () => void): void;
+  /** Calls `fn` after `ms`; does not keep the process alive when `background`. Returns how to cancel it. */
+  after(ms: number, fn: () => void, background?: boolean): () => void;
+}
+
+/** setTimeout fires at once for longer delays than this; nothing of ours needs to sleep longer in one go. */
+const delayMsMax = 2_147_483_647;
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  soon: (fn) => void setImmediate(fn),
+  after(ms, fn, background = false) {
+    const timer = setTimeout(fn, Math.min(ms, delayMsMax));
+    if (background) timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves after `ms`, or rejects with the signal's reason when that comes first. */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.after(ms, () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,154 @@
+import { type Clock, systemClock } from "./clock.js";
+import { ConfigurationError } from "./errors.js";
+import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
+import { LeaseKeeper } from "./lease-keeper.js";
+import type { Answer, AnswerKind, Batch } from "./operation.js";
+import type { RecordId } from "./record.js";
+import type { Backend, Metrics, Store } from "./store.js";
+
+export interface StoreOptions {
+  readonly clock?: Clock;
+  /** Bytes of an encoded result beyond which it is not kept (the key still completes). Default 4 MiB. */
+  readonly valueBytesMax?: number;
+  /** How often what is over is removed; 0: never by itself. Default one minute. */
+  readonly purgeEveryMs?: number;
+}
+
+const purgeLimit = 500;
+
+/** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
+export function createStore(backend: Backend, options: StoreOptions = {}): Store {
+  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, purgeEveryMs = 60_000 } = options;
+  const counts: Record<Exclude<keyof Metrics, "flushes">, number> = {
+    started: 0,
+    takenOver: 0,
+    replayed: 0,
+    running: 0,
+    mismatched: 0,
+    unknown: 0,
+    gone: 0,
+    settled: 0,
+    renewed: 0,
+    stale: 0,
+    purged: 0,
+  };
+  const waiting = new Map<string, Set<() => void>>();
+  const group = new GroupCommit({ backend, clock, onAnswers });
+  const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn: backend.standIn?.() });
+  let cancelPurge = schedulePurge();
+
+  function onAnswers(answered: readonly Answered[]): void {
+    leases.note(answered);
+    for (const { operation, answer } of answered) {
+      counts[counterOf[answer.kind]] += 1;
+      if (answer.kind === "started" && answer.attempt > 1) counts.takenOver += 1;
+      if (answer.kind === "settled") wake(operation);
+    }
+  }
+
+  function wake(id: RecordId): void {
+    const row = rowOf(id);
+    const wakers = waiting.get(row);
+    waiting.delete(row);
+    for (const waker of wakers ?? []) waker();
+  }
+
+  function schedulePurge(): () => void {
+    if (purgeEveryMs === 0) return () => {};
+    return clock.after(purgeEveryMs, () => void purgeAll(), true);
+  }
+
+  /** In bounded batches, one per turn, until nothing is left to remove; what fails today is removed tomorrow. */
+  async function purgeAll(): Promise<void> {
+    try {
+      while ((await store.purge({ limit: purgeLimit })) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
+    } catch {
+      // Expiry is part of every condition: what is not removed yet is expired all the same.
+    }
+    cancelPurge = schedulePurge();
+  }
+
+  const store: Store = {
+    name: backend.name,
+    capabilities: backend.capabilities,
+    clock,
+    valueBytesMax,
+    get metrics() {
+      return { ...counts, flushes: group.flushes };
+    },
+    commit({ ledger }: Batch): Promise<Answer> {
+      if (ledger.verb === "begin") leases.catchUp();
+      return group.submit(ledger);
+    },
+    read: (id) => backend.read(id),
+    attempts: (query) => backend.attempts(query),
+    list: (query) => backend.list(query),
+    async purge(query) {
+      const purged = await backend.purge(query);
+      counts.purged += purged;
+      return purged;
+    },
+    transact(work) {
+      if (!backend.transact) return Promise.reject(lacks(backend.name, "transactions"));
+      return backend.transact(work);
+    },
+    settleWithin(tx, settle) {
+      if (!backend.settleWithin) return Promise.reject(lacks(backend.name, "transactions"));
+      return backend.settleWithin(tx, settle);
+    },
+    onLost: (owner, lost) => leases.onLost(owner, lost),
+    release(owner, id) {
+      if (leases.release(owner)) wake(id);
+    },
+    changed(id, ms, signal) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const row = rowOf(id);
+        const wakers = waiting.get(row) ?? new Set();
+        waiting.set(row, wakers);
+        const end = (then: () => void) => {
+          cancel();
+          wakers.delete(onChange);
+          if (wakers.size === 0 && waiting.get(row) === wakers) waiting.delete(row);
+          signal?.removeEventListener("abort", onAbort);
+          then();
+        };
+        const onChange = () => end(resolve);
+        const onAbort = () => end(() => reject(signal?.reason));
+        const cancel = clock.after(ms, onChange);
+        wakers.add(onChange);
+        signal?.addEventListener("abort", onAbort, { once: true });
+      });
+    },
+    get closed() {
+      return group.closed;
+    },
+    async close() {
+      if (group.closed) return;
+      cancelPurge();
+      await group.close();
+      await leases.close();
+      await backend.close();
+    },
+  };
+  return store;
+}
+
+const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {
+  started: "started",
+  replay: "replayed",
+  running: "running",
+  mismatch: "mismatched",
+  unknown: "unknown",
+  gone: "gone",
+  settled: "settled",
+  renewed: "renewed",
+  stale: "stale",
+};
+
+export function lacks(name: string, capability: string): ConfigurationError {
+  return new ConfigurationError(
+    `[onceflow] [${name}] this store has no ${capability}; open one that has (sqlite:, postgres://) or leave that option out`,
+    { code: "MISSING_CAPABILITY" },
+  );
+}

@@ -1,0 +1,153 @@
+import type { Answer, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./operation.js";
+import { type AttemptEntry, entryOf, hasLapsed, type LedgerRecord, mayRunAgain, stateAt, stricter, type Verdict } from "./record.js";
+
+/**
+ * The ledger's state machine, and the only one: given the record as it is, an operation and the store's
+ * time, it says what to answer, what the record becomes (nothing, when `next` is absent) and which ended
+ * attempt moves into the log. Stores that can read and write under one lock (memory, SQLite) do what it
+ * says; the others mirror its conditions in their own language and use it to explain their refusals.
+ */
+export interface Decision {
+  readonly answer: Answer;
+  readonly next?: LedgerRecord;
+  readonly past?: AttemptEntry;
+}
+
+export function decide(record: LedgerRecord | undefined, operation: Operation, now: number): Decision {
+  switch (operation.verb) {
+    case "begin":
+      return decideBegin(record, operation, now);
+    case "settle":
+      return decideSettle(record, operation, now);
+    case "renew":
+      return decideRenew(record, operation, now);
+    case "resolve":
+      return decideResolve(record, operation, now);
+  }
+}
+
+function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number): Decision {
+  if (record === undefined) return start(undefined, begin, now);
+
+  // The reply to this very begin was lost and it was sent again: it finds its own success.
+  if (record.state === "running" && record.owner === begin.owner) {
+    const { attempt, startedAt, leaseUntil } = record;
+    return { answer: { kind: "started", attempt, startedAt, leaseUntil } };
+  }
+
+  if (record.goneAt !== null && now >= record.goneAt) return start(record, begin, now, "afresh");
+
+  // Before anything else is said about the key: whoever asks for another operation gets no answer of this one.
+  const { attempt } = record;
+  if (record.fingerprint !== null && begin.fingerprint !== null && record.fingerprint !== begin.fingerprint)
+    return { answer: { kind: "mismatch", attempt } };
+
+  const effect = stricter(record.effect, begin.effect);
+  switch (record.state) {
+    case "completed":
+    case "failed":
+      if (record.expiresAt !== null && now >= record.expiresAt) return { answer: { kind: "gone", attempt } };
+      return { answer: { kind: "replay", record } };
+    case "free":
+      return start(record, begin, now);
+    case "running":
+      if (!hasLapsed(record, now)) return { answer: { kind: "running", attempt, forMs: record.leaseUntil - now } };
+      if (mayRunAgain(effect)) return start(record, begin, now);
+      break;
+    case "unknown":
+      break;
+  }
+
+  if (effect === "reconcile" && begin.over === attempt) return start(record, begin, now);
+  const since = record.state === "unknown" ? (record.settledAt ?? now) : record.leaseUntil;
+  const reconcileAfterMs = Math.max(record.reconcileAfterMs, begin.reconcileAfterMs);
+  return { answer: { kind: "unknown", attempt, effect, reconcileInMs: Math.max(0, since + reconcileAfterMs - now) } };
+}
+
+function start(record: LedgerRecord | undefined, begin: Begin, now: number, afresh?: "afresh"): Decision {
+  const again = record !== undefined && afresh === undefined;
+  const attempt = (record?.attempt ?? 0) + 1;
+  const leaseUntil = now + begin.leaseMs;
+  const next: LedgerRecord = {
+    scope: begin.scope,
+    key: begin.key,
+    state: "running",
+    fingerprint: again ? (record.fingerprint ?? begin.fingerprint) : begin.fingerprint,
+    effect: again ? stricter(record.effect, begin.effect) : begin.effect,
+    attempt,
+    owner: begin.owner,
+    createdAt: again ? record.createdAt : now,
+    startedAt: now,
+    leaseUntil,
+    settledAt: null,
+    retentionMs: begin.retentionMs,
+    horizonMs: begin.horizonMs,
+    reconcileAfterMs: begin.reconcileAfterMs,
+    outcome: null,
+    expiresAt: null,
+    goneAt: null,
+    verdict: "running",
+    note: null,
+    rev: (record?.rev ?? 0) + 1,
+  };
+  const answer: Answer = { kind: "started", attempt, startedAt: now, leaseUntil };
+  return record === undefined ? { answer, next } : { answer, next, past: ended(record) };
+}
+
+/** A new attempt begins: what the log will say about the one before it. */
+function ended(record: LedgerRecord): AttemptEntry {
+  return record.verdict === "running" ? { ...entryOf(record), endedAt: record.leaseUntil, verdict: "lapsed" } : entryOf(record);
+}
+
+function decideSettle(record: LedgerRecord | undefined, settle: Settle, now: number): Decision {
+  if (record === undefined || record.owner !== settle.owner || record.attempt !== settle.attempt)
+    return { answer: { kind: "stale", record } };
+  // Sent again after a lost reply. Also: a failing late owner cannot reopen what it has completed itself.
+  if (record.state === settle.to.state) return { answer: { kind: "settled" } };
+  // "unknown" is open to the late owner of that very attempt: a known truth is never thrown away.
+  if (record.state !== "running" && record.state !== "unknown") return { answer: { kind: "stale", record } };
+  return { answer: { kind: "settled" }, next: settled(record, settle, now, verdictOf(settle)) };
+}
+
+export function verdictOf({ to, note }: Settle): Verdict {
+  return to.state === "free" ? (note === null ? "released" : "threw") : to.state;
+}
+
+function decideRenew(record: LedgerRecord | undefined, renew: Renew, now: number): Decision {
+  if (record?.state !== "running" || record.owner !== renew.owner || record.attempt !== renew.attempt)
+    return { answer: { kind: "stale", record } };
+  const leaseUntil = Math.max(record.leaseUntil, now + renew.leaseMs);
+  return { answer: { kind: "renewed", leaseUntil }, next: { ...record, leaseUntil, rev: record.rev + 1 } };
+}
+
+function decideResolve(record: LedgerRecord | undefined, resolve: Resolve, now: number): Decision {
+  if (record === undefined || record.attempt !== resolve.attempt) return { answer: { kind: "stale", record } };
+  if (record.owner === resolve.owner && record.state === resolve.to.state) return { answer: { kind: "settled" } };
+  if (stateAt(record, now) !== "unknown") return { answer: { kind: "stale", record } };
+  return { answer: { kind: "settled" }, next: settled(record, resolve, now, "resolved") };
+}
+
+function settled(record: LedgerRecord, { to, owner, note }: Settle | Resolve, now: number, verdict: Verdict): LedgerRecord {
+  const expiresAt = to.state === "unknown" || record.retentionMs === null ? null : now + record.retentionMs;
+  return {
+    ...record,
+    state: to.state,
+    owner,
+    fingerprint: forgets(to) ? null : record.fingerprint,
+    settledAt: now,
+    outcome: outcomeOf(to),
+    expiresAt,
+    goneAt: expiresAt === null ? null : expiresAt + record.horizonMs,
+    verdict,
+    note,
+    rev: record.rev + 1,
+  };
+}
+
+export function outcomeOf(to: Settlement): string | null {
+  return to.state === "completed" || to.state === "failed" ? to.outcome : null;
+}
+
+export function forgets(to: Settlement): boolean {
+  return to.state === "free" && to.forget === true;
+}

@@ -1,0 +1,200 @@
+/**
+ * Every error of ours has one base class, a stable `code`, a `retryable` flag and the facts a caller
+ * needs to act. A class exists only where a caller would act differently.
+ *
+ * `instanceof` works across two loaded copies of this package (a bundle and a dependency, say): each
+ * error carries the names of its classes under a registered symbol, and the classes look there.
+ */
+const lineage = Symbol.for("onceflow.error.lineage");
+
+export interface ErrorFacts {
+  readonly code: string;
+  readonly retryable?: boolean;
+  readonly cause?: unknown;
+  readonly scope?: string;
+  readonly key?: string;
+  readonly attempt?: number;
+  readonly retryAfterMs?: number;
+}
+
+export class OnceflowError extends Error {
+  static readonly kind: string = "OnceflowError";
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // A user's own subclass has no `kind` of its own: it gets the ordinary prototype check.
+    if (!Object.hasOwn(this, "kind")) return Function.prototype[Symbol.hasInstance].call(this, value);
+    if (typeof value !== "object" || value === null) return false;
+    const names: unknown = (value as Record<symbol, unknown>)[lineage];
+    return Array.isArray(names) && names.includes(this.kind);
+  }
+
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly scope: string | undefined;
+  readonly key: string | undefined;
+  readonly attempt: number | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, facts: ErrorFacts) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.code = facts.code;
+    this.retryable = facts.retryable ?? false;
+    this.scope = facts.scope;
+    this.key = facts.key;
+    this.attempt = facts.attempt;
+    this.retryAfterMs = facts.retryAfterMs;
+    const names: string[] = [];
+    for (let c = new.target; typeof c?.kind === "string"; c = Object.getPrototypeOf(c)) {
+      if (Object.hasOwn(c, "kind")) names.push(c.kind);
+    }
+    Object.defineProperty(this, lineage, { value: names });
+    Object.defineProperty(this, "name", { value: names[0], configurable: true, writable: true });
+  }
+}
+
+interface KeyFacts {
+  readonly scope: string;
+  readonly key: string;
+  readonly attempt?: number;
+}
+
+const named = ({ scope, key }: KeyFacts) => (scope === "" ? `key "${key}"` : `key "${key}" in scope "${scope}"`);
+
+/** Something handed to us is not allowed. Nothing was written. */
+export class InvalidInputError extends OnceflowError {
+  static override readonly kind: string = "InvalidInputError";
+  readonly field: string;
+  constructor(field: string, problem: string) {
+    super(`${field}: ${problem}`, { code: "INVALID_INPUT" });
+    this.field = field;
+  }
+}
+
+/** The store cannot be used as asked: unknown URL, missing driver, newer schema, missing capability. */
+export class ConfigurationError extends OnceflowError {
+  static override readonly kind: string = "ConfigurationError";
+}
+
+/** The same key was used before for a different input. The handler did not run. */
+export class MismatchError extends OnceflowError {
+  static override readonly kind: string = "MismatchError";
+  constructor(facts: KeyFacts) {
+    super(
+      `${named(facts)} was used before with another input; one key names one operation. Use a new key for a new operation, or send the first input again.`,
+      { code: "MISMATCH", ...facts },
+    );
+  }
+}
+
+/** The outcome is no longer kept and the horizon is not over: a retry this late is refused. */
+export class GoneError extends OnceflowError {
+  static override readonly kind: string = "GoneError";
+  constructor(facts: KeyFacts) {
+    super(`${named(facts)} was settled, and its outcome is no longer kept; a retry this late is refused. Look at the effect itself.`, {
+      code: "GONE",
+      ...facts,
+    });
+  }
+}
+
+/** Somebody else is running this operation now. */
+export class RunningError extends OnceflowError {
+  static override readonly kind: string = "RunningError";
+  constructor(facts: KeyFacts & { readonly retryAfterMs: number }) {
+    super(`${named(facts)} is running as attempt ${facts.attempt}; try again in ${facts.retryAfterMs} ms.`, {
+      code: "RUNNING",
+      retryable: true,
+      ...facts,
+    });
+  }
+}
+
+/** The operation completed, but its result could not be stored; it will not run again. */
+export class ResultNotKeptError extends OnceflowError {
+  static override readonly kind: string = "ResultNotKeptError";
+  constructor(facts: KeyFacts) {
+    super(`${named(facts)} completed, but its result could not be kept (too large, or not storable); it is not run again.`, {
+      code: "RESULT_NOT_KEPT",
+      ...facts,
+    });
+  }
+}
+
+/** This attempt fell silent and lost its lease; its outcome was not recorded. Calling again finds the truth. */
+export class LeaseLostError extends OnceflowError {
+  static override readonly kind: string = "LeaseLostError";
+  constructor(facts: KeyFacts, why: string) {
+    super(`attempt ${facts.attempt} of ${named(facts)} lost its lease: ${why}. Call again with the same key to get the outcome.`, {
+      code: "LEASE_LOST",
+      retryable: true,
+      ...facts,
+    });
+  }
+}
+
+/** The operation ended, and its outcome could not be saved before the caller gave up. The saving goes on. */
+export class NotSavedError extends OnceflowError {
+  static override readonly kind: string = "NotSavedError";
+  constructor(facts: KeyFacts, cause: unknown) {
+    super(`attempt ${facts.attempt} of ${named(facts)} ended, but its outcome is not saved yet. Call again with the same key later.`, {
+      code: "NOT_SAVED",
+      retryable: true,
+      cause,
+      ...facts,
+    });
+  }
+}
+
+/** `resolve` named an attempt whose outcome is not unknown (any more). Nothing was changed. */
+export class NotUnknownError extends OnceflowError {
+  static override readonly kind: string = "NotUnknownError";
+  constructor(facts: KeyFacts, found: string) {
+    super(`attempt ${facts.attempt} of ${named(facts)} cannot be resolved: ${found}. Only an unknown outcome can be settled by hand.`, {
+      code: "NOT_UNKNOWN",
+      ...facts,
+    });
+  }
+}
+
+/** The store could not be reached. Nothing was written. */
+export class UnreachableError extends OnceflowError {
+  static override readonly kind: string = "UnreachableError";
+  constructor(message: string, cause?: unknown) {
+    super(message, { code: "STORE_UNREACHABLE", retryable: true, cause });
+  }
+}
+
+/** The request was sent and its reply was lost: it may or may not have been applied. The same request again finds out. */
+export class NotKnownError extends OnceflowError {
+  static override readonly kind: string = "NotKnownError";
+  constructor(message: string, cause?: unknown) {
+    super(message, { code: "NOT_KNOWN", retryable: true, cause });
+  }
+}
+
+/** The store refused this very write (a value, a constraint). Nothing of it was written; trying again will not help. */
+export class StoreRefusedError extends OnceflowError {
+  static override readonly kind: string = "StoreRefusedError";
+  constructor(message: string, cause?: unknown) {
+    super(message, { code: "STORE_REFUSED", cause });
+  }
+}
+
+/**
+ * Thrown by a handler to say: the effect did certainly not happen. The key becomes free for a retry,
+ * also in the classes `atMostOnce` and `reconcile`.
+ *
+ * @example
+ * throw new NotApplied("card declined before authorisation");
+ */
+export class NotApplied extends OnceflowError {
+  static override readonly kind: string = "NotApplied";
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, { code: "NOT_APPLIED", retryable: true, ...options });
+  }
+}
+
+/** An invariant of ours is broken: a bug. Never caught. */
+export function assert(condition: boolean, invariant: string): asserts condition {
+  if (!condition) throw new Error(`onceflow invariant broken: ${invariant}`);
+}

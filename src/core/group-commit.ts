@@ -1,0 +1,186 @@
+import type { Clock } from "./clock.js";
+import { decide } from "./decide.js";
+import { NotKnownError, OnceflowError, StoreRefusedError, UnreachableError } from "./errors.js";
+import type { Answer, Operation } from "./operation.js";
+import type { RecordId } from "./record.js";
+import type { Backend, Verdicted } from "./store.js";
+
+/**
+ * Everything in the process that commits queues up here; one flush takes all that wait and makes one durable
+ * write of them. At rest a commit goes out in the same turn of the event loop: no timer adds latency.
+ *
+ * Rules, and what each prevents:
+ * - One operation per record and flush, and none overtakes an earlier one on its record. A set-based statement
+ *   cannot touch a row twice.
+ * - Begins of a record that is already in the flush follow it: they are answered from what it found, so ten
+ *   thousand duplicates cost one row.
+ * - Records in one order: two processes that flush the same records cannot deadlock.
+ * - A flush refused for its data goes again one by one: a poisonous value fails alone.
+ */
+interface Member {
+  readonly operation: Operation;
+  readonly sentAt: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+  followers: Member[] | undefined;
+  tries: number;
+}
+
+export interface GroupCommitOptions {
+  readonly backend: Pick<Backend, "name" | "flush">;
+  readonly clock: Clock;
+  /** Called with everything a flush has answered, before anybody learns of it. */
+  readonly onAnswers: (answered: readonly Answered[]) => void;
+  readonly flushMax?: number;
+}
+
+export interface Answered {
+  readonly operation: Operation;
+  readonly answer: Answer;
+  /** Local time at which the operation was handed in: a lease counts from here, not from the reply. */
+  readonly sentAt: number;
+}
+
+/** Lost every race this often: something else than a race is going on. */
+const triesMax = 100;
+
+export class GroupCommit {
+  readonly #backend: Pick<Backend, "name" | "flush">;
+  readonly #clock: Clock;
+  readonly #onAnswers: (answered: readonly Answered[]) => void;
+  readonly #flushMax: number;
+  #queue: Member[] = [];
+  #flushing: Promise<void> | undefined;
+  closed = false;
+  flushes = 0;
+
+  constructor({ backend, clock, onAnswers, flushMax = 512 }: GroupCommitOptions) {
+    this.#backend = backend;
+    this.#clock = clock;
+    this.#onAnswers = onAnswers;
+    this.#flushMax = flushMax;
+  }
+
+  submit(operation: Operation): Promise<Answer> {
+    if (this.closed) return Promise.reject(new UnreachableError(`[onceflow] [${this.#backend.name}] the store is closed`));
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ operation, sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+      this.#pump();
+    });
+  }
+
+  /** Finishes what is under way; what has been handed in is still written. */
+  async close(): Promise<void> {
+    this.closed = true;
+    while (this.#flushing) await this.#flushing;
+  }
+
+  #pump(): void {
+    if (this.#flushing || this.#queue.length === 0) return;
+    this.#flushing = new Promise((done) => {
+      this.#clock.soon(() => {
+        void this.#flush(this.#take()).then(() => {
+          this.#flushing = undefined;
+          this.#pump();
+          done();
+        });
+      });
+    });
+  }
+
+  /** The next flush: the oldest operation on each record, and the begins that can follow one. */
+  #take(): Member[] {
+    const leaders = new Map<string, Member>();
+    const passedOver = new Set<string>();
+    const rest: Member[] = [];
+    for (const member of this.#queue) {
+      const row = rowOf(member.operation);
+      const leader = leaders.get(row);
+      if (passedOver.has(row) || (leader === undefined && leaders.size >= this.#flushMax)) {
+        rest.push(member);
+      } else if (leader === undefined) {
+        leaders.set(row, member);
+      } else if (leader.operation.verb === "begin" && member.operation.verb === "begin") {
+        leader.followers ??= [];
+        leader.followers.push(member);
+      } else {
+        passedOver.add(row);
+        rest.push(member);
+      }
+    }
+    this.#queue = rest;
+    return [...leaders.values()].sort(byRecord);
+  }
+
+  async #flush(members: readonly Member[]): Promise<void> {
+    this.flushes += 1;
+    try {
+      this.#distribute(members, await this.#backend.flush(members.map((m) => m.operation)));
+    } catch (error) {
+      if (error instanceof UnreachableError || error instanceof NotKnownError) {
+        for (const member of members) this.#fail(member, error);
+      } else if (members.length === 1) {
+        for (const member of members) this.#fail(member, this.#refused(error));
+      } else {
+        for (const member of members) await this.#flush([member]);
+      }
+    }
+  }
+
+  #distribute(members: readonly Member[], verdicts: readonly (Verdicted | "again")[]): void {
+    const answered: Answered[] = [];
+    const replies: (() => void)[] = [];
+    const again: Member[] = [];
+    const reply = (member: Member, answer: Answer) => {
+      answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
+      replies.push(() => member.resolve(answer));
+    };
+    members.forEach((member, i) => {
+      const verdict = verdicts[i];
+      const followers = member.followers ?? [];
+      member.followers = undefined;
+      if (verdict === undefined || verdict === "again") {
+        again.push(member, ...followers);
+        return;
+      }
+      reply(member, verdict.answer);
+      for (const follower of followers) {
+        const decision = decide(verdict.record, follower.operation, verdict.now);
+        if (decision.next) again.push(follower);
+        else reply(follower, decision.answer);
+      }
+    });
+    this.#requeue(again);
+    this.#onAnswers(answered);
+    for (const tell of replies) tell();
+  }
+
+  #requeue(members: readonly Member[]): void {
+    for (const member of members) member.tries += 1;
+    const worn = members.filter((m) => m.tries > triesMax);
+    for (const member of worn) this.#fail(member, new UnreachableError("the record changed under every try"));
+    this.#queue = [...members.filter((m) => m.tries <= triesMax), ...this.#queue];
+  }
+
+  #fail(member: Member, error: unknown): void {
+    for (const follower of member.followers ?? []) follower.reject(error);
+    member.followers = undefined;
+    member.reject(error);
+  }
+
+  #refused(error: unknown): unknown {
+    if (error instanceof OnceflowError) return error;
+    const why = error instanceof Error ? error.message : String(error);
+    return new StoreRefusedError(`[onceflow] [${this.#backend.name}] the store refused this write: ${why}`, error);
+  }
+}
+
+/** NUL is refused in keys and scopes, so that no two records share a row id. */
+export function rowOf({ scope, key }: RecordId): string {
+  return `${scope}\0${key}`;
+}
+
+function byRecord(a: Member, b: Member): number {
+  const [x, y] = [rowOf(a.operation), rowOf(b.operation)];
+  return x < y ? -1 : x > y ? 1 : 0;
+}

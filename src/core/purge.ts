@@ -1,0 +1,16 @@
+import { InvalidInputError } from "./errors.js";
+import { whole } from "./key-ref.js";
+import type { Store } from "./store.js";
+
+/**
+ * Removes what is over (retention and horizon), and the results of what is past its retention. Never what is running
+ * or unknown. It also runs by itself; this is for those who want it now. Returns how many records it touched.
+ */
+export async function purge(store: Store, options: { readonly before?: Date | number; readonly limit?: number } = {}): Promise<number> {
+  const { before, limit = 1000 } = options;
+  whole("limit", limit, 1, 10_000);
+  if (before === undefined) return await store.purge({ limit });
+  const at = Number(before);
+  if (!Number.isFinite(at)) throw new InvalidInputError("before", "must be a date or milliseconds since 1970");
+  return await store.purge({ before: at, limit });
+}

@@ -1,0 +1,86 @@
+/**
+ * The row of a key.
+ *
+ *   (none) ──begin──▶ running ──settle──▶ completed | failed        replayed until expiresAt, refused until goneAt
+ *                       │  ▲ └──settle──▶ free ──begin──▶ running    the attempt number goes on
+ *                       │  └──begin (lease lapsed, may re-run)
+ *                       └──settle or lapse──▶ unknown ──late owner or resolve──▶ completed | failed | free
+ *
+ * A running record whose lease has lapsed and whose effect may not be blindly re-run *is* unknown, without
+ * anybody having touched it: see `stateAt`.
+ */
+export type State = "free" | "running" | "completed" | "failed" | "unknown";
+
+export const states = ["free", "running", "completed", "failed", "unknown"] as const satisfies readonly State[];
+
+/** From the most lenient to the strictest: on a difference the stricter one holds. */
+export const effectClasses = ["idempotent", "keyed", "reconcile", "atMostOnce"] as const;
+export type EffectClass = (typeof effectClasses)[number];
+
+/** How an attempt ended, as the attempt log tells it. */
+export type Verdict = "running" | "completed" | "failed" | "threw" | "released" | "unknown" | "lapsed" | "resolved";
+
+export interface RecordId {
+  readonly scope: string;
+  readonly key: string;
+}
+
+export interface LedgerRecord extends RecordId {
+  readonly state: State;
+  readonly fingerprint: string | null;
+  readonly effect: EffectClass;
+  /** The fence: numbered from 1, +1 at every new attempt, never back while the record lives. */
+  readonly attempt: number;
+  readonly owner: string;
+  readonly createdAt: number;
+  readonly startedAt: number;
+  readonly leaseUntil: number;
+  readonly settledAt: number | null;
+  readonly retentionMs: number | null;
+  readonly horizonMs: number;
+  readonly reconcileAfterMs: number;
+  /** Encoded result or error. Null: none, or completed without a value that could be kept. */
+  readonly outcome: string | null;
+  /** Until when the outcome can be replayed; null: for ever, or not settled. */
+  readonly expiresAt: number | null;
+  /** Until when a late retry is refused; after it the key is as good as new. */
+  readonly goneAt: number | null;
+  readonly verdict: Verdict;
+  /** What the verdict alone does not say: the name of the error, who resolved it. */
+  readonly note: string | null;
+  /** Raised by every write: what compare-and-set writes are made against. */
+  readonly rev: number;
+}
+
+/** One past or present attempt, as evidence. */
+export interface AttemptEntry {
+  readonly attempt: number;
+  readonly owner: string;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  readonly verdict: Verdict;
+  readonly note: string | null;
+}
+
+export function stricter(a: EffectClass, b: EffectClass): EffectClass {
+  return effectClasses.indexOf(a) >= effectClasses.indexOf(b) ? a : b;
+}
+
+export function mayRunAgain(effect: EffectClass): boolean {
+  return effect === "idempotent" || effect === "keyed";
+}
+
+export function hasLapsed(record: LedgerRecord, now: number): boolean {
+  return record.state === "running" && now >= record.leaseUntil;
+}
+
+/** The state as it is true at `now`, whether or not anybody has written it down. */
+export function stateAt(record: LedgerRecord, now: number): State {
+  return hasLapsed(record, now) && !mayRunAgain(record.effect) ? "unknown" : record.state;
+}
+
+/** The present attempt as an entry of the attempt log. */
+export function entryOf(record: LedgerRecord): AttemptEntry {
+  const { attempt, owner, startedAt, settledAt, verdict, note } = record;
+  return { attempt, owner, startedAt, endedAt: settledAt, verdict, note };
+}

@@ -1,0 +1,52 @@
+import { sleep } from "./clock.js";
+import { NotKnownError, NotSavedError, StoreRefusedError, UnreachableError } from "./errors.js";
+import type { Answer, Begin, Operation, Resolve, Settle } from "./operation.js";
+import type { Store } from "./store.js";
+
+const backoffMsMin = 20;
+const backoffMsMax = 1000;
+/** How long a begin is tried against a store that cannot be reached. Nothing has happened yet: giving up is safe. */
+const beginMsMax = 10_000;
+/** How long a caller who has already aborted still waits for the outcome to be saved. */
+const abortedMsMax = 10_000;
+
+/** The same begin until it is answered: a lost reply finds its own success, because the owner is the same. */
+export function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
+  return send(store, begin, store.clock.now() + beginMsMax, signal);
+}
+
+/**
+ * A failed save is not a failed operation: the effect has happened, so the save is tried until it is in the store
+ * or fenced. A caller whose signal aborts stops waiting for it; the saving goes on without them.
+ */
+export async function saveOutcome(store: Store, settle: Settle | Resolve, signal?: AbortSignal): Promise<Answer> {
+  const saving = send(store, settle, Number.POSITIVE_INFINITY).catch((error: unknown) => {
+    if (!(error instanceof StoreRefusedError) || settle.to.state !== "completed" || settle.to.outcome === null) throw error;
+    // The store will not take this value, ever. The key completes all the same: it must not reopen for that.
+    return send(store, { ...settle, to: { state: "completed", outcome: null } }, Number.POSITIVE_INFINITY);
+  });
+  if (signal === undefined) return saving;
+  return await new Promise((resolve, reject) => {
+    const leave = () => reject(new NotSavedError(settle, signal.reason));
+    // An abort that came before the handler ended was the handler's to answer; the save still gets its chance.
+    const cancel = signal.aborted ? store.clock.after(abortedMsMax, leave) : () => {};
+    signal.addEventListener("abort", leave, { once: true });
+    const end = () => {
+      cancel();
+      signal.removeEventListener("abort", leave);
+    };
+    saving.then(resolve, reject).finally(end);
+  });
+}
+
+async function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {
+  for (let backoffMs = backoffMsMin; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+    try {
+      return await store.commit({ ledger: operation });
+    } catch (error) {
+      const passing = error instanceof NotKnownError || error instanceof UnreachableError;
+      if (!passing || store.closed || store.clock.now() + backoffMs > until) throw error;
+      await sleep(store.clock, backoffMs, signal);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import type { Clock } from "./clock.js";
+import type { Answer, Batch, Operation, Settle } from "./operation.js";
+import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
+
+export interface Capabilities {
+  /** The settle can ride a transaction of the user's own in the same database. */
+  readonly transactions: boolean;
+  /** Leases are measured on a clock that all processes share, whatever their own clocks say. */
+  readonly sharedClock: boolean;
+  /** Outcomes survive the process. */
+  readonly durable: boolean;
+}
+
+/** A record together with the store's time at which it was read. */
+export interface Reading {
+  readonly record: LedgerRecord;
+  readonly now: number;
+}
+
+export interface ListQuery {
+  readonly scope?: string;
+  readonly state?: State;
+  /** Keys that begin with this. */
+  readonly prefix?: string;
+  readonly after?: RecordId;
+  readonly limit: number;
+}
+
+export interface PurgeQuery {
+  /** Only what was over before this instant (store's time, ms). Never later than the store's now. */
+  readonly before?: number;
+  readonly limit: number;
+}
+
+export interface AttemptsQuery extends RecordId {
+  readonly afterAttempt: number;
+  readonly limit: number;
+}
+
+/** A handle on an open transaction: whatever the store's driver calls one. */
+export type Tx = object;
+/** Runs `work` in a transaction of the user's own database layer, commits when it resolves, rolls back when it rejects. */
+export type TxRunner = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+
+/** What a flush found out about one operation. */
+export interface Verdicted {
+  readonly answer: Answer;
+  /** The record as the operation left it, and the store's time: enough to answer others who asked the same. */
+  readonly record: LedgerRecord | undefined;
+  readonly now: number;
+}
+
+/** Renews leases while this process's event loop is stuck. See stores/stand-in. */
+export interface StandIn {
+  hold(leases: readonly HeldLease[]): void;
+  drop(owners: readonly string[]): void;
+  /** Called whenever the event loop shows that it runs. */
+  alive(): void;
+  close(): Promise<void>;
+}
+
+export interface HeldLease extends RecordId {
+  readonly owner: string;
+  readonly attempt: number;
+  readonly leaseMs: number;
+}
+
+/**
+ * What a database has to offer: a folder under stores/ implements this, `createStore` makes a store of it.
+ * Errors: UnreachableError when nothing was written, NotKnownError when the reply was lost, anything else
+ * is taken as a refusal of the data.
+ */
+export interface Backend {
+  readonly name: string;
+  readonly capabilities: Capabilities;
+  /**
+   * One durable, atomic write of operations on distinct records, sorted by (scope, key). "again" for one whose
+   * record changed between reading and locking: it is sent again with the next flush.
+   */
+  flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again")[]>;
+  read(id: RecordId): Promise<Reading | undefined>;
+  attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
+  list(query: ListQuery): Promise<readonly Reading[]>;
+  purge(query: PurgeQuery): Promise<number>;
+  /** Opens a transaction of the store's own and runs `work` in it. */
+  transact?<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** The settle as the last statement of an open transaction. */
+  settleWithin?(tx: Tx, settle: Settle): Promise<Answer>;
+  standIn?(): StandIn;
+  close(): Promise<void>;
+}
+
+/** Counted since the store was opened, in this process. */
+export interface Metrics {
+  readonly started: number;
+  readonly takenOver: number;
+  readonly replayed: number;
+  readonly running: number;
+  readonly mismatched: number;
+  readonly unknown: number;
+  readonly gone: number;
+  readonly settled: number;
+  readonly renewed: number;
+  readonly stale: number;
+  /** Durable writes made, each for one or more operations. */
+  readonly flushes: number;
+  readonly purged: number;
+}
+
+export interface Store {
+  readonly name: string;
+  readonly capabilities: Capabilities;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly closed: boolean;
+  /** Bytes of an encoded result beyond which it is not kept. */
+  readonly valueBytesMax: number;
+  /** All of the batch or nothing; nothing when the fence it names is stale. */
+  commit(batch: Batch): Promise<Answer>;
+  read(id: RecordId): Promise<Reading | undefined>;
+  attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
+  list(query: ListQuery): Promise<readonly Reading[]>;
+  purge(query: PurgeQuery): Promise<number>;
+  transact<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  settleWithin(tx: Tx, settle: Settle): Promise<Answer>;
+  /** Calls back once if the lease that `owner` holds is lost. Returns how to stop watching. */
+  onLost(owner: string, lost: (why: string) => void): () => void;
+  /** Stops renewing what `owner` still holds: its settle went another way than `commit`, or nowhere. */
+  release(owner: string, id: RecordId): void;
+  /** Resolves after `ms`, or at once when this process settles the record. */
+  changed(id: RecordId, ms: number, signal?: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,19 @@
+/** For those who write a store: what a backend has to offer, and what makes a store of it. */
+export { type Clock, systemClock } from "./core/clock.js";
+export { createStore, type StoreOptions } from "./core/create-store.js";
+export { type Decision, decide } from "./core/decide.js";
+export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./core/operation.js";
+export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "./core/record.js";
+export type {
+  AttemptsQuery,
+  Backend,
+  Capabilities,
+  HeldLease,
+  ListQuery,
+  PurgeQuery,
+  Reading,
+  StandIn,
+  Store,
+  Tx,
+  Verdicted,
+} from "./core/store.js";

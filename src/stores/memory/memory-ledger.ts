@@ -1,0 +1,53 @@
+import { decide } from "../../core/decide.js";
+import { rowOf } from "../../core/group-commit.js";
+import type { Operation } from "../../core/operation.js";
+import type { AttemptEntry, LedgerRecord } from "../../core/record.js";
+import type { Backend, Verdicted } from "../../core/store.js";
+import { listRecords } from "./list.js";
+import { purgeRecords } from "./purge.js";
+
+/** What a database would hold: the records by row, and the ended attempts of each. */
+export interface MemoryLedger {
+  readonly records: Map<string, LedgerRecord>;
+  readonly attempts: Map<string, AttemptEntry[]>;
+  /** The ledger's own clock, whole milliseconds. */
+  now(): number;
+}
+
+export function createMemoryLedger(now: () => number = wallClock): MemoryLedger {
+  return { records: new Map(), attempts: new Map(), now };
+}
+
+/** Monotonic, and comparable with dates: a step of the system's clock must not lapse every lease at once. */
+function wallClock(): number {
+  return Math.floor(performance.timeOrigin + performance.now());
+}
+
+/** Several backends on one ledger are what several processes on one database are: the simulator uses that. */
+export function memoryBackend(ledger: MemoryLedger): Backend {
+  return {
+    name: "memory",
+    capabilities: { transactions: false, sharedClock: true, durable: false },
+    flush: async (operations) => operations.map((operation) => apply(ledger, operation)),
+    read: async (id) => {
+      const record = ledger.records.get(rowOf(id));
+      return record && { record, now: ledger.now() };
+    },
+    attempts: async ({ afterAttempt, limit, ...id }) =>
+      (ledger.attempts.get(rowOf(id)) ?? []).filter((entry) => entry.attempt > afterAttempt).slice(0, limit),
+    list: async (query) => listRecords(ledger, query),
+    purge: async (query) => purgeRecords(ledger, query),
+    close: async () => {},
+  };
+}
+
+/** Check and set with no await between. */
+function apply(ledger: MemoryLedger, operation: Operation): Verdicted {
+  const row = rowOf(operation);
+  const now = ledger.now();
+  const record = ledger.records.get(row);
+  const { answer, next, past } = decide(record, operation, now);
+  if (next) ledger.records.set(row, next);
+  if (past) ledger.attempts.set(row, [...(ledger.attempts.get(row) ?? []), past]);
+  return { answer, record: next ?? record, now };
+}

@@ -1,0 +1,22 @@
+import type { PurgeQuery } from "../../core/store.js";
+import type { MemoryLedger } from "./memory-ledger.js";
+
+/** Only settled records have `goneAt` and `expiresAt`: what is running or unknown is never touched. */
+export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery): number {
+  const now = ledger.now();
+  const until = Math.min(before ?? now, now);
+  let purged = 0;
+  for (const [row, record] of ledger.records) {
+    if (purged === limit) break;
+    if (record.goneAt !== null && record.goneAt <= until) {
+      ledger.records.delete(row);
+      ledger.attempts.delete(row);
+      purged += 1;
+    } else if (record.expiresAt !== null && record.expiresAt <= until && record.outcome !== null) {
+      // The tombstone stays to the horizon; the result goes.
+      ledger.records.set(row, { ...record, outcome: null, rev: record.rev + 1 });
+      purged += 1;
+    }
+  }
+  return purged;
+}

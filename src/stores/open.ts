@@ -1,0 +1,64 @@
+import { resolve as resolvePath } from "node:path";
+import { createStore, type StoreOptions } from "../core/create-store.js";
+import { ConfigurationError, InvalidInputError } from "../core/errors.js";
+import type { Backend, Store } from "../core/store.js";
+
+export interface OpenOptions extends StoreOptions {
+  /** How long a process whose event loop is stuck keeps its leases. Default 60 s. */
+  readonly stallMsMax?: number;
+}
+
+/** A store's folder is loaded when its URL is first opened, and its driver with it. */
+const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Promise<Backend>>> = {
+  "memory:": async () => {
+    const { createMemoryLedger, memoryBackend } = await import("./memory/memory-ledger.js");
+    return memoryBackend(createMemoryLedger());
+  },
+  "sqlite:": async (url, { clock, stallMsMax }) => {
+    const { openSqlite } = await import("./sqlite/open.js");
+    const [path = "", query = ""] = url.slice("sqlite:".length).split("?");
+    const driver = new URLSearchParams(query).get("driver");
+    if (path === "" || path === ":memory:")
+      throw new InvalidInputError("url", 'needs a file, such as "sqlite:./onceflow.db"; or use "memory:"');
+    if (driver !== null && driver !== "node:sqlite" && driver !== "libsql")
+      throw new InvalidInputError("url", `has an unknown driver "${driver}"; use node:sqlite or libsql`);
+    return openSqlite({
+      path: resolvePath(decodeURIComponent(path.replace(/^\/\/(?=\/|\.)/, ""))),
+      ...(driver === null ? {} : { driver }),
+      ...(clock === undefined ? {} : { clock }),
+      ...(stallMsMax === undefined ? {} : { stallMsMax }),
+    });
+  },
+  "postgres:": openPostgresUrl,
+  "postgresql:": openPostgresUrl,
+};
+
+async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
+  const { openPostgres } = await import("./postgres/open.js");
+  const parsed = new URL(url);
+  const schema = parsed.searchParams.get("schema");
+  parsed.searchParams.delete("schema");
+  return openPostgres({
+    url: parsed.href,
+    ...(schema === null ? {} : { schema }),
+    ...(stallMsMax === undefined ? {} : { stallMsMax }),
+  });
+}
+
+/**
+ * Opens a store by its URL: `sqlite:./onceflow.db`, `memory:`, `postgres://user@host/database?schema=onceflow`.
+ *
+ * @example
+ * const store = await open("sqlite:./onceflow.db");
+ */
+export async function open(url: string, options: OpenOptions = {}): Promise<Store> {
+  const scheme = typeof url === "string" ? (/^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0].toLowerCase() ?? "") : "";
+  const opener = Object.hasOwn(openers, scheme) ? openers[scheme] : undefined;
+  if (opener === undefined) {
+    const known = Object.keys(openers).join(", ");
+    throw new ConfigurationError(`[onceflow] cannot open ${scheme === "" ? "a store without a URL" : `"${scheme}"`}; known are ${known}`, {
+      code: "UNKNOWN_SCHEME",
+    });
+  }
+  return createStore(await opener(url, options), options);
+}

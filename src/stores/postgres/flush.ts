@@ -1,0 +1,73 @@
+import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
+import { assert } from "../../core/errors.js";
+import type { Operation } from "../../core/operation.js";
+import type { LedgerRecord } from "../../core/record.js";
+import type { Verdicted } from "../../core/store.js";
+import type { PgClient } from "./driver.js";
+
+type SeenRow = { readonly [M in keyof LedgerRecord]: LedgerRecord[M] | null } & {
+  readonly ord: number;
+  readonly now: number;
+  readonly written: boolean;
+};
+
+/** Sends the flush as one statement, and explains its answers with the one state machine there is. */
+export async function flush(
+  client: PgClient,
+  statement: { readonly name?: string; readonly text: string },
+  operations: readonly Operation[],
+): Promise<(Verdicted | "again")[]> {
+  const asked = JSON.stringify(operations.map(toAsked));
+  const { rows } = await client.query<SeenRow>({ ...statement, values: [asked] });
+  const verdicts: (Verdicted | "again")[] = operations.map(() => "again");
+  for (const row of rows) {
+    const operation = operations[row.ord];
+    assert(operation !== undefined, "every row of a flush answers an operation");
+    verdicts[row.ord] = judge(operation, row);
+  }
+  return verdicts;
+}
+
+function judge(operation: Operation, row: SeenRow): Verdicted | "again" {
+  const { now, written } = row;
+  const record = row.state === null ? undefined : ({ ...row, scope: operation.scope, key: operation.key } as LedgerRecord);
+  const { answer, next } = decide(record, operation, now);
+  if (written) {
+    assert(next !== undefined, `PostgreSQL granted a ${operation.verb} that decide() refuses`);
+    return { answer, record: next, now };
+  }
+  // It would have been granted on what was seen, but the record had changed by the time it was locked.
+  return next === undefined ? { answer, record, now } : "again";
+}
+
+/** An operation as a row of `asked`: absent members are null there. */
+function toAsked(operation: Operation, ord: number): Record<string, string | number | boolean | null> {
+  const { verb, scope, key, owner } = operation;
+  const base = { ord, verb, scope, key, owner };
+  switch (operation.verb) {
+    case "begin":
+      return {
+        ...base,
+        fingerprint: operation.fingerprint,
+        effect: operation.effect,
+        lease_ms: operation.leaseMs,
+        retention_ms: operation.retentionMs,
+        horizon_ms: operation.horizonMs,
+        reconcile_after_ms: operation.reconcileAfterMs,
+        over: operation.over,
+      };
+    case "renew":
+      return { ...base, attempt: operation.attempt, lease_ms: operation.leaseMs };
+    case "settle":
+    case "resolve":
+      return {
+        ...base,
+        attempt: operation.attempt,
+        to_state: operation.to.state,
+        outcome: outcomeOf(operation.to),
+        forget: forgets(operation.to),
+        verdict: operation.verb === "settle" ? verdictOf(operation) : "resolved",
+        note: operation.note,
+      };
+  }
+}

@@ -1,0 +1,26 @@
+import type { PurgeQuery } from "../../core/store.js";
+import type { PgClient } from "./driver.js";
+import { serverNow } from "./read.js";
+
+/**
+ * Only settled records have an expiry: what is running or unknown is never touched. One statement, bounded by `limit`;
+ * rows that somebody holds are left for the next time, so that a purge waits for nobody.
+ */
+export async function purgeRecords(client: PgClient, schema: string, { before, limit }: PurgeQuery): Promise<number> {
+  const sql = `
+    WITH clock AS MATERIALIZED (SELECT least(coalesce($1::bigint, ${serverNow}), ${serverNow}) AS until),
+    over AS MATERIALIZED (
+      SELECT scope, key, gone_at <= until AS gone FROM ${schema}.records, clock
+      WHERE expires_at <= until AND (gone_at <= until OR outcome IS NOT NULL)
+      ORDER BY expires_at LIMIT $2 FOR UPDATE OF records SKIP LOCKED
+    ),
+    removed AS (DELETE FROM ${schema}.records r USING over o WHERE o.gone AND r.scope = o.scope AND r.key = o.key RETURNING r.scope, r.key),
+    forgotten AS (DELETE FROM ${schema}.attempts a USING removed x WHERE a.scope = x.scope AND a.key = x.key),
+    stripped AS (
+      UPDATE ${schema}.records r SET outcome = NULL, rev = r.rev + 1 FROM over o WHERE NOT o.gone AND r.scope = o.scope AND r.key = o.key
+      RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM removed) + (SELECT count(*) FROM stripped) AS purged`;
+  const { rows } = await client.query<{ purged: number }>(sql, [before ?? null, limit]);
+  return Number(rows[0]?.purged ?? 0);
+}

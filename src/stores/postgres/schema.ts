@@ -1,0 +1,87 @@
+import { ConfigurationError } from "../../core/errors.js";
+import type { PgClient } from "./driver.js";
+
+/** One entry per version of the schema. `$schema` stands for the quoted name of the schema that holds it all. */
+const migrations: readonly string[] = [
+  `
+  CREATE TYPE $schema.effect AS ENUM ('idempotent', 'keyed', 'reconcile', 'atMostOnce');
+  CREATE TABLE $schema.records (
+    scope text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    state text NOT NULL,
+    fingerprint text,
+    effect $schema.effect NOT NULL,
+    attempt int NOT NULL,
+    owner text NOT NULL,
+    created_at bigint NOT NULL,
+    started_at bigint NOT NULL,
+    lease_until bigint NOT NULL,
+    settled_at bigint,
+    retention_ms bigint,
+    horizon_ms bigint NOT NULL,
+    reconcile_after_ms bigint NOT NULL,
+    outcome text,
+    expires_at bigint,
+    gone_at bigint,
+    verdict text NOT NULL,
+    note text,
+    rev bigint NOT NULL,
+    PRIMARY KEY (scope, key)
+  );
+  CREATE INDEX records_open ON $schema.records (scope, key) WHERE state IN ('running', 'unknown');
+  CREATE INDEX records_expiry ON $schema.records (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE $schema.attempts (
+    scope text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    attempt int NOT NULL,
+    owner text NOT NULL,
+    started_at bigint NOT NULL,
+    ended_at bigint,
+    verdict text NOT NULL,
+    note text,
+    PRIMARY KEY (scope, key, attempt)
+  );
+  COMMENT ON TABLE $schema.records IS 'One row per key. Instants are milliseconds since 1970 on this server''s clock.';
+  COMMENT ON TABLE $schema.attempts IS 'Append-only: the ended attempts of a key. The present one is in records.';
+  `,
+];
+
+/** Any number: it only has to be the same in every process that opens a store, and nobody else's. */
+const lock = 7_362_094_181;
+
+/** Brings the schema up to date, in one transaction, one process at a time. */
+export async function migrate(client: PgClient, schema: string): Promise<void> {
+  await client.query("BEGIN");
+  try {
+    await client.query("SELECT pg_advisory_xact_lock($1)", [lock]);
+    const version = await versionOf(client, schema);
+    if (version > migrations.length) throw newer(schema, version);
+    if (version === 0) {
+      await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
+      await client.query(`CREATE TABLE ${schema}.schema_version (version int NOT NULL)`);
+    }
+    for (const [i, sql] of migrations.entries()) {
+      if (i < version) continue;
+      await client.query(sql.replaceAll("$schema", schema));
+      await client.query(`INSERT INTO ${schema}.schema_version (version) VALUES ($1)`, [i + 1]);
+    }
+    await client.query("COMMIT");
+  } catch (error) {
+    await client.query("ROLLBACK").catch(() => {});
+    throw error;
+  }
+}
+
+async function versionOf(client: PgClient, schema: string): Promise<number> {
+  const exists = await client.query("SELECT to_regclass($1) IS NOT NULL AS there", [`${schema}.schema_version`]);
+  if (exists.rows[0]?.["there"] !== true) return 0;
+  const { rows } = await client.query(`SELECT coalesce(max(version), 0) AS version FROM ${schema}.schema_version`);
+  return Number(rows[0]?.["version"]);
+}
+
+function newer(schema: string, version: number): ConfigurationError {
+  return new ConfigurationError(
+    `[onceflow] [postgres] schema ${schema} has version ${version}, and this code knows ${migrations.length}: update onceflow before opening it`,
+    { code: "SCHEMA_NEWER" },
+  );
+}

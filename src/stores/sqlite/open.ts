@@ -1,0 +1,72 @@
+import { type Clock, systemClock } from "../../core/clock.js";
+import { UnreachableError } from "../../core/errors.js";
+import type { AttemptEntry } from "../../core/record.js";
+import type { Backend } from "../../core/store.js";
+import { startStandIn } from "../stand-in/stand-in.js";
+import { openConnections, whenFree } from "./connection.js";
+import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { flush, LedgerStatements } from "./flush.js";
+import { listRecords } from "./list.js";
+import { purgeRecords } from "./purge.js";
+import { attemptColumns } from "./row.js";
+import { settleWithin, transact } from "./transact.js";
+
+export interface SqliteOptions {
+  readonly path: string;
+  /** Default: `node:sqlite` where Node has it, else `libsql`. */
+  readonly driver?: SqliteDriver;
+  readonly clock?: Clock;
+  /** How long a stuck process keeps its leases. */
+  readonly stallMsMax?: number;
+}
+
+/** SQLite in WAL mode with synchronous = FULL: one file, any number of processes on one machine. */
+export async function openSqlite({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
+  const connections = await openConnections(path, driver, clock);
+  const { main } = connections;
+  const statements = new LedgerStatements(main);
+  const attempts = main.prepare(
+    `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
+  );
+  const inTurn = createTurns();
+  let forTransactions: SqliteDatabase | undefined;
+
+  const writing = <T>(work: () => T): Promise<T> =>
+    inTurn(() =>
+      whenFree(path, clock, work).catch((error: unknown) => {
+        if (isInputOutput(error)) throw new UnreachableError(`[onceflow] [sqlite] "${path}" could not be written`, error);
+        throw error;
+      }),
+    );
+
+  return {
+    name: "sqlite",
+    capabilities: { transactions: true, sharedClock: true, durable: true },
+    flush: (operations) => writing(() => flush(main, statements, operations)),
+    read: async (id) => {
+      const record = statements.read(id);
+      return record && { record, now: statements.now() };
+    },
+    attempts: async ({ scope, key, afterAttempt, limit }) => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[],
+    list: async (query) => listRecords(main, statements.now(), query),
+    purge: (query) => writing(() => purgeRecords(main, statements.now(), query)),
+    transact: (work) =>
+      inTurn(() => {
+        forTransactions ??= connections.another();
+        return transact(forTransactions, path, clock, work);
+      }),
+    settleWithin: async (tx, settle) => settleWithin(tx, settle),
+    standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),
+    close: () => inTurn(async () => connections.close()),
+  };
+}
+
+/** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
+function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+}

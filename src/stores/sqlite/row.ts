@@ -1,0 +1,43 @@
+import type { AttemptEntry, LedgerRecord } from "../../core/record.js";
+import type { SqliteValue } from "./driver.js";
+
+/** Column by column, in the order in which statements bind them. */
+export const columns = {
+  scope: "scope",
+  key: "key",
+  state: "state",
+  fingerprint: "fingerprint",
+  effect: "effect",
+  attempt: "attempt",
+  owner: "owner",
+  created_at: "createdAt",
+  started_at: "startedAt",
+  lease_until: "leaseUntil",
+  settled_at: "settledAt",
+  retention_ms: "retentionMs",
+  horizon_ms: "horizonMs",
+  reconcile_after_ms: "reconcileAfterMs",
+  outcome: "outcome",
+  expires_at: "expiresAt",
+  gone_at: "goneAt",
+  verdict: "verdict",
+  note: "note",
+  rev: "rev",
+} as const satisfies Record<string, keyof LedgerRecord>;
+
+/** `a AS b, …`: rows come back with the record's own member names. */
+export const selected = Object.entries(columns)
+  .map(([column, member]) => `${column} AS "${member}"`)
+  .join(", ");
+
+export const attemptColumns = `attempt, owner, started_at AS "startedAt", ended_at AS "endedAt", verdict, note`;
+
+const members = Object.values(columns);
+
+export function bindRecord(record: LedgerRecord): SqliteValue[] {
+  return members.map((member) => record[member]);
+}
+
+export function bindAttempt({ scope, key }: LedgerRecord, entry: AttemptEntry): SqliteValue[] {
+  return [scope, key, entry.attempt, entry.owner, entry.startedAt, entry.endedAt, entry.verdict, entry.note];
+}

@@ -1,0 +1,64 @@
+import { ConfigurationError } from "../../core/errors.js";
+import type { SqliteDatabase } from "./driver.js";
+
+/** One entry per version of the schema, applied in order, each with everything before it in one transaction. */
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE onceflow_records (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    state TEXT NOT NULL,
+    fingerprint TEXT,
+    effect TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    settled_at INTEGER,
+    retention_ms INTEGER,
+    horizon_ms INTEGER NOT NULL,
+    reconcile_after_ms INTEGER NOT NULL,
+    outcome TEXT,
+    expires_at INTEGER,
+    gone_at INTEGER,
+    verdict TEXT NOT NULL,
+    note TEXT,
+    rev INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+  ) STRICT;
+  CREATE INDEX onceflow_records_open ON onceflow_records (state, scope, key) WHERE state IN ('running', 'unknown');
+  CREATE INDEX onceflow_records_expiry ON onceflow_records (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE onceflow_attempts (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    verdict TEXT NOT NULL,
+    note TEXT,
+    PRIMARY KEY (scope, key, attempt)
+  ) STRICT;
+  `,
+];
+
+/** Brings the schema up to date. The caller holds the write lock, so that two processes cannot both do it. */
+export function migrate(database: SqliteDatabase, path: string): void {
+  database.exec("CREATE TABLE IF NOT EXISTS onceflow_schema (version INTEGER NOT NULL) STRICT");
+  const row = database.prepare("SELECT max(version) AS version FROM onceflow_schema").get() as { version: number | null };
+  const version = row.version ?? 0;
+  if (version > migrations.length) throw newer(path, version);
+  for (const [i, sql] of migrations.entries()) {
+    if (i < version) continue;
+    database.exec(sql);
+    database.prepare("INSERT INTO onceflow_schema (version) VALUES (?)").run(i + 1);
+  }
+}
+
+function newer(path: string, version: number): ConfigurationError {
+  return new ConfigurationError(
+    `[onceflow] [sqlite] "${path}" has schema version ${version}, and this code knows ${migrations.length}: update onceflow before opening it`,
+    { code: "SCHEMA_NEWER" },
+  );
+}

@@ -1,0 +1,70 @@
+import type { Clock } from "../../core/clock.js";
+import { StoreRefusedError } from "../../core/errors.js";
+import type { Answer, Settle } from "../../core/operation.js";
+import type { Tx } from "../../core/store.js";
+import { whenFree } from "./connection.js";
+import type { SqliteDatabase, SqliteStatement } from "./driver.js";
+import { LedgerStatements } from "./flush.js";
+
+/** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
+export interface SqliteTx {
+  prepare(sql: string): SqliteStatement;
+}
+
+/** Well below any sensible lease: while it is open, nothing else in this process can be written. */
+export const txMsMax = 2000;
+
+/**
+ * Runs `work` between BEGIN IMMEDIATE and COMMIT on a connection of its own. The caller keeps flushes away meanwhile.
+ * A transaction that stays open too long is rolled back, and its handle refuses every later statement: on the bare
+ * connection those would commit by themselves.
+ */
+export async function transact<T>(database: SqliteDatabase, path: string, clock: Clock, work: (tx: Tx) => Promise<T>): Promise<T> {
+  await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"));
+  let open = true;
+  const end = (how: "COMMIT" | "ROLLBACK") => {
+    if (!open) return;
+    database.exec(how);
+    open = false;
+  };
+  const guarded = <R>(run: () => R): R => {
+    if (!open) throw new StoreRefusedError("[onceflow] [sqlite] this transaction is over");
+    return run();
+  };
+  const tx: SqliteTx = {
+    prepare: (sql) =>
+      guarded(() => {
+        const statement = database.prepare(sql);
+        return {
+          run: (...values) => guarded(() => statement.run(...values)),
+          get: (...values) => guarded(() => statement.get(...values)),
+          all: (...values) => guarded(() => statement.all(...values)),
+        };
+      }),
+  };
+  let cancel = () => {};
+  const tooLong = new Promise<never>((_, reject) => {
+    cancel = clock.after(txMsMax, () => {
+      end("ROLLBACK");
+      reject(new StoreRefusedError(`[onceflow] [sqlite] the transaction was open for more than ${txMsMax} ms and was rolled back`));
+    });
+  });
+  try {
+    const result = await Promise.race([work(tx), tooLong]);
+    end("COMMIT");
+    return result;
+  } catch (error) {
+    end("ROLLBACK");
+    throw error;
+  } finally {
+    cancel();
+  }
+}
+
+/** Works on our own handle as on that of better-sqlite3, node:sqlite or libsql: all have `prepare`. */
+export function settleWithin(tx: Tx, settle: Settle): Answer {
+  if (!("prepare" in tx) || typeof tx.prepare !== "function")
+    throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
+  const statements = new LedgerStatements(tx as SqliteTx);
+  return statements.apply(settle, statements.now()).answer;
+}
