@@ -72,11 +72,11 @@ export class GroupCommit {
   /** Finishes what is under way; what has been handed in is still written. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.#flushing) await this.#flushing;
+    while (this.#flushing !== undefined) await this.#flushing;
   }
 
   #pump(): void {
-    if (this.#flushing || this.#queue.length === 0) return;
+    if (this.#flushing !== undefined || this.#queue.length === 0) return;
     this.#flushing = new Promise((done) => {
       this.#clock.soon(() => {
         void this.#flush(this.#take()).then(() => {

@@ -1,0 +1,5 @@
+export { type EffectCall, EffectLedger } from "./effect-ledger.js";
+export { type EffectServer, serveEffects } from "./effect-server.js";
+export { PromiseBroken } from "./simulator/observer.js";
+export { Random } from "./simulator/random.js";
+export { SimulationFailure, type SimulationOptions, type SimulationReport, simulate } from "./simulator/simulate.js";

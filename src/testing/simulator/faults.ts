@@ -1,0 +1,44 @@
+import { NotKnownError, UnreachableError } from "../../core/errors.js";
+import type { Backend } from "../../core/store.js";
+import { never, type SimulatedProcess, type World } from "./world.js";
+
+/** How bad a seed's weather is: the probability of each fault, per call into the store. */
+export interface Weather {
+  readonly crashBefore: number;
+  readonly crashAfter: number;
+  readonly loseRequest: number;
+  readonly loseReply: number;
+  readonly unreachable: number;
+  readonly pause: number;
+  readonly pauseMsMax: number;
+  readonly latencyMsMax: number;
+}
+
+/** The store as a process sees it over a bad network. What the store itself does is not touched. */
+export function withFaults(backend: Backend, world: World, host: SimulatedProcess, weather: Weather): Backend {
+  const { random } = world;
+  const travel = () => world.wait(random.between(0, weather.latencyMsMax));
+  /** A process that is dead, or paused, learns nothing until it wakes. */
+  const awake = async () => {
+    while (!host.dead && world.now() < host.pausedUntil) await world.wait(host.pausedUntil - world.now());
+    if (host.dead) await never();
+  };
+  return {
+    ...backend,
+    async flush(operations) {
+      await travel();
+      await awake();
+      if (random.chance(weather.unreachable)) throw new UnreachableError("simulated: no connection");
+      if (random.chance(weather.crashBefore)) host.dead = true;
+      if (host.dead) return never();
+      if (random.chance(weather.loseRequest)) throw new NotKnownError("simulated: the request was lost");
+      const verdicts = await backend.flush(operations);
+      if (random.chance(weather.crashAfter)) host.dead = true;
+      if (random.chance(weather.pause)) host.pausedUntil = world.now() + random.between(1, weather.pauseMsMax);
+      await travel();
+      await awake();
+      if (random.chance(weather.loseReply)) throw new NotKnownError("simulated: the reply was lost");
+      return verdicts;
+    },
+  };
+}

@@ -1,0 +1,170 @@
+import { isReplayed } from "../../core/codec.js";
+import { createStore } from "../../core/create-store.js";
+import { MismatchError } from "../../core/errors.js";
+import { once } from "../../core/once.js";
+import type { Backend, Store } from "../../core/store.js";
+import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { EffectLedger } from "../effect-ledger.js";
+import { startCaller } from "./caller.js";
+import { type Weather, withFaults } from "./faults.js";
+import { Observer, PromiseBroken } from "./observer.js";
+import { startPerson } from "./person.js";
+import { type Plan, planOf } from "./plan.js";
+import { Random } from "./random.js";
+import { SimulatedProcess, World } from "./world.js";
+
+export interface SimulationOptions {
+  /** The store under test, on a ledger with virtual time. Default: the memory store. */
+  readonly backend?: (ledger: MemoryLedger) => Backend;
+}
+
+export interface SimulationReport {
+  readonly seed: number;
+  readonly keys: number;
+  readonly calls: number;
+  readonly attempts: number;
+  readonly crashes: number;
+  readonly operations: number;
+  /** One line per operation at the store: equal for equal seeds. */
+  readonly trace: readonly string[];
+}
+
+/** A promise was broken in this seed's world; the same seed breaks it again. */
+export class SimulationFailure extends Error {
+  override readonly name = "SimulationFailure";
+  readonly seed: number;
+  readonly trace: readonly string[];
+  constructor(seed: number, cause: Error, trace: readonly string[]) {
+    super(`seed ${seed}: ${cause.message}\n${trace.slice(-40).join("\n")}\nreplay it: npm run simulate -- --seed ${seed}`, { cause });
+    this.seed = seed;
+    this.trace = trace;
+  }
+}
+
+const stepsMax = 200_000;
+
+/**
+ * One seed's world: callers with few keys on processes that crash, pause and lose messages, a person who resolves
+ * what is unknown, and a provider that counts. Promises are checked at every operation, and at the end.
+ */
+export async function simulate(seed: number, { backend = memoryBackend }: SimulationOptions = {}): Promise<SimulationReport> {
+  const random = new Random(seed);
+  const world = new World(random);
+  const plan = planOf(random);
+  const ledger = createMemoryLedger(() => Math.floor(world.now()));
+  const observer = new Observer();
+  const server = observer.observe(backend(ledger), ledger);
+  const fleet = new Fleet(world, server, plan.weather);
+  const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
+
+  const simulation: Simulation = { world, plan, fleet, effects, calm: createStore(server, { clock: fleet.calmClock, purgeEveryMs: 0 }) };
+  try {
+    const callers = plan.callers.map((caller) => startCaller(simulation, caller));
+    const person = startPerson(simulation);
+    const ended = await world.run(() => observer.broken !== undefined || callers.every((caller) => caller.done), stepsMax);
+    person.stop();
+    if (observer.broken) throw observer.broken;
+    const failed = callers.find((caller) => caller.broken);
+    if (failed?.broken) throw failed.broken;
+    if (!ended) throw new PromiseBroken(`callers were still waiting after ${stepsMax} events`);
+    await atTheEnd(simulation, observer);
+  } catch (error) {
+    throw new SimulationFailure(seed, error as Error, traceOf(observer));
+  }
+  return {
+    seed,
+    keys: plan.keys.length,
+    calls: plan.callers.length,
+    attempts: [...observer.started.values()].reduce((sum, attempts) => sum + attempts.size, 0),
+    crashes: fleet.crashes,
+    operations: observer.history.length,
+    trace: traceOf(observer),
+  };
+}
+
+export interface Simulation {
+  readonly world: World;
+  readonly plan: Plan;
+  readonly fleet: Fleet;
+  readonly effects: EffectLedger;
+  /** A handle with no faults, for those who only look. */
+  readonly calm: Store;
+}
+
+export interface Host {
+  readonly process: SimulatedProcess;
+  readonly store: Store;
+}
+
+/** A fixed number of processes; one that died is replaced by a new one when somebody next needs it. */
+export class Fleet {
+  readonly #world: World;
+  readonly #server: Backend;
+  readonly #weather: Weather;
+  readonly #hosts: Host[] = [];
+  readonly calmClock: SimulatedProcess["clock"];
+  crashes = 0;
+
+  constructor(world: World, server: Backend, weather: Weather) {
+    this.#world = world;
+    this.#server = server;
+    this.#weather = weather;
+    this.calmClock = new SimulatedProcess(world, 0).clock;
+  }
+
+  host(slot: number): Host {
+    const current = this.#hosts[slot];
+    if (current && !current.process.dead) return current;
+    if (current) this.crashes += 1;
+    const process = new SimulatedProcess(this.#world, slot + 1);
+    const backend = withFaults(this.#server, this.#world, process, this.#weather);
+    const host = { process, store: createStore(backend, { clock: process.clock, purgeEveryMs: 0 }) };
+    this.#hosts[slot] = host;
+    return host;
+  }
+}
+
+/** The storm is over: every key answers, no call was made that no attempt accounts for, and the strict were strict. */
+async function atTheEnd({ world, plan, effects, calm }: Simulation, observer: Observer): Promise<void> {
+  const settled = (async () => {
+    await world.wait(plan.leaseMsMax * 3);
+    for (const { key, effect, input, keepFailures } of plan.keys) {
+      const calls = effects.calls(key);
+      const started = observer.started.get(key) ?? new Set();
+      const attempts = calls.map((call) => call.attempt ?? 0);
+      if (new Set(attempts).size !== attempts.length) throw new PromiseBroken(`${key}: one attempt called twice: ${attempts}`);
+      const ghost = attempts.find((attempt) => !started.has(attempt));
+      if (ghost !== undefined) throw new PromiseBroken(`${key}: a call by attempt ${ghost}, which never started`);
+      if (effect === "atMostOnce" && calls.length > 1) throw new PromiseBroken(`${key}: atMostOnce, and called ${calls.length} times`);
+      const reconcile = effect === "reconcile" ? { reconcile: () => "unknown" as const } : {};
+      const result = await once(calm, { key, input, effect, keepFailures, ...reconcile, onRunning: "return" }, () => "afterwards").catch(
+        (error: unknown) => ({ status: "threw" as const, error }),
+      );
+      if (result.status === "running") throw new PromiseBroken(`${key}: still running long after its lease`);
+      const refused = result.status === "threw" && (result.error instanceof MismatchError || isReplayed(result.error));
+      if (result.status === "threw" && !refused) throw result.error;
+    }
+  })();
+  let over = false;
+  let broken: unknown;
+  settled.then(
+    () => {
+      over = true;
+    },
+    (error: unknown) => {
+      broken = error;
+    },
+  );
+  await world.run(() => over || broken !== undefined || observer.broken !== undefined, stepsMax * 2);
+  if (observer.broken) throw observer.broken;
+  if (broken) throw broken;
+  if (!over) throw new PromiseBroken("a key did not answer when the storm was over");
+}
+
+function traceOf({ history }: Observer): string[] {
+  return history.map(({ at, operation, answer }) => {
+    const attempt = "attempt" in operation ? operation.attempt : "attempt" in answer ? answer.attempt : "";
+    const to = "to" in operation ? ` ${operation.to.state}` : "";
+    return `${at} ${operation.key} #${attempt} ${operation.verb}${to} → ${answer.kind}`;
+  });
+}
