@@ -25,7 +25,7 @@ export type Reconciled<Value> =
 
 export interface OnceOptions<Value = unknown, Input = unknown> {
   /** Names the operation. The same at every retry, another one for every other operation. */
-  readonly key: Key | string;
+  readonly key: Key;
   /** Tenant or namespace; keys in two scopes never meet. Default "". */
   readonly scope?: string;
   /** What is asked; its hash is the fingerprint. The same key with another input is refused. */

@@ -1,3 +1,5 @@
+export { type CrashPoint, crashPoints, withCrashPoint } from "./crash-point.js";
+export { type CuttingProxy, cuttingProxy } from "./cutting-proxy.js";
 export { type EffectCall, EffectLedger } from "./effect-ledger.js";
 export { type EffectServer, serveEffects } from "./effect-server.js";
 export { PromiseBroken } from "./simulator/observer.js";

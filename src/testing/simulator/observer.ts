@@ -79,7 +79,8 @@ export class Observer {
         known.leaseUntil = Math.max(known.leaseUntil, at + operation.leaseMs);
         return;
       case "settle":
-        return this.#onSettle(operation, answer.kind, known);
+        this.#onSettle(operation, answer.kind, known);
+        return;
       case "resolve":
         if (answer.kind !== "settled" || known === undefined) return;
         if (known.attempt !== operation.attempt) throw new PromiseBroken(`${key}: resolve changed another attempt than it named`);

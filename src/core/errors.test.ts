@@ -1,0 +1,37 @@
+import { describe, expect, test } from "vitest";
+import { InvalidInputError, MismatchError, OnceflowError, RunningError } from "./errors.js";
+
+describe("errors", () => {
+  const error = new RunningError({ scope: "t", key: "k", attempt: 2, retryAfterMs: 40 });
+
+  test("say what they are, what to do, and the facts", () => {
+    expect(error).toMatchObject({
+      name: "RunningError",
+      code: "RUNNING",
+      retryable: true,
+      scope: "t",
+      key: "k",
+      attempt: 2,
+      retryAfterMs: 40,
+    });
+    expect(error.message).toBe('key "k" in scope "t" is running as attempt 2; try again in 40 ms.');
+  });
+
+  test("instanceof works across two loaded copies of the package", async () => {
+    const copyUrl = new URL("../../dist/core/errors.js", import.meta.url).href;
+    const copy = (await import(copyUrl)) as typeof import("./errors.js");
+    expect(copy.RunningError).not.toBe(RunningError);
+    expect(error).toBeInstanceOf(copy.RunningError);
+    expect(error).toBeInstanceOf(copy.OnceflowError);
+    expect(error).not.toBeInstanceOf(copy.MismatchError);
+    expect(new copy.MismatchError({ scope: "", key: "k" })).toBeInstanceOf(MismatchError);
+  });
+
+  test("instanceof is not fooled by others, nor by a subclass of a user's own", () => {
+    class Mine extends InvalidInputError {}
+    expect(new Mine("field", "problem")).toBeInstanceOf(Mine);
+    expect(new Mine("field", "problem")).toBeInstanceOf(InvalidInputError);
+    expect(new InvalidInputError("field", "problem")).not.toBeInstanceOf(Mine);
+    for (const other of [null, undefined, 1, {}, new Error("x")]) expect(other).not.toBeInstanceOf(OnceflowError);
+  });
+});

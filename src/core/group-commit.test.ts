@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import { systemClock } from "./clock.js";
+import { decide } from "./decide.js";
+import { NotKnownError, StoreRefusedError } from "./errors.js";
+import { GroupCommit } from "./group-commit.js";
+import type { Begin, Operation, Settle } from "./operation.js";
+import type { LedgerRecord } from "./record.js";
+import type { Backend } from "./store.js";
+
+const begin = (key: string, owner: string): Begin => ({
+  verb: "begin",
+  scope: "",
+  key,
+  owner,
+  fingerprint: null,
+  effect: "idempotent",
+  leaseMs: 1000,
+  retentionMs: null,
+  horizonMs: 0,
+  reconcileAfterMs: 0,
+  over: null,
+});
+
+const settle = (key: string, owner: string): Settle => {
+  return { verb: "settle", scope: "", key, owner, attempt: 1, to: { state: "completed", outcome: "1" }, note: null };
+};
+
+/** A backend that records what each flush was given, and can be told to fail. */
+function recording(fail: (operations: readonly Operation[]) => unknown = () => undefined) {
+  const flushes: string[][] = [];
+  const records = new Map<string, LedgerRecord>();
+  const backend: Pick<Backend, "name" | "flush"> = {
+    name: "recording",
+    async flush(operations) {
+      flushes.push(operations.map(({ verb, key }) => `${verb} ${key}`));
+      const failure = fail(operations);
+      if (failure !== undefined) throw failure;
+      return operations.map((operation) => {
+        const record = records.get(operation.key);
+        const { answer, next } = decide(record, operation, 0);
+        if (next) records.set(operation.key, next);
+        return { answer, record: next ?? record, now: 0 };
+      });
+    },
+  };
+  return { flushes, group: new GroupCommit({ backend, clock: systemClock, onAnswers: () => {} }) };
+}
+
+describe("group commit", () => {
+  test("all that waits shares a flush, and each has its own answer", async () => {
+    const { group, flushes } = recording();
+    const answers = await Promise.all(["c", "a", "b"].map((key) => group.submit(begin(key, `owner of ${key}`))));
+    expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "started"]);
+    // In one order, whatever the order of the callers: two processes cannot lock the same rows crosswise.
+    expect(flushes).toEqual([["begin a", "begin b", "begin c"]]);
+  });
+
+  test("at rest a commit goes out in the same turn: no timer", async () => {
+    const { group, flushes } = recording();
+    const order: string[] = [];
+    setTimeout(() => order.push("the earliest timer there is"), 1);
+    setImmediate(() => setImmediate(() => order.push("two turns later")));
+    await group.submit(begin("a", "me")).then(() => order.push("answered"));
+    expect(order).toEqual(["answered"]);
+    expect(flushes).toHaveLength(1);
+  });
+
+  test("one operation per record and flush, none overtakes another on its record", async () => {
+    const { group, flushes } = recording();
+    const answers = await Promise.all([
+      group.submit(begin("a", "me")),
+      group.submit(settle("a", "me")),
+      group.submit(begin("a", "another")),
+      group.submit(begin("b", "me")),
+    ]);
+    expect(answers.map(({ kind }) => kind)).toEqual(["started", "settled", "replay", "started"]);
+    expect(flushes).toEqual([["begin a", "begin b"], ["settle a"], ["begin a"]]);
+  });
+
+  test("ten thousand begins of one key cost one row", async () => {
+    const { group, flushes } = recording();
+    const answers = await Promise.all(Array.from({ length: 10_000 }, (_, i) => group.submit(begin("a", `owner-${i}`))));
+    expect(answers.filter(({ kind }) => kind === "started")).toHaveLength(1);
+    expect(answers.filter(({ kind }) => kind === "running")).toHaveLength(9999);
+    expect(flushes).toEqual([["begin a"]]);
+  });
+
+  test("a flush is bounded, and what does not fit goes with the next", async () => {
+    const { group, flushes } = recording();
+    await Promise.all(Array.from({ length: 1300 }, (_, i) => group.submit(begin(`k${i}`, "me"))));
+    expect(flushes.map(({ length }) => length)).toEqual([512, 512, 276]);
+  });
+
+  test("a poisonous member fails alone", async () => {
+    const poison = (operations: readonly Operation[]) =>
+      operations.some(({ key }) => key === "poison") ? new Error("value out of range") : undefined;
+    const { group } = recording(poison);
+    const answers = await Promise.allSettled(["a", "poison", "b"].map((key) => group.submit(begin(key, "me"))));
+    expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    const [, refused] = answers;
+    expect(refused).toMatchObject({ reason: { code: "STORE_REFUSED", message: expect.stringContaining("value out of range") } });
+    expect((refused as PromiseRejectedResult).reason).toBeInstanceOf(StoreRefusedError);
+  });
+
+  test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {
+    let failures = 1;
+    const { group, flushes } = recording(() => (failures-- > 0 ? new NotKnownError("lost") : undefined));
+    const answers = await Promise.allSettled(["a", "b"].map((key) => group.submit(begin(key, "me"))));
+    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(flushes).toHaveLength(1);
+    // Sent again by whoever wants to know, under the same owner, it is answered.
+    expect(await group.submit(begin("a", "me"))).toMatchObject({ kind: "started", attempt: 1 });
+  });
+
+  test("what was handed in before close is written, what comes after is refused", async () => {
+    const { group, flushes } = recording();
+    const answer = group.submit(begin("a", "me"));
+    await group.close();
+    expect(await answer).toMatchObject({ kind: "started" });
+    await expect(group.submit(begin("b", "me"))).rejects.toThrow(/closed/);
+    expect(flushes).toHaveLength(1);
+  });
+});

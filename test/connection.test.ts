@@ -1,0 +1,137 @@
+import { type AddressInfo, createServer } from "node:net";
+import { inspect, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
+import type { Begin, Settle } from "onceflow/store";
+import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
+import pg from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
+
+const postgres = inject("postgres");
+
+/** Replies and requests that are lost on the way, on a real connection to a real server. */
+describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
+  let database: FreshDatabase;
+  let proxy: CuttingProxy;
+  let store: Store;
+  let direct: pg.Client;
+  let keys = 0;
+  let key = "";
+
+  beforeAll(async () => {
+    database = await freshDatabase(postgres.ok ? postgres.url : "");
+    const url = new URL(database.url);
+    proxy = await cuttingProxy({ host: url.hostname, port: Number(url.port) });
+    direct = new pg.Client(database.url);
+    await direct.connect();
+    await direct.query("CREATE TABLE business (key text)");
+    url.port = String(proxy.port);
+    store = await open(url.href);
+  });
+  afterAll(async () => {
+    await store.close();
+    await proxy.close();
+    await direct.end();
+    await database.drop();
+  });
+  beforeEach(() => {
+    keys += 1;
+    key = `cut-${keys}`;
+  });
+
+  const begin = (owner: string): Begin => ({
+    verb: "begin",
+    scope: "",
+    key,
+    owner,
+    fingerprint: null,
+    effect: "atMostOnce",
+    leaseMs: 10_000,
+    retentionMs: 60_000,
+    horizonMs: 0,
+    reconcileAfterMs: 0,
+    over: null,
+  });
+
+  for (const what of ["request", "reply"] as const) {
+    test(`a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {
+      proxy.cutNext(what);
+      await expect(store.commit({ ledger: begin("me") })).rejects.toThrow(NotKnownError);
+      expect(await store.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
+      expect(await store.commit({ ledger: begin("another") })).toMatchObject({ kind: "running", attempt: 1 });
+    });
+
+    test(`a settle whose ${what} is lost is not known, and sent again finds the truth`, async () => {
+      await store.commit({ ledger: begin("me") });
+      const settle: Settle = {
+        verb: "settle",
+        scope: "",
+        key,
+        owner: "me",
+        attempt: 1,
+        to: { state: "completed", outcome: "1" },
+        note: null,
+      };
+      proxy.cutNext(what);
+      await expect(store.commit({ ledger: settle })).rejects.toThrow(NotKnownError);
+      expect(await store.commit({ ledger: settle })).toEqual({ kind: "settled" });
+      expect((await inspect(store, { key }))?.value).toBe(1);
+    });
+
+    test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
+      let calls = 0;
+      const before = proxy.cuts;
+      proxy.cutNext(what);
+      const result = await once(store, { key, effect: "atMostOnce" }, () => {
+        calls += 1;
+        proxy.cutNext(what);
+        return "done";
+      });
+      expect(result).toMatchObject({ status: "executed", value: "done", attempt: 1 });
+      expect(calls).toBe(1);
+      expect(proxy.cuts - before).toBe(2);
+      expect((await inspect(store, { key }))?.attempts).toHaveLength(1);
+    });
+
+    test(`a transaction whose commit's ${what} is lost: row and outcome both, or neither`, async () => {
+      const cutAtCommit = <T>(work: (tx: object) => Promise<T>) =>
+        store.transact(async (tx) => {
+          const result = await work(tx);
+          proxy.cutNext(what);
+          return result;
+        });
+      const result = once(store, { key, tx: cutAtCommit }, async ({ tx }) => {
+        await (tx as pg.ClientBase).query("INSERT INTO business VALUES ($1)", [key]);
+        return "done";
+      });
+      const count = async () => Number((await direct.query("SELECT count(*) AS n FROM business WHERE key = $1", [key])).rows[0]?.n);
+      if (what === "reply") {
+        expect(await result).toMatchObject({ status: "executed", value: "done" });
+        expect(await count()).toBe(1);
+        expect((await inspect(store, { key }))?.state).toBe("completed");
+      } else {
+        await expect(result).rejects.toThrow();
+        expect(await count()).toBe(0);
+        expect((await inspect(store, { key }))?.state).toBe("free");
+      }
+    });
+  }
+
+  test("a server that is not there is said so in bounded time", async () => {
+    const url = new URL(database.url);
+    url.port = "1";
+    url.password = "secret";
+    const error = await open(url.href).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(UnreachableError);
+    expect(String(error)).toContain("cannot connect to 127.0.0.1:1");
+    expect(String(error)).not.toContain("secret");
+  });
+
+  test("a server that accepts and never answers does not hang the caller", async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((listening) => void silent.listen(0, "127.0.0.1", listening));
+    const url = new URL(database.url);
+    url.port = String((silent.address() as AddressInfo).port);
+    await expect(open(url.href)).rejects.toThrow(UnreachableError);
+    silent.close();
+  });
+});

@@ -1,0 +1,61 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "..");
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  exports: Record<string, string | { types: string; default: string }>;
+  dependencies: Record<string, string>;
+  peerDependencies: Record<string, string>;
+  peerDependenciesMeta: Record<string, { optional: boolean }>;
+};
+
+test("every subpath has code and types, and loads", async () => {
+  for (const [subpath, target] of Object.entries(manifest.exports)) {
+    if (typeof target === "string") continue;
+    for (const file of [target.types, target.default]) expect(existsSync(join(root, file)), file).toBe(true);
+    const module = (await import(`onceflow${subpath.slice(1)}`)) as object;
+    expect(Object.keys(module).length, subpath).toBeGreaterThan(0);
+    expect(module, `${subpath} has named exports only`).not.toHaveProperty("default");
+  }
+});
+
+test("database drivers are optional peers", () => {
+  for (const driver of Object.keys(manifest.peerDependencies)) {
+    expect(manifest.peerDependenciesMeta[driver]?.optional, driver).toBe(true);
+    expect(manifest.dependencies).not.toHaveProperty(driver);
+  }
+});
+
+/** The package as npm would ship it, installed next to nothing but its own dependencies. */
+test("works from its tarball without any driver, and says which one is missing", { timeout: 120_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-package-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [packed] = JSON.parse(
+    execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], { cwd: root, encoding: "utf8" }),
+  ) as {
+    filename: string;
+    files: { path: string }[];
+  }[];
+  expect(packed?.files.some(({ path }) => /\.test\.|^src|^test|^\.build/.test(path))).toBe(false);
+  execFileSync("mkdir", ["-p", join(folder, "node_modules/onceflow")]);
+  execFileSync("tar", ["-xzf", join(folder, packed?.filename ?? ""), "-C", join(folder, "node_modules/onceflow"), "--strip-components=1"]);
+  for (const name of Object.keys(manifest.dependencies))
+    execFileSync("cp", ["-r", join(root, "node_modules", name), join(folder, "node_modules", name)]);
+  writeFileSync(
+    join(folder, "try.mjs"),
+    `import { once, open } from "onceflow";
+     const store = await open("memory:");
+     console.log((await once(store, { key: "k" }, () => 42)).value);
+     const without = async (url) => open(url).then(() => "opened", (error) => error.code + " " + error.message);
+     console.log(await without("postgres://127.0.0.1:1/x"));
+     console.log(await without("sqlite:./x.db?driver=libsql"));
+     await store.close();`,
+  );
+  const lines = execFileSync(process.execPath, ["try.mjs"], { cwd: folder, encoding: "utf8" }).split("\n");
+  expect(lines[0]).toBe("42");
+  expect(lines[1]).toMatch(/^MISSING_DRIVER .*npm install pg/);
+  expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install libsql/);
+});

@@ -1,0 +1,23 @@
+import { once, open } from "onceflow";
+
+/** Holds a key and computes for a while without ever giving the event loop a turn; then says how it ended. */
+const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
+
+process.on("disconnect", () => process.exit());
+const store = await open(url, { stallMsMax: Number(stallMsMax) });
+const ended = once(store, { key: "stuck", leaseMs: Number(leaseMs) }, () => {
+  process.send?.("started");
+  // The message above leaves only with a turn of the event loop: the handler has to give it one before it blocks.
+  return new Promise<string>((resolve) => {
+    setImmediate(() => {
+      const until = performance.now() + Number(stuckMs);
+      while (performance.now() < until);
+      resolve("computed");
+    });
+  });
+});
+const outcome = await ended.then(
+  ({ status }) => status,
+  (error: { code: string }) => error.code,
+);
+process.send?.(outcome, () => process.exit());

@@ -1,0 +1,79 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect, once, open } from "onceflow";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { freshDatabase } from "./servers/free-database.js";
+
+const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
+const leaseMs = 800;
+
+function start(url: string, stuckMs: number, stallMsMax: number): ChildProcess {
+  const worker = fork(program, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
+  onTestFinished(() => void worker.kill("SIGKILL"));
+  return worker;
+}
+
+function message(worker: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("exit", () => reject(new Error("the worker ended without a word")));
+  });
+}
+
+function cases(storeUrl: () => Promise<string>): void {
+  test("a handler that blocks the event loop for five leases keeps its key", async () => {
+    const url = await storeUrl();
+    const store = await open(url);
+    onTestFinished(() => store.close());
+    const worker = start(url, leaseMs * 5, 60_000);
+    expect(await message(worker)).toBe("started");
+    const ended = message(worker);
+    let asked = 0;
+    let outcome: unknown;
+    void ended.then((value) => {
+      outcome = value;
+    });
+    while (outcome === undefined) {
+      const { status } = await once(store, { key: "stuck", onRunning: "return", leaseMs }, () => "taken over");
+      expect(["running", "replayed"]).toContain(status);
+      asked += 1;
+      await delay(20);
+    }
+    expect(outcome).toBe("executed");
+    expect(asked).toBeGreaterThan(20);
+    expect((await inspect(store, { key: "stuck" }))?.attempts).toHaveLength(1);
+  });
+
+  test("a process that is stuck for longer than the bound loses its key, and cannot settle it", async () => {
+    const url = await storeUrl();
+    const store = await open(url);
+    onTestFinished(() => store.close());
+    const worker = start(url, leaseMs * 6, leaseMs);
+    expect(await message(worker)).toBe("started");
+    const ended = message(worker);
+    const taken = await once(store, { key: "stuck", leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
+    expect(taken).toMatchObject({ status: "executed", value: "taken over", attempt: 2 });
+    expect(await ended).toBe("LEASE_LOST");
+    expect((await inspect(store, { key: "stuck" }))?.value).toBe("taken over");
+  });
+}
+
+describe("a stuck event loop on SQLite", () => {
+  cases(async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    return `sqlite:${join(folder, "ledger.db")}`;
+  });
+});
+
+const postgres = inject("postgres");
+describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", () => {
+  cases(async () => {
+    const database = await freshDatabase(postgres.ok ? postgres.url : "");
+    onTestFinished(() => database.drop());
+    return database.url;
+  });
+});
