@@ -31,8 +31,8 @@ function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number
 
   // The reply to this very begin was lost and it was sent again: it finds its own success.
   if (record.state === "running" && record.owner === begin.owner) {
-    const { attempt, startedAt, leaseUntil } = record;
-    return { answer: { kind: "started", attempt, startedAt, leaseUntil } };
+    const { attempt, effect, startedAt, leaseUntil } = record;
+    return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil } };
   }
 
   if (record.goneAt !== null && now >= record.goneAt) return start(record, begin, now, "afresh");
@@ -90,7 +90,7 @@ function start(record: LedgerRecord | undefined, begin: Begin, now: number, afre
     note: null,
     rev: (record?.rev ?? 0) + 1,
   };
-  const answer: Answer = { kind: "started", attempt, startedAt: now, leaseUntil };
+  const answer: Answer = { kind: "started", attempt, effect: next.effect, startedAt: now, leaseUntil };
   return record === undefined ? { answer, next } : { answer, next, past: ended(record) };
 }
 

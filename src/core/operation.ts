@@ -58,8 +58,14 @@ export interface Batch {
 }
 
 export type Answer =
-  /** begin: run the operation. */
-  | { readonly kind: "started"; readonly attempt: number; readonly startedAt: number; readonly leaseUntil: number }
+  /** begin: run the operation. The class that holds may be stricter than the one asked for. */
+  | {
+      readonly kind: "started";
+      readonly attempt: number;
+      readonly effect: EffectClass;
+      readonly startedAt: number;
+      readonly leaseUntil: number;
+    }
   /** begin: somebody holds a live lease for `forMs` more. */
   | { readonly kind: "running"; readonly attempt: number; readonly forMs: number }
   | { readonly kind: "replay"; readonly record: LedgerRecord }

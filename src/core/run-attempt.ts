@@ -55,7 +55,7 @@ export async function runAttempt<Value>(
       }
     } catch (error) {
       if (error instanceof LeaseLostError && error.key === begin.key) throw error;
-      await saveOutcome(store, settle(failureOf(error, begin.effect, options.keepFailures ?? false), noteOf(error)), options.signal);
+      await saveOutcome(store, settle(failureOf(error, started.effect, options.keepFailures ?? false), noteOf(error)), options.signal);
       throw error;
     }
     const answer = await saveOutcome(store, settle({ state: "completed", outcome }, null), options.signal);

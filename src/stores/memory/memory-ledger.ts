@@ -47,7 +47,8 @@ function apply(ledger: MemoryLedger, operation: Operation): Verdicted {
   const now = ledger.now();
   const record = ledger.records.get(row);
   const { answer, next, past } = decide(record, operation, now);
-  if (next) ledger.records.set(row, next);
-  if (past) ledger.attempts.set(row, [...(ledger.attempts.get(row) ?? []), past]);
+  // Frozen, because the very objects are handed out: nobody can change what is recorded.
+  if (next) ledger.records.set(row, Object.freeze(next));
+  if (past) ledger.attempts.set(row, [...(ledger.attempts.get(row) ?? []), Object.freeze(past)]);
   return { answer, record: next ?? record, now };
 }

@@ -14,7 +14,7 @@ export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery
       purged += 1;
     } else if (record.expiresAt !== null && record.expiresAt <= until && record.outcome !== null) {
       // The tombstone stays to the horizon; the result goes.
-      ledger.records.set(row, { ...record, outcome: null, rev: record.rev + 1 });
+      ledger.records.set(row, Object.freeze({ ...record, outcome: null, rev: record.rev + 1 }));
       purged += 1;
     }
   }

@@ -32,6 +32,8 @@ export function explain(error: unknown, what: string): unknown {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   if (passing.test(code)) return new UnreachableError(`[onceflow] [postgres] ${what} could not be done now (${code})`, error);
   const fromServer = error instanceof Error && "severity" in error;
-  if (fromServer && !ended.test(code)) return error;
+  // Whatever else is thrown while a statement is under way (a bug of ours, say) is not a lost connection.
+  const lost = fromServer ? ended.test(code) : /^E[A-Z]+$/.test(code) || /connection|timeout|closed|socket/i.test(String(error));
+  if (!lost) return error;
   return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; whether it was done is not known`, error);
 }

@@ -4,6 +4,8 @@ import type { Operation } from "../../core/operation.js";
 import type { LedgerRecord } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import type { PgClient } from "./driver.js";
+import { fullStatement } from "./full-statement.js";
+import { quickFlush } from "./quick-flush.js";
 
 type SeenRow = { readonly [M in keyof LedgerRecord]: LedgerRecord[M] | null } & {
   readonly ord: number;
@@ -11,14 +13,23 @@ type SeenRow = { readonly [M in keyof LedgerRecord]: LedgerRecord[M] | null } & 
   readonly written: boolean;
 };
 
-/** Sends the flush as one statement, and explains its answers with the one state machine there is. */
-export async function flush(
-  client: PgClient,
-  statement: { readonly name?: string; readonly text: string },
-  operations: readonly Operation[],
-): Promise<(Verdicted | "again")[]> {
+/**
+ * A flush: the quick statement for what nearly always happens, one trip; the full one for what it left open (a dead
+ * attempt taken over, a stale owner) and for heartbeats and resolutions. Each is durable and atomic by itself, and an
+ * operation is in one of them only.
+ */
+export async function flush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
+  const quick = await quickFlush(client, schema, operations);
+  const open = operations.filter((_, i) => quick[i] === undefined);
+  if (open.length === 0) return quick as Verdicted[];
+  const full = await fullFlush(client, schema, open);
+  return quick.map((verdict) => verdict ?? full.shift() ?? "again");
+}
+
+/** One statement for any mixture; its answers are explained with the one state machine there is. */
+export async function fullFlush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
   const asked = JSON.stringify(operations.map(toAsked));
-  const { rows } = await client.query<SeenRow>({ ...statement, values: [asked] });
+  const { rows } = await client.query<SeenRow>({ name: `onceflow-${schema}-full`, text: fullStatement(schema), values: [asked] });
   const verdicts: (Verdicted | "again")[] = operations.map(() => "again");
   for (const row of rows) {
     const operation = operations[row.ord];

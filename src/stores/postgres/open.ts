@@ -4,8 +4,7 @@ import type { AttemptEntry } from "../../core/record.js";
 import type { Backend, Tx } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { explain, loadDriver, numberTypes, type PgClient, type PgModule } from "./driver.js";
-import { flush } from "./flush.js";
-import { flushStatement } from "./flush-statement.js";
+import { flush, fullFlush } from "./flush.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
@@ -47,7 +46,6 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
   const pool = new pg.Pool({ ...config, max: 8, allowExitOnIdle: true });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on("error", () => {});
-  const statement = { name: `onceflow-flush-${name}`, text: flushStatement(schema) };
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
@@ -56,7 +54,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
   return {
     name: "postgres",
     capabilities: { transactions: true, sharedClock: true, durable: true },
-    flush: (operations) => flusher.run("a flush", (client) => flush(client, statement, operations)),
+    flush: (operations) => flusher.run("a flush", (client) => flush(client, schema, operations)),
     read: (id) => reading("a read", () => readRecord(pool, schema, id)),
     attempts: ({ scope, key, afterAttempt, limit }) =>
       reading("a read", async () => {
@@ -71,7 +69,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
     purge: (query) => reading("a purge", () => purgeRecords(pool, schema, query)),
     transact: (work) => transact(pool, work),
     settleWithin: async (tx, settle) => {
-      const [verdict] = await flush(asClient(tx), { text: statement.text }, [settle]);
+      const [verdict] = await fullFlush(asClient(tx), schema, [settle]);
       // Somebody settled, resolved or took over this very record while it was being locked.
       return verdict === undefined || verdict === "again" ? { kind: "stale", record: undefined } : verdict.answer;
     },

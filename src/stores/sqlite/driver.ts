@@ -86,6 +86,13 @@ function withoutExperimentalWarning<T>(load: () => T): T {
   }
 }
 
+/** The row, and nothing of the driver's: libsql adds how long it took. */
+export function getRow<Row>(statement: SqliteStatement, ...values: SqliteValue[]): Row | undefined {
+  const row = statement.get(...values) as (Row & { _metadata?: unknown }) | undefined;
+  if (row && "_metadata" in row) delete row._metadata;
+  return row ?? undefined;
+}
+
 const busy = 5;
 const locked = 6;
 

@@ -1,87 +1,127 @@
 import { decide } from "../../core/decide.js";
-import type { Operation } from "../../core/operation.js";
-import type { LedgerRecord, RecordId } from "../../core/record.js";
+import { rowOf } from "../../core/group-commit.js";
+import type { Begin, Operation, Settle } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
-import { bindAttempt, bindRecord, columns, selected } from "./row.js";
+import { QuickStatements, started } from "./quick.js";
+import type { RecordStatements } from "./record-statements.js";
 
-/** The statements of one connection, prepared once. */
-export class LedgerStatements {
-  readonly #database: Pick<SqliteDatabase, "prepare">;
-  readonly #select: SqliteStatement;
-  readonly #clock: SqliteStatement;
-  readonly #insert: SqliteStatement;
-  readonly #update: SqliteStatement;
-  #log: SqliteStatement | undefined;
-
-  constructor(database: Pick<SqliteDatabase, "prepare">) {
-    this.#database = database;
-    const names = Object.keys(columns);
-    this.#select = database.prepare(`SELECT ${selected} FROM onceflow_records WHERE scope = ? AND key = ?`);
-    // SQLite's own clock: whatever a process believes the time to be, all on this file agree.
-    this.#clock = database.prepare("SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) AS now");
-    this.#insert = database.prepare(
-      `INSERT INTO onceflow_records (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")}) ON CONFLICT DO NOTHING`,
-    );
-    const changing = names.filter((name) => name !== "scope" && name !== "key");
-    this.#update = database.prepare(
-      `UPDATE onceflow_records SET ${changing.map((name, i) => `${name} = ?${i + 3}`).join(", ")} WHERE scope = ?1 AND key = ?2`,
-    );
-  }
-
-  now(): number {
-    return (this.#clock.get() as { now: number }).now;
-  }
-
-  read({ scope, key }: RecordId): LedgerRecord | undefined {
-    return (this.#select.get(scope, key) as LedgerRecord | undefined) ?? undefined;
-  }
-
-  /** Inside a write transaction: read, decide, write. `fresh`: expected not to exist, which saves the read. */
-  apply(operation: Operation, now: number, fresh = false): Verdicted {
-    if (fresh) {
-      const { answer, next } = decide(undefined, operation, now);
-      if (next && Number(this.#insert.run(...bindRecord(next)).changes) === 1) return { answer, record: next, now };
-    }
-    const record = this.read(operation);
-    const { answer, next, past } = decide(record, operation, now);
-    if (next) (record ? this.#update : this.#insert).run(...bindRecord(next));
-    if (next && past) {
-      this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-      this.#log.run(...bindAttempt(next, past));
-    }
-    return { answer, record: next ?? record, now };
-  }
-}
+type Indexed<T> = readonly [index: number, operation: T];
 
 /**
- * What needs no write is answered from a read: a replay takes no lock and makes nothing durable. The rest is one
- * BEGIN IMMEDIATE … COMMIT. If we die before COMMIT returns, either all of it is there or nothing, and whoever sent
- * it sends it again under the same owner.
+ * One flush: what needs no write is answered from a read, so that a replay takes no lock and makes nothing durable.
+ * The rest is one transaction. If we die before it is committed, nothing of it is there; after that, all of it, and
+ * whoever did not hear of it sends it again under the same owner and finds it done.
  */
-export function flush(database: SqliteDatabase, statements: LedgerStatements, operations: readonly Operation[]): Verdicted[] {
-  const verdicts: Verdicted[] = [];
-  const writes: [index: number, operation: Operation, fresh: boolean][] = [];
-  const peekedAt = statements.now();
-  for (const [i, operation] of operations.entries()) {
-    if (operation.verb !== "begin") {
-      writes.push([i, operation, false]);
-      continue;
+export class Flush {
+  readonly #quick: QuickStatements;
+  readonly #records: RecordStatements;
+  readonly #begin: SqliteStatement;
+  readonly #commit: SqliteStatement;
+  readonly #rollback: SqliteStatement;
+
+  constructor(database: SqliteDatabase, records: RecordStatements) {
+    this.#records = records;
+    this.#quick = new QuickStatements(database);
+    this.#begin = database.prepare("BEGIN IMMEDIATE");
+    this.#commit = database.prepare("COMMIT");
+    this.#rollback = database.prepare("ROLLBACK");
+  }
+
+  run(operations: readonly Operation[]): Verdicted[] {
+    const verdicts: Verdicted[] = [];
+    const { fresh, settles, others } = this.#sort(operations, verdicts);
+    const writes = fresh.length + settles.length + others.length;
+    if (writes === 0) return verdicts;
+    // A single statement is its own transaction.
+    const done =
+      writes === 1 && others.length === 0 ? this.#quickly(fresh, settles, verdicts) : this.#together(fresh, settles, others, verdicts);
+    if (!done) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
+    return verdicts;
+  }
+
+  /** Answers what a read can answer, and sorts the rest by how it will be written. */
+  #sort(operations: readonly Operation[], verdicts: Verdicted[]) {
+    const fresh: Indexed<Begin>[] = [];
+    const settles: Indexed<Settle>[] = [];
+    const others: Indexed<Operation>[] = [];
+    const begins = operations.filter((operation) => operation.verb === "begin");
+    const existing = new Map(this.#quick.peek(begins).map((record) => [rowOf(record), record]));
+    const now = existing.size > 0 ? this.#records.now() : 0;
+    for (const [i, operation] of operations.entries()) {
+      if (operation.verb === "settle") settles.push([i, operation]);
+      else if (operation.verb !== "begin") others.push([i, operation]);
+      else {
+        const record = existing.get(rowOf(operation));
+        if (record === undefined) fresh.push([i, operation]);
+        else {
+          const { answer, next } = decide(record, operation, now);
+          if (next) others.push([i, operation]);
+          else verdicts[i] = { answer, record, now };
+        }
+      }
     }
-    const record = statements.read(operation);
-    const { answer, next } = decide(record, operation, peekedAt);
-    if (next) writes.push([i, operation, record === undefined]);
-    else verdicts[i] = { answer, record, now: peekedAt };
+    return { fresh, settles, others };
   }
-  if (writes.length === 0) return verdicts;
-  database.exec("BEGIN IMMEDIATE");
-  try {
-    const now = statements.now();
-    for (const [i, operation, fresh] of writes) verdicts[i] = statements.apply(operation, now, fresh);
-    database.exec("COMMIT");
-  } catch (error) {
-    database.exec("ROLLBACK");
-    throw error;
+
+  /** False when another process was faster with one of them: then nothing of it counts. */
+  #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
+    const now = this.#records.now();
+    if (
+      !this.#quick.begin(
+        fresh.map(([, begin]) => begin),
+        now,
+      ) ||
+      !this.#quick.settle(
+        settles.map(([, settle]) => settle),
+        now,
+      )
+    )
+      return false;
+    for (const [i, begin] of fresh) verdicts[i] = started(begin, now);
+    for (const [i] of settles) verdicts[i] = { answer: { kind: "settled" }, record: undefined, now };
+    return true;
   }
-  return verdicts;
+
+  #together(
+    fresh: readonly Indexed<Begin>[],
+    settles: readonly Indexed<Settle>[],
+    others: readonly Indexed<Operation>[],
+    verdicts: Verdicted[],
+  ): boolean {
+    return this.#transaction(() => {
+      if (!this.#quickly(fresh, settles, verdicts)) return false;
+      this.#apply(others, verdicts);
+      return true;
+    });
+  }
+
+  #oneByOne(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+    this.#transaction(() => {
+      this.#apply(operations, verdicts);
+      return true;
+    });
+  }
+
+  #apply(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+    if (operations.length === 0) return;
+    const now = this.#records.now();
+    for (const [i, operation] of operations) verdicts[i] = this.#records.apply(operation, now);
+  }
+
+  /** Commits when `work` says true; what it did otherwise is undone. */
+  #transaction(work: () => boolean): boolean {
+    this.#begin.run();
+    let done = false;
+    try {
+      done = work();
+      if (done) this.#commit.run();
+      return done;
+    } catch (error) {
+      done = false;
+      throw error;
+    } finally {
+      if (!done) this.#rollback.run();
+    }
+  }
 }

@@ -22,7 +22,7 @@ export function listRecords(database: SqliteDatabase, now: number, { scope, stat
   // Not LIKE: it ignores case. The upper bound lets the index do it; the comparison makes it exact.
   if (prefix !== undefined) also("key >= ? AND substr(key, 1, length(?)) = ?", prefix, prefix, prefix);
   if (after !== undefined) also("(scope, key) > (?, ?)", after.scope, after.key);
-  const sql = `SELECT ${selected} FROM onceflow_records ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""} ORDER BY scope, key LIMIT ?`;
+  const sql = `SELECT ${selected} FROM onceflow_records r ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""} ORDER BY scope, key LIMIT ?`;
   const records = database.prepare(sql).all(...values, limit) as LedgerRecord[];
   return records.filter((record) => state === undefined || stateAt(record, now) === state).map((record) => ({ record, now }));
 }

@@ -5,9 +5,10 @@ import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { openConnections, whenFree } from "./connection.js";
 import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { flush, LedgerStatements } from "./flush.js";
+import { Flush } from "./flush.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
+import { RecordStatements } from "./record-statements.js";
 import { attemptColumns } from "./row.js";
 import { settleWithin, transact } from "./transact.js";
 
@@ -24,7 +25,8 @@ export interface SqliteOptions {
 export async function openSqlite({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
   const connections = await openConnections(path, driver, clock);
   const { main } = connections;
-  const statements = new LedgerStatements(main);
+  const statements = new RecordStatements(main);
+  const flush = new Flush(main, statements);
   const attempts = main.prepare(
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
@@ -42,7 +44,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   return {
     name: "sqlite",
     capabilities: { transactions: true, sharedClock: true, durable: true },
-    flush: (operations) => writing(() => flush(main, statements, operations)),
+    flush: (operations) => writing(() => flush.run(operations)),
     read: async (id) => {
       const record = statements.read(id);
       return record && { record, now: statements.now() };
@@ -63,10 +65,15 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
 
 /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
 function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
+  let last: Promise<unknown> | undefined;
   return (work) => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => {});
+    const turn = last === undefined ? work() : last.then(work, work);
+    const mine = turn
+      .catch(() => {})
+      .then(() => {
+        if (last === mine) last = undefined;
+      });
+    last = mine;
     return turn;
   };
 }

@@ -25,9 +25,9 @@ export const columns = {
   rev: "rev",
 } as const satisfies Record<string, keyof LedgerRecord>;
 
-/** `a AS b, …`: rows come back with the record's own member names. */
+/** `r.a AS b, …`: rows of `onceflow_records AS r` come back with the record's own member names. */
 export const selected = Object.entries(columns)
-  .map(([column, member]) => `${column} AS "${member}"`)
+  .map(([column, member]) => `r.${column} AS "${member}"`)
   .join(", ");
 
 export const attemptColumns = `attempt, owner, started_at AS "startedAt", ended_at AS "endedAt", verdict, note`;

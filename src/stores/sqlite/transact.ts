@@ -4,7 +4,7 @@ import type { Answer, Settle } from "../../core/operation.js";
 import type { Tx } from "../../core/store.js";
 import { whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
-import { LedgerStatements } from "./flush.js";
+import { RecordStatements } from "./record-statements.js";
 
 /** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
 export interface SqliteTx {
@@ -65,6 +65,6 @@ export async function transact<T>(database: SqliteDatabase, path: string, clock:
 export function settleWithin(tx: Tx, settle: Settle): Answer {
   if (!("prepare" in tx) || typeof tx.prepare !== "function")
     throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
-  const statements = new LedgerStatements(tx as SqliteTx);
+  const statements = new RecordStatements(tx as SqliteTx);
   return statements.apply(settle, statements.now()).answer;
 }

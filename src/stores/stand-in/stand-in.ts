@@ -1,14 +1,15 @@
 import { Worker } from "node:worker_threads";
-import type { HeldLease, StandIn } from "../../core/store.js";
+import type { StandIn } from "../../core/store.js";
 import type { SqliteDriver } from "../sqlite/driver.js";
+import { LeaseBoard } from "./lease-board.js";
 
 /**
  * A handler that computes for longer than its lease blocks the event loop, and with it the heartbeat. This thread
- * stands in: it is told of every lease before its handler can start, watches whether the event loop still shows signs
- * of life, and renews in its place while it does not, for `stallMsMax` at most. A process that is stuck for longer
- * than that has to be taken for dead.
+ * stands in: every lease is on the board before its handler can start; the thread watches whether the event loop still
+ * shows signs of life, and renews in its place while it does not, for `stallMsMax` at most. A process that is stuck
+ * for longer than that has to be taken for dead.
  *
- * In a healthy process it only listens: it has no connection and renews nothing.
+ * In a healthy process it sleeps: it has no connection, renews nothing, and is not woken by begins and settles.
  */
 export type StandInTarget =
   | { readonly kind: "sqlite"; readonly path: string; readonly driver: SqliteDriver }
@@ -17,53 +18,56 @@ export type StandInTarget =
 export interface StandInData {
   readonly target: StandInTarget;
   readonly stallMsMax: number;
-  /** hrtime in ms, written by the event loop, read by the thread. */
-  readonly aliveAt: BigInt64Array;
+  readonly board: SharedArrayBuffer;
 }
-
-export interface StandInMessage {
-  readonly hold: readonly HeldLease[];
-  readonly drop: readonly string[];
-}
-
-export const monotonicMs = (): bigint => process.hrtime.bigint() / 1_000_000n;
 
 export function startStandIn(target: StandInTarget, stallMsMax = 60_000): StandIn {
-  const aliveAt = new BigInt64Array(new SharedArrayBuffer(8));
+  const board = new LeaseBoard();
+  const slots = new Map<string, number>();
+  const free = Array.from({ length: board.slots }, (_, slot) => slot);
   let worker: Worker | undefined;
-  let dropped: string[] = [];
+  let leaseMsMin = Number.POSITIVE_INFINITY;
 
   function start(): Worker {
-    const workerData: StandInData = { target, stallMsMax, aliveAt };
+    const workerData: StandInData = { target, stallMsMax, board: board.memory };
     const started = new Worker(new URL("./thread.js", import.meta.url), { workerData, execArgv: [] });
     started.unref();
-    started.on("error", (error) => {
-      process.emitWarning(`leases of handlers that block the event loop will not be renewed: ${error.message}`, {
-        type: "OnceflowWarning",
-        code: "ONCEFLOW_STAND_IN",
-      });
-    });
+    started.on("error", (error) => warn(`leases of handlers that block the event loop will not be renewed: ${error.message}`));
     return started;
   }
 
   return {
     hold(leases) {
-      Atomics.store(aliveAt, 0, monotonicMs());
+      board.beat();
+      for (const lease of leases) {
+        const slot = free.pop();
+        // More at once than the board has room for: these are renewed by the event loop only.
+        if (slot === undefined) break;
+        slots.set(lease.owner, slot);
+        board.write(slot, lease);
+        if (lease.leaseMs < leaseMsMin) {
+          leaseMsMin = lease.leaseMs;
+          board.leaseMsMin = leaseMsMin;
+        }
+      }
       worker ??= start();
-      const message: StandInMessage = { hold: leases, drop: dropped };
-      worker.postMessage(message);
-      dropped = [];
     },
-    /** Goes along with the next `hold`: a renewal of what is settled changes nothing. */
     drop(owners) {
-      dropped.push(...owners);
-      if (dropped.length < 1000) return;
-      worker?.postMessage({ hold: [], drop: dropped } satisfies StandInMessage);
-      dropped = [];
+      for (const owner of owners) {
+        const slot = slots.get(owner);
+        if (slot === undefined) continue;
+        slots.delete(owner);
+        board.clear(slot);
+        free.push(slot);
+      }
     },
-    alive: () => void Atomics.store(aliveAt, 0, monotonicMs()),
+    alive: () => board.beat(),
     async close() {
       await worker?.terminate();
     },
   };
+}
+
+function warn(message: string): void {
+  process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_STAND_IN" });
 }

@@ -1,59 +1,47 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { workerData } from "node:worker_threads";
 import type { Renew } from "../../core/operation.js";
 import type { Backend, HeldLease } from "../../core/store.js";
 import { openPostgres } from "../postgres/open.js";
 import { openSqlite } from "../sqlite/open.js";
-import { monotonicMs, type StandInData, type StandInMessage } from "./stand-in.js";
+import { LeaseBoard } from "./lease-board.js";
+import type { StandInData } from "./stand-in.js";
 
-/** Runs in a thread of its own: see stand-in.ts. */
-const { target, stallMsMax, aliveAt } = workerData as StandInData;
-const held = new Map<string, HeldLease>();
-let timer: NodeJS.Timeout | undefined;
+/** Runs in a thread of its own: see stand-in.ts. It has nothing else to do, so it may sleep without an event loop. */
+const { target, stallMsMax, board: memory } = workerData as StandInData;
+const board = new LeaseBoard(memory);
 let backend: Promise<Backend> | undefined;
 
-parentPort?.on("message", ({ hold, drop }: StandInMessage) => {
-  for (const owner of drop) held.delete(owner);
-  for (const lease of hold) held.set(lease.owner, lease);
-  watch();
-});
-
-/** Four looks in a lease: a stall is seen at half of it, and renewed before three quarters are over. */
-function watch(): void {
-  if (timer !== undefined || held.size === 0) return;
-  const everyMs = Math.min(...[...held.values()].map((lease) => lease.leaseMs)) / 4;
-  timer = setTimeout(() => {
-    timer = undefined;
-    void look(everyMs * 2).finally(watch);
-  }, everyMs);
+for (;;) {
+  // Four looks in a lease: a stall is seen at half of it, and renewed before three quarters are over.
+  const everyMs = board.leaseMsMin / 4;
+  board.sleep(everyMs);
+  const silentMs = board.silentMs();
+  if (silentMs < everyMs * 2 || silentMs > stallMsMax) continue;
+  const leases = board.read();
+  if (leases.length > 0) await renew(leases);
 }
 
-async function look(stalledAfterMs: number): Promise<void> {
-  const silentMs = Number(monotonicMs() - Atomics.load(aliveAt, 0));
-  if (silentMs < stalledAfterMs) return;
-  if (silentMs > stallMsMax) return held.clear();
+async function renew(leases: readonly HeldLease[]): Promise<void> {
   try {
-    backend ??= open();
-    await renewAll(await backend);
+    backend ??= target.kind === "sqlite" ? openSqlite(target) : openPostgres(target);
+    await (await backend).flush(inOrder(leases).map(toRenew));
   } catch {
     // The store can't be reached from here either. The next look tries again, on a new connection.
     backend = undefined;
   }
 }
 
-function open(): Promise<Backend> {
-  return target.kind === "sqlite" ? openSqlite(target) : openPostgres(target);
+/** By record, and one per record: of two attempts of one record the later one counts. */
+function inOrder(leases: readonly HeldLease[]): HeldLease[] {
+  const byRecord = new Map<string, HeldLease>();
+  for (const lease of leases) {
+    const row = `${lease.scope}\0${lease.key}`;
+    const other = byRecord.get(row);
+    if (other === undefined || other.attempt < lease.attempt) byRecord.set(row, lease);
+  }
+  return [...byRecord].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lease]) => lease);
 }
 
-async function renewAll({ flush }: Backend): Promise<void> {
-  const leases = [...held.values()].sort((a, b) => (a.scope === b.scope ? (a.key < b.key ? -1 : 1) : a.scope < b.scope ? -1 : 1));
-  // One operation per record and flush: two attempts of one record cannot both be live, the later one counts.
-  const byRecord = new Map(leases.map((lease) => [`${lease.scope}\0${lease.key}`, lease]));
-  const operations = [...byRecord.values()].map(({ scope, key, owner, attempt, leaseMs }): Renew => {
-    return { verb: "renew", scope, key, owner, attempt, leaseMs };
-  });
-  const verdicts = await flush(operations);
-  for (const [i, verdict] of verdicts.entries()) {
-    const owner = operations[i]?.owner;
-    if (owner !== undefined && verdict !== "again" && verdict.answer.kind === "stale") held.delete(owner);
-  }
+function toRenew({ scope, key, owner, attempt, leaseMs }: HeldLease): Renew {
+  return { verb: "renew", scope, key, owner, attempt, leaseMs };
 }

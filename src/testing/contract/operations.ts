@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Answer, AnswerKind, Begin, Operation, Renew, Resolve, Settle, Settlement } from "../../core/operation.js";
-import type { RecordId } from "../../core/record.js";
+import type { LedgerRecord, RecordId } from "../../core/record.js";
 import type { Store } from "../../core/store.js";
 
 export const dayMs = 24 * 3600 * 1000;
@@ -79,6 +79,37 @@ export async function startAndSettle(store: Store, begin: Begin, to: Settlement)
 
 export function idOf({ begin: { scope, key } }: Held): RecordId {
   return { scope, key };
+}
+
+/** What a record is made of. */
+const members: Readonly<Record<keyof LedgerRecord, true>> = {
+  scope: true,
+  key: true,
+  state: true,
+  fingerprint: true,
+  effect: true,
+  attempt: true,
+  owner: true,
+  createdAt: true,
+  startedAt: true,
+  leaseUntil: true,
+  settledAt: true,
+  retentionMs: true,
+  horizonMs: true,
+  reconcileAfterMs: true,
+  outcome: true,
+  expiresAt: true,
+  goneAt: true,
+  verdict: true,
+  note: true,
+  rev: true,
+};
+
+/** The record without anything that a driver may have left in it: whether it has is a case of its own. */
+export function membersOf(record: LedgerRecord): LedgerRecord {
+  return Object.fromEntries(
+    Object.keys(members).map((member) => [member, record[member as keyof LedgerRecord]]),
+  ) as unknown as LedgerRecord;
 }
 
 export function expectKind<K extends AnswerKind>(answer: Answer, kind: K): Extract<Answer, { readonly kind: K }> {

@@ -3,7 +3,7 @@ import type { StoreOptions } from "../../core/create-store.js";
 import type { Answer, Begin } from "../../core/operation.js";
 import type { LedgerRecord, RecordId } from "../../core/record.js";
 import type { Reading, Store } from "../../core/store.js";
-import { type Held, start } from "./operations.js";
+import { type Held, membersOf, start } from "./operations.js";
 import type { BusinessRows, ContractLedger, ContractTarget } from "./target.js";
 
 /** Nothing that a case waits for takes this long, also on a busy machine. */
@@ -110,7 +110,7 @@ export class Scene {
   }
 
   async record(id: RecordId): Promise<LedgerRecord> {
-    return (await this.reading(id)).record;
+    return membersOf((await this.reading(id)).record);
   }
 
   /** What was answered, and that the record is as it was: nothing was written. */

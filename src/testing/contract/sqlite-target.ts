@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../core/clock.js";
+import { open } from "../../stores/open.js";
 import { whenFree } from "../../stores/sqlite/connection.js";
 import { chooseDriver, openDatabase, type SqliteDriver } from "../../stores/sqlite/driver.js";
 import type { SqliteTx } from "../../stores/sqlite/transact.js";
-import { open } from "../../stores/open.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
 /** The SQLite store, each ledger in a folder of its own that is removed after use. */

@@ -1,9 +1,10 @@
+import { type Key, key } from "../../core/key.js";
 import { type EffectClass, effectClasses } from "../../core/record.js";
 import type { Weather } from "./faults.js";
 import type { Random } from "./random.js";
 
 export interface KeyPlan {
-  readonly key: string;
+  readonly key: Key;
   readonly effect: EffectClass;
   readonly input: { readonly order: string };
   readonly keepFailures: boolean;
@@ -37,7 +38,7 @@ export function planOf(random: Random): Plan {
   const slots = random.between(1, 4);
   const leaseMsMax = random.pick([100, 300, 1000]);
   const keys = Array.from({ length: random.between(1, 4) }, (_, i): KeyPlan => {
-    return { key: `k${i}`, effect: random.pick(effectClasses), input: { order: `o${i}` }, keepFailures: random.chance(0.3) };
+    return { key: key.of(`k${i}`), effect: random.pick(effectClasses), input: { order: `o${i}` }, keepFailures: random.chance(0.3) };
   });
   const callers = Array.from({ length: random.between(2, 12) }, (): CallerPlan => {
     return {

@@ -1,5 +1,5 @@
 /**
- * One statement for a whole flush, whatever it is made of:
+ * One statement for any mixture of operations, whatever the state of their records:
  *
  *   asked    the operations, one row each, on distinct records, in one order
  *   seen     each with its record as it is, by the primary key
@@ -14,7 +14,7 @@
  * the plain way, it was planned as a scan of the whole table. For the same reason settles go through INSERT … ON
  * CONFLICT too: its arbiter index is a probe by nature.
  */
-export function flushStatement(schema: string): string {
+export function fullStatement(schema: string): string {
   return `
 WITH asked AS MATERIALIZED (
   SELECT a.*, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now

@@ -1,0 +1,93 @@
+import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
+import type { Begin, Settle } from "../../core/operation.js";
+import type { LedgerRecord, RecordId } from "../../core/record.js";
+import type { Verdicted } from "../../core/store.js";
+import { getRow, type SqliteDatabase, type SqliteStatement, type SqliteValue } from "./driver.js";
+import { selected } from "./row.js";
+
+/**
+ * The two things that nearly every flush is made of, in as few calls into the driver as they can be: begins of keys
+ * that do not exist, and settles by the owner of a running attempt. One is bound as plain values; many go in as one
+ * JSON text, because every call, every bound value and every returned column costs about as much as the row itself.
+ *
+ * A statement that did less than it was asked changed something all the same: the caller rolls back and goes the long
+ * way, record by record.
+ */
+export class QuickStatements {
+  readonly #peekOne: SqliteStatement;
+  readonly #peekMany: SqliteStatement;
+  readonly #insertOne: SqliteStatement;
+  readonly #insertMany: SqliteStatement;
+  readonly #settleOne: SqliteStatement;
+  readonly #settleMany: SqliteStatement;
+
+  constructor(database: Pick<SqliteDatabase, "prepare">) {
+    this.#peekOne = database.prepare(`SELECT ${selected} FROM onceflow_records r WHERE scope = ? AND key = ?`);
+    this.#peekMany = database.prepare(
+      `SELECT ${selected} FROM json_each(?) j CROSS JOIN onceflow_records r WHERE r.scope = j.value ->> 0 AND r.key = j.value ->> 1`,
+    );
+    this.#insertOne = database.prepare(insertSql((i) => `?${i + 2}`, "WHERE true"));
+    this.#insertMany = database.prepare(insertSql((i) => `j.value ->> ${i}`, "FROM json_each(?2) j WHERE true"));
+    this.#settleOne = database.prepare(settleSql((i) => `?${i + 2}`, ""));
+    this.#settleMany = database.prepare(settleSql((i) => `j.value ->> ${i}`, "FROM json_each(?2) j"));
+  }
+
+  /** The records that exist, of those that are to begin. */
+  peek(begins: readonly RecordId[]): LedgerRecord[] {
+    const [only] = begins;
+    if (only === undefined) return [];
+    if (begins.length > 1) return this.#peekMany.all(JSON.stringify(begins.map(({ scope, key }) => [scope, key]))) as LedgerRecord[];
+    const record = getRow<LedgerRecord>(this.#peekOne, only.scope, only.key);
+    return record ? [record] : [];
+  }
+
+  /** True when every one of them was inserted. */
+  begin(begins: readonly Begin[], now: number): boolean {
+    return run(this.#insertOne, this.#insertMany, begins.map(beginValues), now);
+  }
+
+  /** True when every one of them was running under its owner, and is settled. */
+  settle(settles: readonly Settle[], now: number): boolean {
+    return run(this.#settleOne, this.#settleMany, settles.map(settleValues), now);
+  }
+}
+
+function run(one: SqliteStatement, many: SqliteStatement, rows: readonly SqliteValue[][], now: number): boolean {
+  const [only] = rows;
+  if (only === undefined) return true;
+  const { changes } = rows.length === 1 ? one.run(now, ...only) : many.run(now, JSON.stringify(rows));
+  return Number(changes) === rows.length;
+}
+
+/** What a begin is answered with once it is known to have been inserted. */
+export function started(begin: Begin, now: number): Verdicted {
+  const { answer, next } = decide(undefined, begin, now);
+  return { answer, record: next, now };
+}
+
+function beginValues(begin: Begin): SqliteValue[] {
+  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs } = begin;
+  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs];
+}
+
+function insertSql(value: (i: number) => string, from: string): string {
+  return `INSERT INTO onceflow_records (scope, key, owner, fingerprint, effect, lease_until, retention_ms, horizon_ms, reconcile_after_ms,
+      state, attempt, created_at, started_at, verdict, rev)
+    SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ?1 + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
+      'running', 1, ?1, ?1, 'running', 1
+    ${from} ON CONFLICT DO NOTHING`;
+}
+
+function settleValues(settle: Settle): SqliteValue[] {
+  const { scope, key, owner, attempt, to, note } = settle;
+  return [scope, key, owner, attempt, to.state, outcomeOf(to), forgets(to) ? 1 : 0, verdictOf(settle), note];
+}
+
+function settleSql(value: (i: number) => string, from: string): string {
+  return `UPDATE onceflow_records AS r SET state = ${value(4)}, outcome = ${value(5)}, settled_at = ?1,
+      fingerprint = CASE WHEN ${value(6)} THEN NULL ELSE r.fingerprint END,
+      expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ?1 + r.retention_ms END,
+      gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ?1 + r.retention_ms + r.horizon_ms END,
+      verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
+    ${from} WHERE r.scope = ${value(0)} AND r.key = ${value(1)} AND r.owner = ${value(2)} AND r.attempt = ${value(3)} AND r.state = 'running'`;
+}

@@ -1,0 +1,50 @@
+import { decide } from "../../core/decide.js";
+import type { Operation } from "../../core/operation.js";
+import type { LedgerRecord, RecordId } from "../../core/record.js";
+import type { Verdicted } from "../../core/store.js";
+import { getRow, type SqliteDatabase, type SqliteStatement } from "./driver.js";
+import { bindAttempt, bindRecord, columns, selected } from "./row.js";
+
+/** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
+export class RecordStatements {
+  readonly #database: Pick<SqliteDatabase, "prepare">;
+  readonly #select: SqliteStatement;
+  readonly #clock: SqliteStatement;
+  #write: SqliteStatement | undefined;
+  #log: SqliteStatement | undefined;
+
+  constructor(database: Pick<SqliteDatabase, "prepare">) {
+    this.#database = database;
+    this.#select = database.prepare(`SELECT ${selected} FROM onceflow_records r WHERE scope = ? AND key = ?`);
+    // SQLite's own clock: whatever a process believes the time to be, all on this file agree.
+    this.#clock = database.prepare("SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) AS now");
+  }
+
+  now(): number {
+    return (this.#clock.get() as { now: number }).now;
+  }
+
+  read({ scope, key }: RecordId): LedgerRecord | undefined {
+    return getRow<LedgerRecord>(this.#select, scope, key);
+  }
+
+  apply(operation: Operation, now: number): Verdicted {
+    const record = this.read(operation);
+    const { answer, next, past } = decide(record, operation, now);
+    if (next) this.#save(next);
+    if (next && past) {
+      this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+      this.#log.run(...bindAttempt(next, past));
+    }
+    return { answer, record: next ?? record, now };
+  }
+
+  #save(record: LedgerRecord): void {
+    const names = Object.keys(columns);
+    this.#write ??= this.#database.prepare(
+      `INSERT INTO onceflow_records (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})
+       ON CONFLICT (scope, key) DO UPDATE SET ${names.map((name) => `${name} = excluded.${name}`).join(", ")}`,
+    );
+    this.#write.run(...bindRecord(record));
+  }
+}
