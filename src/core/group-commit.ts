@@ -19,6 +19,7 @@ import type { Backend, Verdicted } from "./store.js";
  */
 interface Member {
   readonly operation: Operation;
+  readonly row: string;
   readonly sentAt: number;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
@@ -64,7 +65,7 @@ export class GroupCommit {
   submit(operation: Operation): Promise<Answer> {
     if (this.closed) return Promise.reject(new UnreachableError(`[onceflow] [${this.#backend.name}] the store is closed`));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ operation, sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+      this.#queue.push({ operation, row: rowOf(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
       this.#pump();
     });
   }
@@ -94,7 +95,7 @@ export class GroupCommit {
     const passedOver = new Set<string>();
     const rest: Member[] = [];
     for (const member of this.#queue) {
-      const row = rowOf(member.operation);
+      const { row } = member;
       const leader = leaders.get(row);
       if (passedOver.has(row) || (leader === undefined && leaders.size >= this.#flushMax)) {
         rest.push(member);
@@ -129,11 +130,11 @@ export class GroupCommit {
 
   #distribute(members: readonly Member[], verdicts: readonly (Verdicted | "again")[]): void {
     const answered: Answered[] = [];
-    const replies: (() => void)[] = [];
+    const replied: Member[] = [];
     const again: Member[] = [];
     const reply = (member: Member, answer: Answer) => {
       answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
-      replies.push(() => member.resolve(answer));
+      replied.push(member);
     };
     members.forEach((member, i) => {
       const verdict = verdicts[i];
@@ -152,7 +153,7 @@ export class GroupCommit {
     });
     this.#requeue(again);
     this.#onAnswers(answered);
-    for (const tell of replies) tell();
+    for (const [i, member] of replied.entries()) member.resolve((answered[i] as Answered).answer);
   }
 
   #requeue(members: readonly Member[]): void {
@@ -181,6 +182,5 @@ export function rowOf({ scope, key }: RecordId): string {
 }
 
 function byRecord(a: Member, b: Member): number {
-  const [x, y] = [rowOf(a.operation), rowOf(b.operation)];
-  return x < y ? -1 : x > y ? 1 : 0;
+  return a.row < b.row ? -1 : a.row > b.row ? 1 : 0;
 }

@@ -33,5 +33,10 @@ export function failureOf(error: unknown, effect: EffectClass, keepFailures: boo
 
 /** For the attempt log: which error, without its message, which may hold what nobody should keep. */
 export function noteOf(error: unknown): string {
-  return (error instanceof Error ? error.name : typeof error).slice(0, 100);
+  const name = error instanceof Error ? String(error.name) : typeof error;
+  // Only what every database can hold: the note must never be the reason why an outcome is refused.
+  return name
+    .replace(/\p{Cc}/gu, "")
+    .slice(0, 100)
+    .toWellFormed();
 }

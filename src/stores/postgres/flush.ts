@@ -1,17 +1,18 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import { assert } from "../../core/errors.js";
 import type { Operation } from "../../core/operation.js";
-import type { LedgerRecord } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import type { PgClient } from "./driver.js";
 import { fullStatement } from "./full-statement.js";
 import { quickFlush } from "./quick-flush.js";
+import { type RecordRow, toRecord } from "./row.js";
 
-type SeenRow = { readonly [M in keyof LedgerRecord]: LedgerRecord[M] | null } & {
+interface Seen {
   readonly ord: number;
   readonly now: number;
   readonly written: boolean;
-};
+  readonly record: RecordRow | null;
+}
 
 /**
  * A flush: the quick statement for what nearly always happens, one trip; the full one for what it left open (a dead
@@ -22,26 +23,30 @@ export async function flush(client: PgClient, schema: string, operations: readon
   const quick = await quickFlush(client, schema, operations);
   const open = operations.filter((_, i) => quick[i] === undefined);
   if (open.length === 0) return quick as Verdicted[];
-  const full = await fullFlush(client, schema, open);
+  const full = await fullFlush(client, { name: `onceflow-${schema}-full`, text: fullStatement(schema) }, open);
   return quick.map((verdict) => verdict ?? full.shift() ?? "again");
 }
 
 /** One statement for any mixture; its answers are explained with the one state machine there is. */
-export async function fullFlush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
+export async function fullFlush(
+  client: PgClient,
+  statement: { readonly name?: string; readonly text: string },
+  operations: readonly Operation[],
+): Promise<(Verdicted | "again")[]> {
   const asked = JSON.stringify(operations.map(toAsked));
-  const { rows } = await client.query<SeenRow>({ name: `onceflow-${schema}-full`, text: fullStatement(schema), values: [asked] });
+  const { rows } = await client.query<{ answer: string }>({ ...statement, values: [asked] });
   const verdicts: (Verdicted | "again")[] = operations.map(() => "again");
-  for (const row of rows) {
-    const operation = operations[row.ord];
+  for (const { answer } of rows) {
+    const seen = JSON.parse(answer) as Seen;
+    const operation = operations[seen.ord];
     assert(operation !== undefined, "every row of a flush answers an operation");
-    verdicts[row.ord] = judge(operation, row);
+    verdicts[seen.ord] = judge(operation, seen);
   }
   return verdicts;
 }
 
-function judge(operation: Operation, row: SeenRow): Verdicted | "again" {
-  const { now, written } = row;
-  const record = row.state === null ? undefined : ({ ...row, scope: operation.scope, key: operation.key } as LedgerRecord);
+function judge(operation: Operation, { now, written, record: row }: Seen): Verdicted | "again" {
+  const record = row === null ? undefined : toRecord(row);
   const { answer, next } = decide(record, operation, now);
   if (written) {
     assert(next !== undefined, `PostgreSQL granted a ${operation.verb} that decide() refuses`);

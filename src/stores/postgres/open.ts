@@ -5,6 +5,7 @@ import type { Backend, Tx } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { explain, loadDriver, numberTypes, type PgClient, type PgModule } from "./driver.js";
 import { flush, fullFlush } from "./flush.js";
+import { fullStatement } from "./full-statement.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
@@ -69,7 +70,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
     purge: (query) => reading("a purge", () => purgeRecords(pool, schema, query)),
     transact: (work) => transact(pool, work),
     settleWithin: async (tx, settle) => {
-      const [verdict] = await fullFlush(asClient(tx), schema, [settle]);
+      const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);
       // Somebody settled, resolved or took over this very record while it was being locked.
       return verdict === undefined || verdict === "again" ? { kind: "stale", record: undefined } : verdict.answer;
     },

@@ -1,10 +1,10 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import { assert } from "../../core/errors.js";
 import type { Begin, Operation, Settle } from "../../core/operation.js";
-import type { LedgerRecord } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import type { PgClient } from "./driver.js";
 import { type QuickShape, quickStatement } from "./quick-statement.js";
+import { type RecordRow, toRecord } from "./row.js";
 
 type Scalar = string | number | boolean | null;
 
@@ -13,7 +13,7 @@ interface QuickRow {
   readonly ord: number;
   readonly now: number;
   readonly done: boolean;
-  readonly record: Record<string, unknown> | null;
+  readonly record: RecordRow | null;
 }
 
 /** What the quick statement could settle of a flush; `undefined` for what has to go through the full one. */
@@ -79,12 +79,4 @@ function beginValues(begin: Begin): Scalar[] {
 function settleValues(settle: Settle): Scalar[] {
   const { scope, key, owner, attempt, to, note } = settle;
   return [scope, key, owner, attempt, to.state, outcomeOf(to), forgets(to), verdictOf(settle), note];
-}
-
-function toRecord(row: Record<string, unknown>): LedgerRecord {
-  return Object.fromEntries(Object.entries(row).map(([column, value]) => [camelCase(column), value])) as unknown as LedgerRecord;
-}
-
-function camelCase(column: string): string {
-  return column.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -29,7 +29,7 @@ const settleColumns = [
   ["scope", "text"],
   ["key", "text"],
   ["owner", "text"],
-  ["attempt", "int"],
+  ["attempt", "bigint"],
   ["to_state", "text"],
   ["outcome", "text"],
   ["forget", "boolean"],

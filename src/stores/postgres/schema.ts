@@ -11,7 +11,7 @@ const migrations: readonly string[] = [
     state text NOT NULL,
     fingerprint text,
     effect $schema.effect NOT NULL,
-    attempt int NOT NULL,
+    attempt bigint NOT NULL,
     owner text NOT NULL,
     created_at bigint NOT NULL,
     started_at bigint NOT NULL,
@@ -33,7 +33,7 @@ const migrations: readonly string[] = [
   CREATE TABLE $schema.attempts (
     scope text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
-    attempt int NOT NULL,
+    attempt bigint NOT NULL,
     owner text NOT NULL,
     started_at bigint NOT NULL,
     ended_at bigint,
