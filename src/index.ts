@@ -27,7 +27,7 @@ export type { OnceOptions, Reconciled, ReconcileRequest } from "./core/options.j
 export { purge } from "./core/purge.js";
 export type { AttemptEntry, EffectClass, State, Verdict } from "./core/record.js";
 export { type Resolution, resolve } from "./core/resolve.js";
-export type { Capabilities, Metrics, Store, Tx, TxRunner } from "./core/store.js";
+export type { AuditEntry, AuditedEntry, Capabilities, Metrics, Store, Tx, TxRunner } from "./core/store.js";
 export type { RecordSummary } from "./core/summary.js";
 export { once } from "./once.js";
 export { type OpenOptions, open } from "./stores/open.js";

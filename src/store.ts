@@ -6,6 +6,8 @@ export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlemen
 export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "./core/record.js";
 export type {
   AttemptsQuery,
+  AuditEntry,
+  AuditedEntry,
   Backend,
   Capabilities,
   HeldLease,

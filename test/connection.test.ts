@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer } from "node:net";
-import { inspect, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
+import { inspect, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
 import type { Begin, Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
@@ -81,7 +81,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
       let calls = 0;
       const before = proxy.cuts;
       proxy.cutNext(what);
-      const result = await once(store, { key, effect: "atMostOnce" }, () => {
+      const result = await once(store, { key: keyOf.of(key), effect: "atMostOnce" }, () => {
         calls += 1;
         proxy.cutNext(what);
         return "done";
@@ -99,7 +99,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
           proxy.cutNext(what);
           return result;
         });
-      const result = once(store, { key, tx: cutAtCommit }, async ({ tx }) => {
+      const result = once(store, { key: keyOf.of(key), tx: cutAtCommit }, async ({ tx }) => {
         await (tx as pg.ClientBase).query("INSERT INTO business VALUES ($1)", [key]);
         return "done";
       });

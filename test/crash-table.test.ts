@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { inspect, once, open } from "onceflow";
+import { inspect, key, once, open } from "onceflow";
 import { serveEffects } from "onceflow/testing";
 import pg from "pg";
 import { describe, expect, inject, type TestContext, test } from "vitest";
@@ -45,10 +45,14 @@ function cases(database: (onTestFinished: OnTestFinished) => Promise<Database>):
       // A lapsed atMostOnce record is unknown by itself: on a slow machine its lease may be over already.
       expect(row.left === "running" && row.effect === "atMostOnce" ? ["running", "unknown"] : [row.left]).toContain(left);
 
-      const next = await once(store, { key: "crash", effect: row.effect, leaseMs: 300, waitMs: 5000 }, async ({ effectKey, number }) => {
-        await fetch(provider.url, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(number) } });
-        return { attempt: number };
-      });
+      const next = await once(
+        store,
+        { key: key.of("crash"), effect: row.effect, leaseMs: 300, waitMs: 5000 },
+        async ({ effectKey, number }) => {
+          await fetch(provider.url, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(number) } });
+          return { attempt: number };
+        },
+      );
       expect(next.status).toBe(row.next);
       expect((await inspect(store, { key: "crash" }))?.state).toBe(row.next === "unknown" ? "unknown" : "completed");
       const [effectKey = ""] = provider.effects.keys();
@@ -82,7 +86,7 @@ describe.concurrent("the crash table on SQLite", () => {
 });
 
 const postgres = inject("postgres");
-describe.concurrent.skipIf(!postgres.ok)("the crash table on PostgreSQL", () => {
+describe.skipIf(!postgres.ok)("the crash table on PostgreSQL", { concurrent: true }, () => {
   cases(async (onTestFinished) => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     const client = new pg.Client(database.url);

@@ -50,6 +50,8 @@ function sabotaged(sabotage: Sabotage): NonNullable<SimulationOptions["backend"]
     list: async () =>
       [...ledger.records.values()].map((record) => ({ record, now: ledger.now() })).filter((r) => r.record.state === "unknown"),
     purge: async () => 0,
+    audit: async () => {},
+    audited: async () => [],
     close: async () => {},
   });
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { inspect, once, open } from "onceflow";
+import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { freshDatabase } from "./servers/free-database.js";
 
@@ -37,7 +37,7 @@ function cases(storeUrl: () => Promise<string>): void {
       outcome = value;
     });
     while (outcome === undefined) {
-      const { status } = await once(store, { key: "stuck", onRunning: "return", leaseMs }, () => "taken over");
+      const { status } = await once(store, { key: key.of("stuck"), onRunning: "return", leaseMs }, () => "taken over");
       expect(["running", "replayed"]).toContain(status);
       asked += 1;
       await delay(20);
@@ -54,7 +54,7 @@ function cases(storeUrl: () => Promise<string>): void {
     const worker = start(url, leaseMs * 6, leaseMs);
     expect(await message(worker)).toBe("started");
     const ended = message(worker);
-    const taken = await once(store, { key: "stuck", leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
+    const taken = await once(store, { key: key.of("stuck"), leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
     expect(taken).toMatchObject({ status: "executed", value: "taken over", attempt: 2 });
     expect(await ended).toBe("LEASE_LOST");
     expect((await inspect(store, { key: "stuck" }))?.value).toBe("taken over");

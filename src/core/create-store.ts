@@ -1,8 +1,10 @@
+import { AuditLog } from "./audit.js";
 import { type Clock, systemClock } from "./clock.js";
 import { ConfigurationError } from "./errors.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { Answer, AnswerKind, Batch } from "./operation.js";
+import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
 import type { Backend, Metrics, Store } from "./store.js";
 
@@ -10,6 +12,8 @@ export interface StoreOptions {
   readonly clock?: Clock;
   /** Bytes of an encoded result beyond which it is not kept (the key still completes). Default 4 MiB. */
   readonly valueBytesMax?: number;
+  /** "all": replays and refusals are logged too, not only counted. Default "attempts". */
+  readonly audit?: "attempts" | "all";
   /** How often what is over is removed; 0: never by itself. Default one minute. */
   readonly purgeEveryMs?: number;
 }
@@ -18,7 +22,8 @@ const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
 export function createStore(backend: Backend, options: StoreOptions = {}): Store {
-  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, purgeEveryMs = 60_000 } = options;
+  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, purgeEveryMs = 60_000, audit = "attempts" } = options;
+  oneOf("audit", audit, ["attempts", "all"]);
   const counts: Record<Exclude<keyof Metrics, "flushes">, number> = {
     started: 0,
     takenOver: 0,
@@ -33,12 +38,14 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     purged: 0,
   };
   const waiting = new Map<string, Set<() => void>>();
+  const log = audit === "all" ? new AuditLog(backend, clock) : undefined;
   const group = new GroupCommit({ backend, clock, onAnswers });
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn: backend.standIn?.() });
   let cancelPurge = schedulePurge();
 
   function onAnswers(answered: readonly Answered[]): void {
     leases.note(answered);
+    log?.note(answered);
     for (const { operation, answer } of answered) {
       counts[counterOf[answer.kind]] += 1;
       if (answer.kind === "started" && answer.attempt > 1) counts.takenOver += 1;
@@ -88,6 +95,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
       counts.purged += purged;
       return purged;
     },
+    audited: (id, limit) => backend.audited(id, limit),
     transact(work) {
       if (!backend.transact) return Promise.reject(lacks(backend.name, "transactions"));
       return backend.transact(work);
@@ -127,6 +135,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
       if (group.closed) return;
       cancelPurge();
       await group.close();
+      await log?.close();
       await leases.close();
       await backend.close();
     },
@@ -146,7 +155,7 @@ const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {
   stale: "stale",
 };
 
-export function lacks(name: string, capability: string): ConfigurationError {
+function lacks(name: string, capability: string): ConfigurationError {
   return new ConfigurationError(
     `[onceflow] [${name}] this store has no ${capability}; open one that has (sqlite:, postgres://) or leave that option out`,
     { code: "MISSING_CAPABILITY" },

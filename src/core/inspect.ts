@@ -1,7 +1,7 @@
 import { decode, decodeError } from "./codec.js";
 import { idOf, type KeyRef } from "./key-ref.js";
 import { type AttemptEntry, entryOf } from "./record.js";
-import type { Store } from "./store.js";
+import type { AuditedEntry, Store } from "./store.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
 export interface Inspection extends RecordSummary {
@@ -11,6 +11,8 @@ export interface Inspection extends RecordSummary {
   readonly kept: boolean;
   /** Oldest first, the present one last; the oldest are left out beyond `attemptsMax` of them. */
   readonly attempts: readonly AttemptEntry[];
+  /** Who asked and did not get to run it, the newest of them; only of stores opened with `audit: "all"`. */
+  readonly audit: readonly AuditedEntry[];
 }
 
 const attemptsMax = 1000;
@@ -30,6 +32,7 @@ export async function inspect(store: Store, ref: KeyRef): Promise<Inspection | u
     ...(record.state === "completed" && record.outcome !== null ? { value: decode(record.outcome) } : {}),
     ...(record.state === "failed" && record.outcome !== null ? { error: decodeError(record.outcome) } : {}),
     // An attempt that was superseded between the two reads stands in both.
+    audit: await store.audited(id, attemptsMax),
     attempts: [...past.filter((entry) => entry.attempt < record.attempt), entryOf(record)],
   };
 }

@@ -11,7 +11,7 @@ declare const brand: unique symbol;
  */
 export type Key = string & { readonly [brand]: "Key" };
 
-export const keyBytesMax = 512;
+const keyBytesMax = 512;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it refuses
 const control = /[\u0000-\u001f\u007f]/;

@@ -1,10 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { InvalidInputError } from "./errors.js";
+import { key } from "./key.js";
 import { type OnceOptions, prepare } from "./options.js";
+
+const k = key.of("k");
 
 describe("what once() is asked", () => {
   test("has the defaults of the ledger", () => {
-    expect(prepare({ key: "k" })).toEqual({
+    expect(prepare({ key: k })).toEqual({
       begin: {
         verb: "begin",
         scope: "",
@@ -51,7 +54,7 @@ describe("what once() is asked", () => {
   });
 
   test("the fingerprint is that of the input, however its members are ordered", () => {
-    const fingerprint = (options: Partial<OnceOptions>) => prepare({ key: "k", ...options }).begin.fingerprint;
+    const fingerprint = (options: Partial<OnceOptions>) => prepare({ key: k, ...options }).begin.fingerprint;
     expect(fingerprint({ input: { a: 1, b: 2 } })).toBe(fingerprint({ input: { b: 2, a: 1 } }));
     expect(fingerprint({ input: { a: 1 } })).not.toBe(fingerprint({ input: { a: 2 } }));
     expect(fingerprint({ input: { a: 1 }, fingerprint: "v1" })).toBe(fingerprint({ fingerprint: "v1" }));
@@ -60,7 +63,7 @@ describe("what once() is asked", () => {
 
   test("30 days and 100 years are durations like any other", () => {
     const dayMs = 24 * 3600 * 1000;
-    expect(prepare({ key: "k", retentionMs: 30 * dayMs, horizonMs: 36_500 * dayMs }).begin).toMatchObject({ retentionMs: 30 * dayMs });
-    expect(prepare({ key: "k", retentionMs: "forever" }).begin.retentionMs).toBeNull();
+    expect(prepare({ key: k, retentionMs: 30 * dayMs, horizonMs: 36_500 * dayMs }).begin).toMatchObject({ retentionMs: 30 * dayMs });
+    expect(prepare({ key: k, retentionMs: "forever" }).begin.retentionMs).toBeNull();
   });
 });

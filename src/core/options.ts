@@ -113,7 +113,7 @@ function fingerprintOf({ input, fingerprint }: OnceOptions): string | null {
   return sha256(fingerprint);
 }
 
-export function duration(field: string, value: unknown, min = 0, max = durationMsMax): asserts value is number {
+function duration(field: string, value: unknown, min = 0, max = durationMsMax): asserts value is number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < min || value > max || !Number.isInteger(value))
     throw new InvalidInputError(field, `must be a whole number of milliseconds from ${min} to ${max}, not ${String(value)}`);
 }

@@ -37,6 +37,19 @@ export interface AttemptsQuery extends RecordId {
   readonly limit: number;
 }
 
+/** Somebody asked for a key and did not get to run it. Kept only with `audit: "all"`. */
+export interface AuditEntry extends RecordId {
+  /** Who asked, as an owner it would have been. */
+  readonly owner: string;
+  readonly answer: "replay" | "running" | "mismatch" | "unknown" | "gone";
+  /** The attempt it was about. */
+  readonly attempt: number;
+}
+
+export interface AuditedEntry extends AuditEntry {
+  readonly at: number;
+}
+
 /** A handle on an open transaction: whatever the store's driver calls one. */
 export type Tx = object;
 /** Runs `work` in a transaction of the user's own database layer, commits when it resolves, rolls back when it rejects. */
@@ -82,6 +95,10 @@ export interface Backend {
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;
   purge(query: PurgeQuery): Promise<number>;
+  /** Appends to the audit log, at the store's time. */
+  audit(entries: readonly AuditEntry[]): Promise<void>;
+  /** The newest entries about a key, oldest first. */
+  audited(id: RecordId, limit: number): Promise<readonly AuditedEntry[]>;
   /** Opens a transaction of the store's own and runs `work` in it. */
   transact?<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** The settle as the last statement of an open transaction. */
@@ -121,6 +138,7 @@ export interface Store {
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;
   purge(query: PurgeQuery): Promise<number>;
+  audited(id: RecordId, limit: number): Promise<readonly AuditedEntry[]>;
   transact<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   settleWithin(tx: Tx, settle: Settle): Promise<Answer>;
   /** Calls back once if the lease that `owner` holds is lost. Returns how to stop watching. */

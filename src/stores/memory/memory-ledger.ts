@@ -2,7 +2,7 @@ import { decide } from "../../core/decide.js";
 import { rowOf } from "../../core/group-commit.js";
 import type { Operation } from "../../core/operation.js";
 import type { AttemptEntry, LedgerRecord } from "../../core/record.js";
-import type { Backend, Verdicted } from "../../core/store.js";
+import type { AuditedEntry, Backend, Verdicted } from "../../core/store.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
 
@@ -10,18 +10,22 @@ import { purgeRecords } from "./purge.js";
 export interface MemoryLedger {
   readonly records: Map<string, LedgerRecord>;
   readonly attempts: Map<string, AttemptEntry[]>;
+  readonly audit: Map<string, AuditedEntry[]>;
   /** The ledger's own clock, whole milliseconds. */
   now(): number;
 }
 
 export function createMemoryLedger(now: () => number = wallClock): MemoryLedger {
-  return { records: new Map(), attempts: new Map(), now };
+  return { records: new Map(), attempts: new Map(), audit: new Map(), now };
 }
 
 /** Monotonic, and comparable with dates: a step of the system's clock must not lapse every lease at once. */
 function wallClock(): number {
   return Math.floor(performance.timeOrigin + performance.now());
 }
+
+/** Memory is all there is: of those who asked for one key, only the newest are remembered. */
+const auditedMax = 1000;
 
 /** Several backends on one ledger are what several processes on one database are: the simulator uses that. */
 export function memoryBackend(ledger: MemoryLedger): Backend {
@@ -37,6 +41,14 @@ export function memoryBackend(ledger: MemoryLedger): Backend {
       (ledger.attempts.get(rowOf(id)) ?? []).filter((entry) => entry.attempt > afterAttempt).slice(0, limit),
     list: async (query) => listRecords(ledger, query),
     purge: async (query) => purgeRecords(ledger, query),
+    audit: async (entries) => {
+      for (const entry of entries) {
+        const row = rowOf(entry);
+        const kept = (ledger.audit.get(row) ?? []).slice(-auditedMax + 1);
+        ledger.audit.set(row, [...kept, Object.freeze({ ...entry, at: ledger.now() })]);
+      }
+    },
+    audited: async (id, limit) => (ledger.audit.get(rowOf(id)) ?? []).slice(-limit),
     close: async () => {},
   };
 }

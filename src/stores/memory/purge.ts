@@ -11,6 +11,7 @@ export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery
     if (record.goneAt !== null && record.goneAt <= until) {
       ledger.records.delete(row);
       ledger.attempts.delete(row);
+      ledger.audit.delete(row);
       purged += 1;
     } else if (record.expiresAt !== null && record.expiresAt <= until && record.outcome !== null) {
       // The tombstone stays to the horizon; the result goes.

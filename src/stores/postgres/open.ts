@@ -3,6 +3,7 @@ import { ConfigurationError, InvalidInputError, UnreachableError } from "../../c
 import type { AttemptEntry } from "../../core/record.js";
 import type { Backend, Tx } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
+import { appendAudit, readAudit } from "./audit.js";
 import { explain, loadDriver, numberTypes, type PgClient, type PgModule } from "./driver.js";
 import { flush, fullFlush } from "./flush.js";
 import { fullStatement } from "./full-statement.js";
@@ -68,6 +69,8 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
       }),
     list: (query) => reading("a listing", () => listRecords(pool, schema, query)),
     purge: (query) => reading("a purge", () => purgeRecords(pool, schema, query)),
+    audit: (entries) => reading("an audit entry", () => appendAudit(pool, schema, entries)),
+    audited: (id, limit) => reading("a read", () => readAudit(pool, schema, id, limit)),
     transact: (work) => transact(pool, work),
     settleWithin: async (tx, settle) => {
       const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);

@@ -16,6 +16,7 @@ export async function purgeRecords(client: PgClient, schema: string, { before, l
     ),
     removed AS (DELETE FROM ${schema}.records r USING over o WHERE o.gone AND r.scope = o.scope AND r.key = o.key RETURNING r.scope, r.key),
     forgotten AS (DELETE FROM ${schema}.attempts a USING removed x WHERE a.scope = x.scope AND a.key = x.key),
+    unaudited AS (DELETE FROM ${schema}.audit a USING removed x WHERE a.scope = x.scope AND a.key = x.key),
     stripped AS (
       UPDATE ${schema}.records r SET outcome = NULL, rev = r.rev + 1 FROM over o WHERE NOT o.gone AND r.scope = o.scope AND r.key = o.key
       RETURNING 1

@@ -41,6 +41,16 @@ const migrations: readonly string[] = [
     note text,
     PRIMARY KEY (scope, key, attempt)
   );
+  CREATE TABLE $schema.audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    scope text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    at bigint NOT NULL,
+    owner text NOT NULL,
+    answer text NOT NULL,
+    attempt bigint NOT NULL
+  );
+  CREATE INDEX audit_key ON $schema.audit (scope, key);
   COMMENT ON TABLE $schema.records IS 'One row per key. Instants are milliseconds since 1970 on this server''s clock.';
   COMMENT ON TABLE $schema.attempts IS 'Append-only: the ended attempts of a key. The present one is in records.';
   `,

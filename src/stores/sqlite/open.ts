@@ -3,6 +3,7 @@ import { UnreachableError } from "../../core/errors.js";
 import type { AttemptEntry } from "../../core/record.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
+import { appendAudit, readAudit } from "./audit.js";
 import { openConnections, whenFree } from "./connection.js";
 import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { Flush } from "./flush.js";
@@ -52,6 +53,8 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     attempts: async ({ scope, key, afterAttempt, limit }) => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[],
     list: async (query) => listRecords(main, statements.now(), query),
     purge: (query) => writing(() => purgeRecords(main, statements.now(), query)),
+    audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
+    audited: async (id, limit) => readAudit(main, id, limit),
     transact: (work) =>
       inTurn(() => {
         forTransactions ??= connections.another();

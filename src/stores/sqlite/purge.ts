@@ -17,10 +17,12 @@ export function purgeRecords(database: SqliteDatabase, now: number, { before, li
       "UPDATE onceflow_records SET outcome = NULL, rev = rev + 1 WHERE scope = ? AND key = ? AND expires_at <= ?",
     );
     const remove = database.prepare("DELETE FROM onceflow_records WHERE scope = ? AND key = ? AND gone_at <= ?");
-    const forget = database.prepare("DELETE FROM onceflow_attempts WHERE scope = ? AND key = ?");
+    const forget = ["onceflow_attempts", "onceflow_audit"].map((table) =>
+      database.prepare(`DELETE FROM ${table} WHERE scope = ? AND key = ?`),
+    );
     for (const { scope, key, gone } of over) {
       if (!gone) strip.run(scope, key, until);
-      else if (Number(remove.run(scope, key, until).changes) === 1) forget.run(scope, key);
+      else if (Number(remove.run(scope, key, until).changes) === 1) for (const log of forget) log.run(scope, key);
     }
     database.exec("COMMIT");
   } catch (error) {

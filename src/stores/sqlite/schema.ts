@@ -40,6 +40,15 @@ const migrations: readonly string[] = [
     note TEXT,
     PRIMARY KEY (scope, key, attempt)
   ) STRICT;
+  CREATE TABLE onceflow_audit (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    attempt INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX onceflow_audit_key ON onceflow_audit (scope, key);
   `,
 ];
 

@@ -12,7 +12,7 @@ export interface SqliteTx {
 }
 
 /** Well below any sensible lease: while it is open, nothing else in this process can be written. */
-export const txMsMax = 2000;
+const txMsMax = 2000;
 
 /**
  * Runs `work` between BEGIN IMMEDIATE and COMMIT on a connection of its own. The caller keeps flushes away meanwhile.

@@ -8,8 +8,10 @@ import { chooseDriver, openDatabase, type SqliteDriver } from "../../stores/sqli
 import type { SqliteTx } from "../../stores/sqlite/transact.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
-/** The SQLite store, each ledger in a folder of its own that is removed after use. */
-export function sqliteTarget({ driver = chooseDriver() }: { readonly driver?: SqliteDriver } = {}): ContractTarget {
+/** The SQLite store, each ledger in a folder of its own that is removed after use. Without a driver: the one it chooses itself. */
+export function sqliteTarget(options: { readonly driver?: SqliteDriver } = {}): ContractTarget {
+  const driver = options.driver ?? chooseDriver();
+  const query = options.driver === undefined ? "" : `?driver=${driver}`;
   return {
     name: `sqlite with ${driver}`,
     capabilities: { transactions: true, sharedClock: true, durable: true },
@@ -18,7 +20,7 @@ export function sqliteTarget({ driver = chooseDriver() }: { readonly driver?: Sq
       const folder = await mkdtemp(join(tmpdir(), "onceflow-contract-"));
       const path = join(folder, "ledger.db");
       return {
-        open: (options) => open(`sqlite:${encodeURI(path)}?driver=${driver}`, options),
+        open: (said) => open(`sqlite:${encodeURI(path)}${query}`, said),
         business: businessRows(path, driver),
         remove: () => rm(folder, { recursive: true, force: true }),
       };

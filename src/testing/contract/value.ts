@@ -179,7 +179,7 @@ export const value: ContractGroup = {
         stale: expectKind(await send(store, settleOf(held, completed(1))), "stale").record,
       };
       const expected = await scene.record(id);
-      for (const [from, record] of Object.entries(records)) assert.deepEqual(record, expected, `from ${from}`);
+      for (const [from, record] of Object.entries(records)) assert.deepEqual({ ...record }, expected, `from ${from}`);
       const [entry] = await store.attempts({ ...id, afterAttempt: 0, limit: 1 });
       assert.deepEqual(Object.keys(entry ?? {}).sort(), ["attempt", "endedAt", "note", "owner", "startedAt", "verdict"]);
     }),

@@ -3,7 +3,7 @@ import { type EffectClass, effectClasses } from "../../core/record.js";
 import type { Weather } from "./faults.js";
 import type { Random } from "./random.js";
 
-export interface KeyPlan {
+interface KeyPlan {
   readonly key: Key;
   readonly effect: EffectClass;
   readonly input: { readonly order: string };

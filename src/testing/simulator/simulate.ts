@@ -97,7 +97,7 @@ export interface Host {
 }
 
 /** A fixed number of processes; one that died is replaced by a new one when somebody next needs it. */
-export class Fleet {
+class Fleet {
   readonly #world: World;
   readonly #server: Backend;
   readonly #weather: Weather;

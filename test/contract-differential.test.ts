@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import {
+  type Answer,
+  type AttemptEntry,
+  type Backend,
+  type Begin,
+  decide,
+  type LedgerRecord,
+  type Operation,
+  type Settle,
+  type Settlement,
+} from "onceflow/store";
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { openPostgres } from "../dist/stores/postgres/open.js";
+import { openSqlite } from "../dist/stores/sqlite/open.js";
+import { membersOf } from "../dist/testing/contract/operations.js";
+import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
+
+/**
+ * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,
+ * so that the model judges at the very same instant: answers, records and attempt logs have to be equal to the
+ * millisecond. Durations are nothing or a century, so that only purges, whose time is not told, need no luck.
+ */
+const centuryMs = 100 * 366 * 24 * 3600 * 1000;
+const durationMs = fc.constantFrom(0, centuryMs);
+const effect = fc.constantFrom("idempotent", "keyed", "reconcile", "atMostOnce");
+
+/** Whom or what an operation names: mostly what the record says, at times somebody or something else. */
+const who = fc.oneof({ weight: 3, arbitrary: fc.constant("present") }, { weight: 2, arbitrary: fc.constantFrom("a", "b") });
+const attempt = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
+
+const resolution = fc.oneof(
+  fc.record({ state: fc.constant("completed"), outcome: fc.constantFrom(null, '"result"', '{"a":"\\u0000 \\"\\\\ ü😀"}', "null", "{}") }),
+  fc.record({ state: fc.constant("failed"), outcome: fc.constantFrom('{"name":"Error","message":"x"}') }),
+  fc.record({ state: fc.constant("free"), forget: fc.boolean() }),
+) as fc.Arbitrary<Exclude<Settlement, { state: "unknown" }>>;
+const settlement: fc.Arbitrary<Settlement> = fc.oneof(
+  { weight: 3, arbitrary: resolution },
+  { weight: 1, arbitrary: fc.constant({ state: "unknown" as const }) },
+);
+const note = fc.constantFrom(null, "TypeError", 'a "note", {with} \\ all');
+
+const asked = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      verb: fc.constant("begin" as const),
+      owner: who,
+      fingerprint: fc.constantFrom(null, null, "x", "y"),
+      effect,
+      leaseMs: durationMs,
+      retentionMs: fc.constantFrom(0, 0, centuryMs, null),
+      horizonMs: durationMs,
+      reconcileAfterMs: durationMs,
+      over: fc.option(attempt),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({ verb: fc.constant("settle" as const), owner: who, attempt, to: settlement, note, within: fc.boolean() }),
+  },
+  { weight: 1, arbitrary: fc.record({ verb: fc.constant("renew" as const), owner: who, attempt, leaseMs: durationMs }) },
+  { weight: 2, arbitrary: fc.record({ verb: fc.constant("resolve" as const), owner: who, attempt, to: resolution, note }) },
+);
+type Asked = typeof asked extends fc.Arbitrary<infer A> ? A : never;
+
+const keys = ["one", "two", 'th"r,e\\e'] as const;
+const flushed = fc.uniqueArray(fc.record({ key: fc.constantFrom(...keys), asked }), { selector: ({ key }) => key, minLength: 1 });
+const step = fc.oneof(
+  { weight: 15, arbitrary: fc.record({ flush: flushed }) },
+  { weight: 1, arbitrary: fc.record({ purgeBefore: fc.constantFrom(undefined, 0, 8e15) }) },
+);
+const history = fc.array(step, { minLength: 12, maxLength: 24, size: "max" });
+
+let histories = 0;
+
+class Model {
+  readonly scope = `history ${++histories}`;
+  readonly records = new Map<string, LedgerRecord>();
+  readonly attempts = new Map<string, AttemptEntry[]>();
+
+  /** Owners belong to one key, as they do in every begin. */
+  operation(key: string, asked: Asked): Operation {
+    const record = this.records.get(key);
+    const owner = asked.owner === "present" && record ? record.owner : `${key} ${asked.owner}`;
+    const attempt = (offset: number) => Math.max(0, (record?.attempt ?? 1) + offset);
+    const id = { scope: this.scope, key, owner };
+    if (asked.verb === "begin") return { ...asked, ...id, over: asked.over === null ? null : attempt(asked.over) } as Begin;
+    if (asked.verb !== "settle") return { ...asked, ...id, attempt: attempt(asked.attempt) } as Operation;
+    const { within: _, ...settle } = asked;
+    return { ...settle, ...id, attempt: attempt(asked.attempt) };
+  }
+
+  apply(operation: Operation, now: number): Answer {
+    const { key } = operation;
+    const { answer, next, past } = decide(this.records.get(key), operation, now);
+    if (next) this.records.set(key, next);
+    if (past) this.attempts.set(key, [...(this.attempts.get(key) ?? []), past]);
+    return answer;
+  }
+
+  /** Whatever is of no duration is over. Returns how many records that touches. */
+  purge(before: number | undefined): number {
+    if (before === 0) return 0;
+    let touched = 0;
+    for (const [key, record] of this.records) {
+      const { settledAt, expiresAt, goneAt, outcome } = record;
+      if (goneAt !== null && goneAt === settledAt) {
+        this.records.delete(key);
+        this.attempts.delete(key);
+        touched += 1;
+      } else if (expiresAt !== null && expiresAt === settledAt && outcome !== null) {
+        this.records.set(key, { ...record, outcome: null, rev: record.rev + 1 });
+        touched += 1;
+      }
+    }
+    return touched;
+  }
+}
+
+const plain = (answer: Answer): Answer =>
+  "record" in answer && answer.record ? ({ ...answer, record: membersOf(answer.record) } as Answer) : answer;
+
+async function flush(backend: Backend, model: Model, operations: readonly Operation[]): Promise<void> {
+  const verdicts = await backend.flush(operations);
+  for (const [i, operation] of operations.entries()) {
+    const verdict = verdicts[i];
+    assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
+    assert.deepEqual(plain(verdict.answer), model.apply(operation, verdict.now));
+  }
+}
+
+/** The settle within a transaction does not tell its time: the record does. */
+async function settleWithin(backend: Backend, model: Model, settle: Settle): Promise<void> {
+  assert.ok(backend.transact && backend.settleWithin);
+  const answer = await backend.transact(async (tx) => (await backend.settleWithin?.(tx, settle)) as Answer);
+  const reading = await backend.read(settle);
+  assert.deepEqual(plain(answer), model.apply(settle, reading?.record.settledAt ?? 0));
+}
+
+async function expectEqual(backend: Backend, model: Model): Promise<void> {
+  const listed = await backend.list({ scope: model.scope, limit: 100 });
+  const found = new Map(listed.map(({ record }) => [record.key, membersOf(record)]));
+  assert.deepEqual(found, new Map([...model.records].sort(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+async function play(backend: Backend, steps: typeof history extends fc.Arbitrary<infer H> ? H : never): Promise<void> {
+  const model = new Model();
+  // What earlier histories left is over now or never will be: after this, every purge counts only what is ours.
+  while ((await backend.purge({ limit: 1000 })) > 0);
+  for (const step of steps) {
+    if ("purgeBefore" in step) {
+      const before = step.purgeBefore === undefined ? {} : { before: step.purgeBefore };
+      assert.equal(await backend.purge({ ...before, limit: 1000 }), model.purge(step.purgeBefore));
+    } else {
+      const sorted = step.flush.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+      const together = sorted.filter(({ asked }) => !(asked.verb === "settle" && asked.within));
+      if (together.length > 0)
+        await flush(
+          backend,
+          model,
+          together.map(({ key, asked }) => model.operation(key, asked)),
+        );
+      for (const { key, asked } of sorted) {
+        if (asked.verb === "settle" && asked.within) await settleWithin(backend, model, model.operation(key, asked) as Settle);
+      }
+    }
+    await expectEqual(backend, model);
+  }
+  for (const key of keys) {
+    const log = await backend.attempts({ scope: model.scope, key, afterAttempt: 0, limit: 1000 });
+    assert.deepEqual(
+      log.map((entry) => ({ ...entry })),
+      model.attempts.get(key) ?? [],
+    );
+  }
+}
+
+async function compare(backend: Backend, numRuns: number): Promise<void> {
+  try {
+    await fc.assert(
+      fc.asyncProperty(history, (steps) => play(backend, steps)),
+      { numRuns },
+    );
+  } finally {
+    await backend.close();
+  }
+}
+
+describe.concurrent("sqlite judges as decide() does", () => {
+  test.for([1, 2])("on 60 random histories, part %i", async (_, { onTestFinished }) => {
+    const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await compare(await openSqlite({ path: join(folder, "ledger.db") }), 60);
+  });
+});
+
+describe.concurrent("postgres judges in SQL as decide() does", () => {
+  const server = inject("postgres");
+  let database: FreshDatabase | undefined;
+
+  beforeAll(async () => {
+    if (server.ok) database = await freshDatabase(server.url);
+  });
+  afterAll(() => database?.drop());
+
+  test.for([1, 2, 3, 4])("on 80 random histories, part %i", async (part, { skip }) => {
+    if (database === undefined) return skip(server.ok ? "no database" : server.reason);
+    await compare(await openPostgres({ url: database.url, schema: `part_${part}` }), 80);
+  });
+});

@@ -1,0 +1,27 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, inject, test } from "vitest";
+
+const program = fileURLToPath(new URL("../.build/test/programs/contract.js", import.meta.url));
+const runMsMax = 55_000;
+
+/** What the program printed, whether or not it passed. */
+function run(node: string): Promise<{ readonly code: number | string | null | undefined; readonly output: string }> {
+  // Its own children would else report to a test runner that is not there.
+  const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, ...env } = process.env;
+  return new Promise((resolve) => {
+    execFile(node, [program], { env, timeout: runMsMax, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      resolve({ code: error ? (error.code ?? error.signal) : 0, output: `${stdout}\n${stderr}` });
+    });
+  });
+}
+
+test("the SQLite contract holds on Node 24, on the driver that Node brings", async ({ skip }) => {
+  const node24 = inject("node24");
+  if (!node24.ok) return skip(node24.reason);
+  const { code, output } = await run(node24.path);
+  const failed = output.slice(output.indexOf("failing tests:"));
+  expect(code, failed).toBe(0);
+  expect(output).toMatch(/\{"node":"v24\.[^"]+","target":"sqlite with node:sqlite","libsqlWasLoaded":false\}/);
+  expect(output).toMatch(/pass 1[5-9]\d/);
+});

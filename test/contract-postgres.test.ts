@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { ledgerContract } from "../dist/testing/contract/ledger-contract.js";
+import { type PostgresTarget, postgresTarget } from "../dist/testing/contract/postgres-target.js";
+import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
+
+const server = inject("postgres");
+let database: FreshDatabase | undefined;
+let target: PostgresTarget | undefined;
+
+beforeAll(async () => {
+  if (!server.ok) return;
+  database = await freshDatabase(server.url);
+  target = await postgresTarget({ url: database.url });
+});
+
+afterAll(async () => {
+  await target?.close();
+  await database?.drop();
+});
+
+describe.concurrent("postgres", () => {
+  for (const { verb, cases } of ledgerContract) {
+    describe(verb, () => {
+      for (const one of cases) {
+        test(one.name, async ({ skip }) => {
+          if (target === undefined) return skip(server.ok ? "no database" : server.reason);
+          const reason = one.skip(target);
+          return reason === undefined ? await one.run(target) : skip(reason);
+        });
+      }
+    });
+  }
+});

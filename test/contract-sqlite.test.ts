@@ -1,0 +1,17 @@
+import { describe, test } from "vitest";
+import { ledgerContract } from "../dist/testing/contract/ledger-contract.js";
+import { sqliteTarget } from "../dist/testing/contract/sqlite-target.js";
+
+/** libsql, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
+const target = sqliteTarget({ driver: "libsql" });
+
+describe.concurrent(target.name, () => {
+  for (const { verb, cases } of ledgerContract) {
+    describe(verb, () => {
+      for (const one of cases) {
+        const reason = one.skip(target);
+        test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
+      }
+    });
+  }
+});

@@ -1,0 +1,254 @@
+import { execFileSync, fork } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import * as onceflow from "onceflow";
+import { beforeAll, describe, expect, inject, test } from "vitest";
+import type { Prelude } from "./docs/prelude.js";
+import type { Ran } from "./docs/run-blocks.js";
+import { freshDatabase } from "./servers/free-database.js";
+
+/**
+ * Every code block that is tagged ```ts in the docs is a module: it is type-checked, run, and what it prints is compared
+ * with its comments.
+ *
+ *   console.log(result.status); // → executed
+ *
+ * Each `// →` is one printed line, in order; a block without any shows nothing and is refused. test/docs/prelude.ts says
+ * what a block may use without declaring it. A block that reads DATABASE_URL gets a new PostgreSQL database, or is
+ * skipped where there is no server. A block tagged `ts no-run` is only type-checked, and has its reason below.
+ */
+const notRun: Readonly<Record<string, string>> = {};
+
+const root = resolve(import.meta.dirname, "..");
+const build = join(root, ".build/docs");
+const outFolder = join(build, "out");
+const pages = ["README.md", "ARCHITECTURE.md", ...markdownIn("docs")].filter((page) => existsSync(join(root, page)));
+
+interface Block {
+  readonly page: string;
+  /** Of its first line of code. */
+  readonly line: number;
+  readonly code: string;
+  readonly runs: boolean;
+  /** Where it is written to, without extension. */
+  readonly name: string;
+  readonly printed: readonly string[];
+  readonly needsPostgres: boolean;
+}
+
+function markdownIn(folder: string): string[] {
+  const files = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
+  return files
+    .filter((file) => file.endsWith(".md"))
+    .map((file) => `${folder}/${file}`)
+    .sort();
+}
+
+function textOf(page: string): string {
+  return readFileSync(join(root, page), "utf8");
+}
+
+interface Fence {
+  readonly tag: string;
+  readonly line: number;
+  readonly code: string;
+}
+
+function fencesOf(page: string): Fence[] {
+  const fences: Fence[] = [];
+  let open: { tag: string; line: number; lines: string[] } | undefined;
+  for (const [i, text] of textOf(page).split("\n").entries()) {
+    const fence = /^\s*```(.*)$/.exec(text);
+    if (fence === null) open?.lines.push(text);
+    else if (open === undefined) open = { tag: (fence[1] ?? "").trim(), line: i + 2, lines: [] };
+    else {
+      fences.push({ tag: open.tag, line: open.line, code: open.lines.join("\n") });
+      open = undefined;
+    }
+  }
+  return fences;
+}
+
+function blocksOf(page: string): Block[] {
+  return fencesOf(page)
+    .filter(({ tag }) => tag === "ts" || tag === "ts no-run")
+    .map(({ tag, line, code }) => ({
+      page,
+      line,
+      code,
+      runs: tag === "ts",
+      name: `${page.replace(/\.md$/, "").replaceAll("/", "-")}-${line}`,
+      printed: [...code.matchAll(/\/\/ → (.*)$/gm)].map(([, text = ""]) => text.trimEnd()),
+      needsPostgres: code.includes("DATABASE_URL"),
+    }));
+}
+
+const blocks = pages.flatMap(blocksOf);
+
+/** One compilation for all of them: it checks the types, and makes what Node 20 can run. */
+function compile(): void {
+  rmSync(build, { recursive: true, force: true });
+  mkdirSync(build, { recursive: true });
+  // An empty export makes a module of a block that imports nothing.
+  for (const { name, code } of blocks) writeFileSync(join(build, `${name}.ts`), `${code}\nexport {};\n`);
+  const names: readonly (keyof Prelude)[] = ["store", "provider", "mailer", "order", "delay"];
+  writeFileSync(
+    join(build, "globals.d.ts"),
+    `import type { Prelude } from "../../test/docs/prelude.js";
+declare global {
+${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
+}
+`,
+  );
+  const compilerOptions = {
+    rootDir: "../..",
+    outDir: "out",
+    declaration: false,
+    sourceMap: false,
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+  };
+  writeFileSync(
+    join(build, "tsconfig.json"),
+    JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["./*.ts", "../../test/docs/*.ts"], exclude: ["out"] }),
+  );
+  try {
+    execFileSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", build, "--pretty", "false"], {
+      cwd: root,
+      encoding: "utf8",
+    });
+  } catch (error) {
+    throw new Error(placesOf(String((error as { stdout?: string }).stdout)));
+  }
+}
+
+/** The compiler's complaints, in terms of the page that holds the block. */
+function placesOf(complaints: string): string {
+  return complaints.replace(/^\.build\/docs\/(.+)\.ts\((\d+),(\d+)\)/gm, (_, name: string, line: string, column: string) => {
+    const block = blocks.find((one) => one.name === name);
+    return block ? `${block.page}:${block.line + Number(line) - 1}:${column}` : name;
+  });
+}
+
+const runMsMax = 50_000;
+
+function run(wanted: readonly Block[], env: NodeJS.ProcessEnv): Promise<Map<string, Ran>> {
+  const ran = new Map<string, Ran>();
+  if (wanted.length === 0) return Promise.resolve(ran);
+  const urls = wanted.map(({ name }) => pathToFileURL(join(outFolder, `.build/docs/${name}.js`)).href);
+  const child = fork(join(outFolder, "test/docs/run-blocks.js"), urls, { execArgv: [], silent: true, env: { ...process.env, ...env } });
+  const tooLong = setTimeout(() => child.kill("SIGKILL"), runMsMax);
+  child.on("message", (message) => {
+    const { block, ...rest } = message as Ran;
+    const name = wanted[urls.indexOf(block)]?.name ?? block;
+    ran.set(name, { block, ...rest });
+  });
+  return new Promise((ended) =>
+    child.once("close", () => {
+      clearTimeout(tooLong);
+      ended(ran);
+    }),
+  );
+}
+
+describe("the examples of", () => {
+  const postgres = inject("postgres");
+  beforeAll(compile, 120_000);
+
+  describe.each(pages.filter((page) => blocks.some((block) => block.page === page)))("%s", (page) => {
+    const own = blocks.filter((block) => block.page === page && block.runs);
+    let ran = new Map<string, Ran>();
+    beforeAll(async () => {
+      const database = postgres.ok && own.some((block) => block.needsPostgres) ? await freshDatabase(postgres.url) : undefined;
+      const wanted = own.filter((block) => database !== undefined || !block.needsPostgres);
+      ran = await run(wanted, database === undefined ? {} : { DATABASE_URL: database.url });
+      await database?.drop();
+    });
+
+    test.each(own)("line $line", ({ name, printed, needsPostgres }, { skip }) => {
+      if (needsPostgres && !postgres.ok) skip(postgres.reason);
+      const result = ran.get(name);
+      expect(result, "it did not come to its end").toBeDefined();
+      expect(result?.error).toBeUndefined();
+      expect(result?.lines).toEqual(printed);
+    });
+  });
+});
+
+describe("the pages", () => {
+  test("have examples, each of which shows something", () => {
+    expect(blocks.length).toBeGreaterThan(20);
+    const silent = blocks.filter(({ runs, printed }) => runs && printed.length === 0);
+    expect(silent.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
+  });
+
+  test("have no code that no test runs, but for the reasons given", () => {
+    const skipped = blocks.filter(({ runs }) => !runs).map(({ page, line }) => `${page}:${line}`);
+    expect(skipped).toEqual(Object.keys(notRun));
+    const untold = pages.flatMap((page) =>
+      fencesOf(page)
+        .filter(({ tag }) => /^(js|javascript|mjs|typescript|tsx|mts|ts .*)$/.test(tag) && tag !== "ts no-run")
+        .map(({ tag, line }) => `${page}:${line} ${tag}`),
+    );
+    expect(untold).toEqual([]);
+  });
+
+  test("have links that lead somewhere", () => {
+    const dead = pages.flatMap((page) =>
+      [...textOf(page).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)]
+        .map(([, target = ""]) => target)
+        .filter((target) => !leads(page, target))
+        .map((target) => `${page} → ${target}`),
+    );
+    expect(dead).toEqual([]);
+  });
+
+  test("say every option, error and warning that there is", () => {
+    const reference = textOf("docs/reference/once.md");
+    const options = textOf("src/core/options.ts").split("export interface OnceOptions")[1]?.split("\n}")[0] ?? "";
+    const names = [...options.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, name = ""]) => name);
+    expect(names.length).toBeGreaterThan(10);
+    const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
+    const codes = sourceCodes();
+    expect([...names, ...errors, ...codes.errors].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
+    const operating = textOf("docs/guide/operating.md");
+    expect(codes.warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
+  });
+
+  test("promise of effects elsewhere only what can be kept", () => {
+    const page = "docs/guide/transactions.md";
+    const promising = pages.filter((one) => one.startsWith("docs/") && one !== page && /exactly[ -]once/i.test(textOf(one)));
+    expect(promising).toEqual([]);
+    expect(textOf(page).match(/exactly[ -]once(?! in that database)/gi) ?? []).toEqual([]);
+  });
+});
+
+function sourceCodes(): { readonly errors: string[]; readonly warnings: string[] } {
+  const src = join(root, "src");
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".ts") && !file.endsWith(".test.ts"),
+  );
+  const codes = files.flatMap((file) =>
+    [...readFileSync(join(src, file), "utf8").matchAll(/code: "([A-Z_]+)"/g)].map(([, code = ""]) => code),
+  );
+  const all = [...new Set(codes)].sort();
+  return { errors: all.filter((code) => !code.startsWith("ONCEFLOW_")), warnings: all.filter((code) => code.startsWith("ONCEFLOW_")) };
+}
+
+function leads(page: string, target: string): boolean {
+  const [path = "", anchor] = target.split("#");
+  const file = path === "" ? join(root, page) : resolve(root, dirname(page), path);
+  if (!existsSync(file)) return false;
+  if (anchor === undefined) return true;
+  const headings = readFileSync(file, "utf8").matchAll(/^#+ (.*)$/gm);
+  return [...headings].some(([, heading = ""]) => slug(heading) === anchor);
+}
+
+/** As GitHub makes anchors of headings. */
+function slug(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+}

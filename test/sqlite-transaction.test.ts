@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect, key, once, open, type SqliteTx, type Store } from "onceflow";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+
+/** SQLite has one writer: what an open transaction of a handler's means to everybody else in the process. */
+describe("a handler's transaction on SQLite", () => {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-tx-"));
+  let store: Store;
+  let files = 0;
+  const rows = async () =>
+    store.transact(async (tx) => (tx as SqliteTx).prepare("SELECT id FROM business ORDER BY id").all() as { id: string }[]);
+
+  beforeEach(async () => {
+    files += 1;
+    store = await open(`sqlite:${join(folder, `${files}.db`)}`);
+    await store.transact(async (tx) => (tx as SqliteTx).prepare("CREATE TABLE business (id TEXT)").run());
+  });
+  afterEach(() => store.close());
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  test("others wait for its end, not inside SQLite: the event loop goes on", async () => {
+    const order: string[] = [];
+    let turns = 0;
+    const ticking = setInterval(() => {
+      turns += 1;
+    }, 5);
+    const inTransaction = once(store, { key: key.of("in"), tx: true }, async ({ tx }) => {
+      (tx as SqliteTx).prepare("INSERT INTO business VALUES (?)").run("in");
+      await delay(200);
+      order.push("transaction ends");
+    });
+    await delay(20);
+    const other = once(store, { key: key.of("other") }, () => void order.push("other runs"));
+    await Promise.all([inTransaction, other]);
+    clearInterval(ticking);
+    expect(order).toEqual(["transaction ends", "other runs"]);
+    expect(turns).toBeGreaterThan(10);
+    expect(await rows()).toMatchObject([{ id: "in" }]);
+  });
+
+  test("a begin never joins it: the key is visible as running to everybody before the handler starts", async () => {
+    const another = await open(`sqlite:${join(folder, `${files}.db`)}`);
+    await once(store, { key: key.of("seen"), tx: true }, async () => {
+      expect((await inspect(another, { key: "seen" }))?.state).toBe("running");
+    });
+    expect((await inspect(another, { key: "seen" }))?.state).toBe("completed");
+    await another.close();
+  });
+
+  test("one that stays open too long is rolled back, and its handle is dead", async () => {
+    let late: SqliteTx | undefined;
+    const tooLong = once(store, { key: key.of("long"), tx: true }, async ({ tx }) => {
+      late = tx as SqliteTx;
+      late.prepare("INSERT INTO business VALUES (?)").run("long");
+      await delay(2500);
+    });
+    await expect(tooLong).rejects.toThrow(/open for more than 2000 ms and was rolled back/);
+    // On the bare connection this would commit by itself.
+    expect(() => late?.prepare("INSERT INTO business VALUES ('late')").run()).toThrow(/this transaction is over/);
+    expect(await rows()).toEqual([]);
+    expect((await inspect(store, { key: "long" }))?.state).toBe("free");
+  });
+
+  test("two processes on one file, each with transactions and without: every row once", async () => {
+    const another = await open(`sqlite:${join(folder, `${files}.db`)}`);
+    const ids = Array.from({ length: 20 }, (_, i) => `row-${String(i).padStart(2, "0")}`);
+    const insert = (on: Store, id: string) =>
+      once(on, { key: key.of(id), tx: true }, async ({ tx }) => void (tx as SqliteTx).prepare("INSERT INTO business VALUES (?)").run(id));
+    const results = await Promise.all(
+      ids.flatMap((id) => [insert(store, id), insert(another, id), once(another, { key: key.of(`${id}-x`) }, () => 1)]),
+    );
+    expect(results.filter(({ status }) => status === "executed")).toHaveLength(40);
+    expect(((await rows()) as { id: string }[]).map(({ id }) => id)).toEqual(ids);
+    await another.close();
+  });
+});
