@@ -1,4 +1,4 @@
-import { once, open } from "onceflow";
+import { key, once, open } from "onceflow";
 import { type CrashPoint, withCrashPoint } from "onceflow/testing";
 
 /** Runs one operation and dies, by SIGKILL, at the point it was told. */
@@ -6,7 +6,12 @@ const [url = "", providerUrl = "", point = "before begin", effect = "keyed", tx 
 
 const die = () => process.kill(process.pid, "SIGKILL");
 const store = withCrashPoint(await open(url), point as CrashPoint, die);
-const options = { key: "crash", effect: effect as "keyed" | "atMostOnce", leaseMs: 300, ...(tx === "tx" ? { tx: true as const } : {}) };
+const options = {
+  key: key.of("crash"),
+  effect: effect as "keyed" | "atMostOnce",
+  leaseMs: 300,
+  ...(tx === "tx" ? { tx: true as const } : {}),
+};
 await once(store, options, async (attempt) => {
   if (attempt.tx) await insertRow(attempt.tx, attempt.number);
   else await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": attempt.effectKey, "x-attempt": String(attempt.number) } });

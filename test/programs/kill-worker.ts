@@ -1,4 +1,4 @@
-import { once, open } from "onceflow";
+import { key, once, open } from "onceflow";
 
 /**
  * One of the processes that the kill test kills: goes through all keys in random order, again and again, a few at a
@@ -16,12 +16,12 @@ process.disconnect?.();
 
 async function work(): Promise<void> {
   while (left.size > 0) {
-    const key = [...left][Math.floor(Math.random() * left.size)] as string;
+    const name = [...left][Math.floor(Math.random() * left.size)] as string;
     try {
       const options = {
-        key,
+        key: key.of(name),
         scope: "kill",
-        input: { key },
+        input: { name },
         effect: effect as "keyed" | "atMostOnce",
         leaseMs: 400,
         onRunning: "return" as const,
@@ -33,7 +33,7 @@ async function work(): Promise<void> {
         });
         return (await response.json()) as { id: string };
       });
-      if (status !== "running") left.delete(key);
+      if (status !== "running") left.delete(name);
     } catch (error) {
       // The provider is gone: the test is over.
       if (error instanceof TypeError) process.exit(3);

@@ -1,11 +1,11 @@
-import { once, open } from "onceflow";
+import { key, once, open } from "onceflow";
 
 /** Holds a key and computes for a while without ever giving the event loop a turn; then says how it ended. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
-const ended = once(store, { key: "stuck", leaseMs: Number(leaseMs) }, () => {
+const ended = once(store, { key: key.of("stuck"), leaseMs: Number(leaseMs) }, () => {
   process.send?.("started");
   // The message above leaves only with a turn of the event loop: the handler has to give it one before it blocks.
   return new Promise<string>((resolve) => {

@@ -40,11 +40,7 @@ export async function runCommand(command: string, args: readonly string[], optio
 }
 
 /** Asks again and again until the answer is not undefined; throws what `late` says when that takes longer than the bound. */
-export async function poll<T>(
-  boundMs: number,
-  ask: () => Promise<T | undefined> | T | undefined,
-  late: () => string,
-): Promise<T> {
+export async function poll<T>(boundMs: number, ask: () => Promise<T | undefined> | T | undefined, late: () => string): Promise<T> {
   const deadline = performance.now() + boundMs;
   for (;;) {
     const answer = await ask();

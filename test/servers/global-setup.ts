@@ -44,9 +44,6 @@ function requireOrSkip(title: string, acquired: Acquired<Running>): void {
   process.stderr.write(`skipped: ${title} suites: ${acquired.reason}\n`);
 }
 
-function told<R extends Running, T extends object>(
-  acquired: Acquired<R>,
-  tell: (running: R) => T,
-): ({ readonly ok: true } & T) | Missing {
+function told<R extends Running, T extends object>(acquired: Acquired<R>, tell: (running: R) => T): ({ readonly ok: true } & T) | Missing {
   return acquired.ok ? { ok: true, ...tell(acquired.running) } : { ok: false, reason: acquired.reason };
 }

@@ -1,0 +1,28 @@
+import { createRequire } from "node:module";
+import { after, describe, test } from "node:test";
+
+/** The SQLite contract in the test runner that Node itself brings: no other is installed where this runs. */
+const contract = new URL("../../../dist/testing/contract/", import.meta.url);
+const { ledgerContract } = (await import(
+  new URL("ledger-contract.js", contract).href
+)) as typeof import("../../dist/testing/contract/ledger-contract.js");
+const { sqliteTarget } = (await import(
+  new URL("sqlite-target.js", contract).href
+)) as typeof import("../../dist/testing/contract/sqlite-target.js");
+
+const target = sqliteTarget();
+
+describe(target.name, { concurrency: 5, timeout: 60_000 }, () => {
+  for (const { verb, cases } of ledgerContract) {
+    for (const one of cases) {
+      const reason = one.skip(target);
+      test(`${verb}: ${one.name}`, reason === undefined ? {} : { skip: reason }, () => one.run(target));
+    }
+  }
+});
+
+after(() => {
+  const { cache } = createRequire(import.meta.url);
+  const libsql = Object.keys(cache).some((file) => file.includes("node_modules/libsql/"));
+  process.stdout.write(`${JSON.stringify({ node: process.version, target: target.name, libsqlWasLoaded: libsql })}\n`);
+});
