@@ -14,6 +14,7 @@ let created = 0;
 export async function postgresTarget({ url }: { readonly url: string }): Promise<PostgresTarget> {
   const driver = await loadDriver();
   const pool = new driver.Pool({ connectionString: url, max: 6 });
+  await pool.query("CREATE TABLE IF NOT EXISTS contract_business (id serial, ledger text NOT NULL, row text NOT NULL)");
   return {
     name: "postgres",
     capabilities: { transactions: true, sharedClock: true, durable: true },
@@ -25,17 +26,14 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
       const own = new URL(url);
       own.searchParams.set("schema", schema);
       own.searchParams.set("application_name", schema);
-      const business = `"${schema}_business"`;
-      await pool.query(`CREATE TABLE ${business} (id serial, row text NOT NULL)`);
       return {
         open: (options) => open(own.href, options),
-        business: businessRows(pool, business),
+        business: businessRows(pool, schema),
         async sever() {
           await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", [schema]);
         },
         async remove() {
           await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
-          await pool.query(`DROP TABLE ${business}`);
         },
       };
     },
@@ -43,13 +41,14 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
   };
 }
 
-function businessRows(pool: pg.Pool, table: string): BusinessRows {
+/** One table for all ledgers: making one for each would take longer than most cases. */
+function businessRows(pool: pg.Pool, ledger: string): BusinessRows {
   return {
     async add(tx, row) {
-      await (tx as pg.PoolClient).query(`INSERT INTO ${table} (row) VALUES ($1)`, [row]);
+      await (tx as pg.PoolClient).query("INSERT INTO contract_business (ledger, row) VALUES ($1, $2)", [ledger, row]);
     },
     async rows() {
-      const { rows } = await pool.query<{ row: string }>(`SELECT row FROM ${table} ORDER BY id`);
+      const { rows } = await pool.query<{ row: string }>("SELECT row FROM contract_business WHERE ledger = $1 ORDER BY id", [ledger]);
       return rows.map(({ row }) => row);
     },
     async runner(work) {

@@ -1,0 +1,55 @@
+import type pg from "pg";
+import { UnreachableError } from "../../core/errors.js";
+import { explain, type PgClient, type PgModule } from "./driver.js";
+
+/** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */
+export class Flusher {
+  readonly #pg: PgModule;
+  readonly #config: pg.ClientConfig;
+  #client: Promise<pg.Client> | undefined;
+
+  constructor(pg: PgModule, config: pg.ClientConfig) {
+    this.#pg = pg;
+    this.#config = config;
+  }
+
+  async run<T>(what: string, work: (client: PgClient) => Promise<T>): Promise<T> {
+    this.#client ??= this.#connect();
+    const client = await this.#client;
+    try {
+      return await work(client);
+    } catch (error) {
+      const meaning = explain(error, what);
+      if (meaning !== error) this.#drop(client);
+      throw meaning;
+    }
+  }
+
+  async close(): Promise<void> {
+    const client = await this.#client?.catch(() => undefined);
+    this.#client = undefined;
+    await client?.end();
+  }
+
+  async #connect(): Promise<pg.Client> {
+    const client = new this.#pg.Client(this.#config);
+    client.on("error", () => this.#drop(client));
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      this.#client = undefined;
+      void client.end().catch(() => {});
+      const { host, port, database } = client;
+      const why = error instanceof Error ? error.message : String(error);
+      throw new UnreachableError(`[onceflow] [postgres] cannot connect to ${host}:${port}/${database ?? ""}: ${why}`, error);
+    }
+  }
+
+  #drop(client: pg.Client): void {
+    void this.#client?.then((current) => {
+      if (current === client) this.#client = undefined;
+    });
+    void client.end().catch(() => {});
+  }
+}

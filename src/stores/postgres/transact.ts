@@ -1,0 +1,50 @@
+import type pg from "pg";
+import { ConfigurationError, UnreachableError } from "../../core/errors.js";
+import type { Answer, Settle } from "../../core/operation.js";
+import type { Tx } from "../../core/store.js";
+import type { PgClient } from "./driver.js";
+import { fullFlush } from "./flush.js";
+import { fullStatement } from "./full-statement.js";
+
+/** A transaction of the store's own: BEGIN, the handler's work, COMMIT. */
+export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const client = await pool.connect().catch((error: unknown) => {
+    throw new UnreachableError("[onceflow] [postgres] no connection for a transaction", error);
+  });
+  let broken: Error | undefined;
+  const onError = (error: Error) => {
+    broken = error;
+  };
+  client.on("error", onError);
+  try {
+    await client.query("BEGIN");
+    const result = await work(client);
+    await client.query("COMMIT");
+    return result;
+  } catch (error) {
+    // When even this fails the connection is broken, and the server rolls back by itself.
+    await client.query("ROLLBACK").catch((failure: Error) => {
+      broken = failure;
+    });
+    throw error;
+  } finally {
+    client.off("error", onError);
+    client.release(broken);
+  }
+}
+
+/** The settle as the last statement of a transaction, ours or the user's own. */
+export async function settleWithin(tx: Tx, schema: string, settle: Settle): Promise<Answer> {
+  // Not prepared: the connection is not ours, and may be another one at every transaction.
+  const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);
+  // Somebody settled, resolved or took over this very record while it was being locked.
+  return verdict === undefined || verdict === "again" ? { kind: "stale", record: undefined } : verdict.answer;
+}
+
+function asClient(tx: Tx): PgClient {
+  if (!("query" in tx) || typeof tx.query !== "function")
+    throw new ConfigurationError("[onceflow] [postgres] tx must hand over a client with query(), inside an open transaction", {
+      code: "MISSING_CAPABILITY",
+    });
+  return tx as PgClient;
+}
