@@ -1,12 +1,11 @@
 import { AuditLog } from "./audit.js";
 import { type Clock, systemClock } from "./clock.js";
-import { ConfigurationError } from "./errors.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { Answer, AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
-import type { Backend, Metrics, Store } from "./store.js";
+import { type Backend, type Metrics, requireTransactions, type Store } from "./store.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
@@ -96,13 +95,13 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
       return purged;
     },
     audited: (id, limit) => backend.audited(id, limit),
-    transact(work) {
-      if (!backend.transact) return Promise.reject(lacks(backend.name, "transactions"));
-      return backend.transact(work);
+    async transact(work) {
+      requireTransactions(backend);
+      return await (backend.transact as NonNullable<Backend["transact"]>)(work);
     },
-    settleWithin(tx, settle) {
-      if (!backend.settleWithin) return Promise.reject(lacks(backend.name, "transactions"));
-      return backend.settleWithin(tx, settle);
+    async settleWithin(tx, settle) {
+      requireTransactions(backend);
+      return await (backend.settleWithin as NonNullable<Backend["settleWithin"]>)(tx, settle);
     },
     onLost: (owner, lost) => leases.onLost(owner, lost),
     release(owner, id) {
@@ -154,10 +153,3 @@ const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {
   renewed: "renewed",
   stale: "stale",
 };
-
-function lacks(name: string, capability: string): ConfigurationError {
-  return new ConfigurationError(
-    `[onceflow] [${name}] this store has no ${capability}; open one that has (sqlite:, postgres://) or leave that option out`,
-    { code: "MISSING_CAPABILITY" },
-  );
-}

@@ -7,7 +7,7 @@ import type { LedgerRecord } from "./record.js";
 import { type Attempt, type Handler, runAttempt } from "./run-attempt.js";
 import { saveOutcome, sendBegin } from "./save.js";
 import { encodeResult } from "./settlement.js";
-import type { Store } from "./store.js";
+import { requireTransactions, type Store } from "./store.js";
 
 export type OnceResult<Value> =
   /** The handler ran here, now. */
@@ -34,6 +34,7 @@ export async function once<Value, Input = unknown>(
   handler: Handler<Value>,
 ): Promise<OnceResult<Value>> {
   const asked = prepare(options as OnceOptions);
+  if (options.tx !== undefined) requireTransactions(store);
   options.signal?.throwIfAborted();
   const deadline = store.clock.now() + asked.waitMs;
   let over: number | null = null;

@@ -73,7 +73,7 @@ export interface Prepared {
 }
 
 /** Checks everything before anything is written, and fills in the defaults. */
-export function prepare(options: OnceOptions<never, unknown> | OnceOptions): Prepared {
+export function prepare(options: OnceOptions): Prepared {
   const { key, scope = "", effect = "idempotent", leaseMs = 10 * secondMs, retentionMs = 24 * hourMs, onRunning = "wait" } = options;
   checkName("key", key);
   checkName("scope", scope);

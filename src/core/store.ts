@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.js";
+import { ConfigurationError } from "./errors.js";
 import type { Answer, Batch, Operation, Settle } from "./operation.js";
 import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
 
@@ -105,6 +106,15 @@ export interface Backend {
   settleWithin?(tx: Tx, settle: Settle): Promise<Answer>;
   standIn?(): StandIn;
   close(): Promise<void>;
+}
+
+/** Before anything is written: a store that cannot do what is asked says so by name. */
+export function requireTransactions({ name, capabilities }: Pick<Store, "name" | "capabilities">): void {
+  if (capabilities.transactions) return;
+  throw new ConfigurationError(
+    `[onceflow] [${name}] this store has no transactions; open one that has (sqlite:, postgres://) or leave the option tx out`,
+    { code: "MISSING_CAPABILITY" },
+  );
 }
 
 /** Counted since the store was opened, in this process. */

@@ -9,7 +9,7 @@ export async function listRecords(client: PgClient, schema: string, query: ListQ
   const where: string[] = [];
   const values: (string | number)[] = [];
   const bind = (value: string | number) => `$${values.push(value)}`;
-  const lapsedForGood = `lease_until <= ${serverNow} AND effect >= 'reconcile'`;
+  const lapsedForGood = "lease_until <= clock.now AND effect >= 'reconcile'";
   if (scope !== undefined) where.push(`scope = ${bind(scope)}`);
   if (state === "unknown") where.push(`state IN ('running', 'unknown') AND (state = 'unknown' OR (${lapsedForGood}))`);
   else if (state === "running") where.push(`state IN ('running', 'unknown') AND state = 'running' AND NOT (${lapsedForGood})`);
@@ -17,7 +17,9 @@ export async function listRecords(client: PgClient, schema: string, query: ListQ
   if (prefix !== undefined) where.push(`starts_with(key, ${bind(prefix)})`);
   if (after !== undefined) where.push(`(scope, key) > (${bind(after.scope)}, ${bind(after.key)})`);
   const { rows } = await client.query<LedgerRecord & { now: number }>(
-    `SELECT ${selected}, ${serverNow} AS now FROM ${schema}.records ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
+    // One instant for the whole page: judged at two, a record could fall between them, and the page look like the last one.
+    `WITH clock AS MATERIALIZED (SELECT ${serverNow} AS now)
+     SELECT ${selected}, clock.now FROM ${schema}.records, clock ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
      ORDER BY scope, key LIMIT ${bind(limit)}`,
     values,
   );

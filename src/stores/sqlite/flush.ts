@@ -109,6 +109,14 @@ export class Flush {
     for (const [i, operation] of operations) verdicts[i] = this.#records.apply(operation, now);
   }
 
+  #undo(): void {
+    try {
+      this.#rollback.run();
+    } catch {
+      // A full disk or a failed write has rolled it back already; what went wrong is what the caller must hear.
+    }
+  }
+
   /** Commits when `work` says true; what it did otherwise is undone. */
   #transaction(work: () => boolean): boolean {
     this.#begin.run();
@@ -121,7 +129,7 @@ export class Flush {
       done = false;
       throw error;
     } finally {
-      if (!done) this.#rollback.run();
+      if (!done) this.#undo();
     }
   }
 }
