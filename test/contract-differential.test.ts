@@ -61,7 +61,14 @@ const asked = fc.oneof(
   },
   {
     weight: 4,
-    arbitrary: fc.record({ verb: fc.constant("settle" as const), owner: who, attempt, to: settlement, note, within: fc.boolean() }),
+    arbitrary: fc.record({
+      verb: fc.constant("settle" as const),
+      owner: who,
+      attempt,
+      to: settlement,
+      note,
+      within: fc.constantFrom(true, false, false),
+    }),
   },
   { weight: 1, arbitrary: fc.record({ verb: fc.constant("renew" as const), owner: who, attempt, leaseMs: durationMs }) },
   { weight: 2, arbitrary: fc.record({ verb: fc.constant("resolve" as const), owner: who, attempt, to: resolution, note }) },
@@ -74,7 +81,10 @@ const step = fc.oneof(
   { weight: 15, arbitrary: fc.record({ flush: flushed }) },
   { weight: 1, arbitrary: fc.record({ purgeBefore: fc.constantFrom(undefined, 0, 8e15) }) },
 );
-const history = fc.array(step, { minLength: 12, maxLength: 24, size: "max" });
+const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
+
+/** On a busy machine; alone it takes a tenth of that. */
+const compareMsMax = 120_000;
 
 let histories = 0;
 
@@ -152,7 +162,7 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
   const model = new Model();
   // What earlier histories left is over now or never will be: after this, every purge counts only what is ours.
   while ((await backend.purge({ limit: 1000 })) > 0);
-  for (const step of steps) {
+  for (const [i, step] of steps.entries()) {
     if ("purgeBefore" in step) {
       const before = step.purgeBefore === undefined ? {} : { before: step.purgeBefore };
       assert.equal(await backend.purge({ ...before, limit: 1000 }), model.purge(step.purgeBefore));
@@ -169,7 +179,8 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
         if (asked.verb === "settle" && asked.within) await settleWithin(backend, model, model.operation(key, asked) as Settle);
       }
     }
-    await expectEqual(backend, model);
+    // Not after every step, because it takes as long as the step; what went apart is found a little later.
+    if (i % 3 === 2 || i === steps.length - 1) await expectEqual(backend, model);
   }
   for (const key of keys) {
     const log = await backend.attempts({ scope: model.scope, key, afterAttempt: 0, limit: 1000 });
@@ -191,7 +202,7 @@ async function compare(backend: Backend, numRuns: number): Promise<void> {
   }
 }
 
-describe.concurrent("sqlite judges as decide() does", () => {
+describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
   test.for([1, 2])("on 60 random histories, part %i", async (_, { onTestFinished }) => {
     const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -199,7 +210,7 @@ describe.concurrent("sqlite judges as decide() does", () => {
   });
 });
 
-describe.concurrent("postgres judges in SQL as decide() does", () => {
+describe.concurrent("postgres judges in SQL as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("postgres");
   let database: FreshDatabase | undefined;
 

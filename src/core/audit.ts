@@ -31,39 +31,42 @@ export class AuditLog {
     this.#pump();
   }
 
+  /** Writes what waits, and tries once more what could not be written. */
   async close(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
+    if (this.#waiting.length === 0) return;
+    this.#pump();
+    await this.#writing;
   }
 
   #pump(): void {
     if (this.#writing !== undefined || this.#waiting.length === 0) return;
-    this.#writing = new Promise((done) => {
-      this.#clock.soon(() => {
-        const batch = this.#waiting.splice(0, batchMax);
-        void this.#backend
-          .audit(batch)
-          .catch((error: unknown) => this.#onFailure(batch, error))
-          .then(() => {
-            this.#writing = undefined;
-            this.#pump();
-            done();
-          });
-      });
-    });
+    this.#writing = new Promise<void>((soon) => this.#clock.soon(soon)).then(() => this.#write());
   }
 
-  /** Tried again with whatever comes next; beyond a bound the oldest are dropped, and that is said. */
-  #onFailure(batch: readonly AuditEntry[], error: unknown): void {
-    const dropped = Math.max(0, this.#waiting.length + batch.length - waitingMax);
+  async #write(): Promise<void> {
+    const batch = this.#waiting.splice(0, batchMax);
+    try {
+      await this.#backend.audit(batch);
+    } catch (error) {
+      // Goes out with the next entry, not at once: a broken store must not be asked in a circle.
+      this.#putBack(batch, error);
+      this.#writing = undefined;
+      return;
+    }
+    this.#writing = undefined;
+    this.#pump();
+  }
+
+  /** Beyond a bound the oldest are dropped, and that is said. */
+  #putBack(batch: readonly AuditEntry[], error: unknown): void {
+    const all = [...batch, ...this.#waiting];
+    const dropped = Math.max(0, all.length - waitingMax);
+    this.#waiting = all.slice(dropped);
     const why = error instanceof Error ? error.message : String(error);
     process.emitWarning(`[onceflow] [${this.#backend.name}] the audit log could not be written (${why}); ${dropped} entries were dropped`, {
       type: "OnceflowWarning",
       code: "ONCEFLOW_AUDIT",
-    });
-    const kept = batch.slice(dropped);
-    // Goes out with the next entry, not at once: a broken store must not be asked in a circle.
-    queueMicrotask(() => {
-      this.#waiting = [...kept, ...this.#waiting];
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { Answer, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./operation.js";
-import { type AttemptEntry, entryOf, hasLapsed, type LedgerRecord, mayRunAgain, stateAt, stricter, type Verdict } from "./record.js";
+import { type AttemptEntry, entryOf, hasLapsed, type LedgerRecord, mayRunAgain, stricter, type Verdict } from "./record.js";
 
 /**
  * The ledger's state machine, and the only one: given the record as it is, an operation and the store's
@@ -123,7 +123,8 @@ function decideRenew(record: LedgerRecord | undefined, renew: Renew, now: number
 function decideResolve(record: LedgerRecord | undefined, resolve: Resolve, now: number): Decision {
   if (record === undefined || record.attempt !== resolve.attempt) return { answer: { kind: "stale", record } };
   if (record.owner === resolve.owner && record.state === resolve.to.state) return { answer: { kind: "settled" } };
-  if (stateAt(record, now) !== "unknown") return { answer: { kind: "stale", record } };
+  // Lapsed is enough, whatever its class: whoever asked for it with a stricter one was told "unknown".
+  if (record.state !== "unknown" && !hasLapsed(record, now)) return { answer: { kind: "stale", record } };
   return { answer: { kind: "settled" }, next: settled(record, resolve, now, "resolved") };
 }
 

@@ -145,10 +145,13 @@ export class GroupCommit {
         return;
       }
       reply(member, verdict.answer);
+      // The first follower that would change the record goes again, and with it all that came after it.
+      let open = true;
       for (const follower of followers) {
-        const decision = decide(verdict.record, follower.operation, verdict.now);
-        if (decision.next) again.push(follower);
-        else reply(follower, decision.answer);
+        const { answer, next } = decide(verdict.record, follower.operation, verdict.now);
+        open &&= next === undefined;
+        if (open) reply(follower, answer);
+        else again.push(follower);
       }
     });
     this.#requeue(again);

@@ -55,8 +55,11 @@ export async function runAttempt<Value>(
       }
     } catch (error) {
       if (error instanceof LeaseLostError && error.key === begin.key) throw error;
-      await saveOutcome(store, settle(failureOf(error, started.effect, options.keepFailures ?? false), noteOf(error)), options.signal);
-      throw error;
+      const failure = error instanceof NeverRan ? error.cause : error;
+      const to: Settlement =
+        error instanceof NeverRan ? { state: "free" } : failureOf(error, started.effect, options.keepFailures ?? false);
+      await saveOutcome(store, settle(to, noteOf(failure)), options.signal);
+      throw failure;
     }
     const answer = await saveOutcome(store, settle({ state: "completed", outcome }, null), options.signal);
     if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");
@@ -90,7 +93,9 @@ async function runInTransaction<Value>(
   settle: (to: Settlement, note: string | null) => Settle,
 ): Promise<[Value, string | null]> {
   let done: [Value, string | null] | undefined;
+  let ran = false;
   const work = async (handle: Tx) => {
+    ran = true;
     const value = await handler(attempt.within(handle));
     const outcome = encodeResult(store, value);
     const answer = await store.settleWithin(handle, settle({ state: "completed", outcome }, null));
@@ -101,6 +106,7 @@ async function runInTransaction<Value>(
   try {
     await (tx === true ? store.transact(work) : tx(work));
   } catch (error) {
+    if (!ran) throw new NeverRan("the transaction could not be opened", { cause: error });
     if (done === undefined || !(await wasCommitted(store, settle))) throw error;
   }
   if (done === undefined) throw new InvalidInputError("tx", "resolved without having run its argument; the attempt was not settled");
@@ -116,6 +122,9 @@ async function wasCommitted(store: Store, settle: (to: Settlement, note: string 
   const answer = await saveOutcome(store, release);
   return answer.kind === "stale" && answer.record?.state === "completed" && answer.record.owner === release.owner;
 }
+
+/** No transaction, no handler: whatever the class of its effect, nothing can have happened. */
+class NeverRan extends Error {}
 
 class RunningAttempt implements Attempt {
   readonly key: string;

@@ -40,12 +40,15 @@ export async function saveOutcome(store: Store, settle: Settle | Resolve, signal
 }
 
 async function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {
+  let doubt: NotKnownError | undefined;
   for (let backoffMs = backoffMsMin; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
     try {
       return await store.commit({ ledger: operation });
     } catch (error) {
+      if (error instanceof NotKnownError) doubt = error;
       const passing = error instanceof NotKnownError || error instanceof UnreachableError;
-      if (!passing || store.closed || store.clock.now() + backoffMs > until) throw error;
+      // Once a reply was lost, "nothing was written" would be a guess.
+      if (!passing || store.closed || store.clock.now() + backoffMs > until) throw doubt ?? error;
       await sleep(store.clock, backoffMs, signal);
     }
   }

@@ -129,7 +129,7 @@ export interface Metrics {
   readonly settled: number;
   readonly renewed: number;
   readonly stale: number;
-  /** Durable writes made, each for one or more operations. */
+  /** Flushes sent to the database, each for one or more operations; those that only read are counted too. */
   readonly flushes: number;
   readonly purged: number;
 }

@@ -23,7 +23,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
     if (driver !== null && driver !== "node:sqlite" && driver !== "libsql")
       throw new InvalidInputError("url", `has an unknown driver "${driver}"; use node:sqlite or libsql`);
     return openSqlite({
-      path: resolvePath(decodeURIComponent(path.replace(/^\/\/(?=\/|\.)/, ""))),
+      path: resolvePath(wellFormed(() => decodeURIComponent(path.replace(/^\/\/(?=\/|\.)/, "")))),
       ...(driver === null ? {} : { driver }),
       ...(clock === undefined ? {} : { clock }),
       ...(stallMsMax === undefined ? {} : { stallMsMax }),
@@ -35,7 +35,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
 
 async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
   const { openPostgres } = await import("./postgres/open.js");
-  const parsed = new URL(url);
+  const parsed = wellFormed(() => new URL(url));
   const schema = parsed.searchParams.get("schema");
   parsed.searchParams.delete("schema");
   return openPostgres({
@@ -43,6 +43,18 @@ async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promis
     ...(schema === null ? {} : { schema }),
     ...(stallMsMax === undefined ? {} : { stallMsMax }),
   });
+}
+
+/** The message must not repeat the URL: it may hold a password. */
+function wellFormed<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    throw new InvalidInputError(
+      "url",
+      "is malformed; write postgres://user@host:5432/database or sqlite:./file.db, special characters as %XX",
+    );
+  }
 }
 
 /**

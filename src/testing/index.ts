@@ -1,3 +1,9 @@
+export type { ContractCase, ContractGroup } from "./contract/contract-case.js";
+export { ledgerContract } from "./contract/ledger-contract.js";
+export { memoryTarget } from "./contract/memory-target.js";
+export { type PostgresTarget, postgresTarget } from "./contract/postgres-target.js";
+export { sqliteTarget } from "./contract/sqlite-target.js";
+export type { BusinessRows, ContractLedger, ContractTarget } from "./contract/target.js";
 export { type CrashPoint, crashPoints, withCrashPoint } from "./crash-point.js";
 export { type CuttingProxy, cuttingProxy } from "./cutting-proxy.js";
 export { type EffectCall, EffectLedger } from "./effect-ledger.js";

@@ -19,7 +19,8 @@ export async function prelude() {
   return {
     store,
     provider: {
-      async charge({ amount }: { readonly amount: number }, { idempotencyKey }: { readonly idempotencyKey: string }) {
+      async charge(what: number | { readonly amount: number }, { idempotencyKey }: { readonly idempotencyKey: string }) {
+        const amount = typeof what === "number" ? what : what.amount;
         return charges.call(idempotencyKey, { result: { id: `ch_${charges.keys().length + 1}`, amount } });
       },
       async find(idempotencyKey: string): Promise<{ readonly id: string; readonly amount: number } | undefined> {

@@ -40,7 +40,7 @@ WITH asked AS MATERIALIZED (
           OR ((s.lapsed OR (s.r).state = 'unknown') AND greatest((s.r).effect, s.effect) = 'reconcile' AND s.over = (s.r).attempt)))))
     WHEN 'settle' THEN (s.r).owner = s.owner AND (s.r).attempt = s.attempt AND (s.r).state IN ('running', 'unknown') AND (s.r).state <> s.to_state
     WHEN 'renew' THEN (s.r).owner = s.owner AND (s.r).attempt = s.attempt AND (s.r).state = 'running'
-    WHEN 'resolve' THEN (s.r).attempt = s.attempt AND ((s.r).state = 'unknown' OR (s.lapsed AND (s.r).effect >= 'reconcile'))
+    WHEN 'resolve' THEN (s.r).attempt = s.attempt AND ((s.r).state = 'unknown' OR s.lapsed)
   END, false) AS granted
   FROM seen s
 ), written AS (

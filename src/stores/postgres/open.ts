@@ -35,9 +35,19 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");
   const schema = `"${name}"`;
   const pg = await loadDriver();
-  const plain = { connectionString: url, connectionTimeoutMillis: connectMsMax, application_name: "onceflow", keepAlive: true };
+  // The driver lets `options` in a URL replace ours: they are put together instead.
+  const address = new URL(url);
+  const given = address.searchParams.get("options") ?? "";
+  address.searchParams.delete("options");
+  const plain = {
+    connectionString: address.href,
+    options: given,
+    connectionTimeoutMillis: connectMsMax,
+    application_name: "onceflow",
+    keepAlive: true,
+  };
   const config = { ...plain, query_timeout: queryMsMax, types: numberTypes(pg) };
-  const flusher = new Flusher(pg, { ...config, options: settings });
+  const flusher = new Flusher(pg, { ...config, options: `${given} ${settings}`.trim() });
   await flusher.run("opening the store", (client) => migrate(client, schema));
   const pool = new pg.Pool({ ...config, max: 4, allowExitOnIdle: true });
   // Handlers get a client as the driver makes it: how it reads numbers, and how long it waits, is theirs to know.

@@ -6,6 +6,8 @@ import type { PgClient } from "./driver.js";
 import { fullFlush } from "./flush.js";
 import { fullStatement } from "./full-statement.js";
 
+const triesMax = 10;
+
 /** A transaction of the store's own: BEGIN, the handler's work, COMMIT. */
 export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
   const client = await pool.connect().catch((error: unknown) => {
@@ -35,10 +37,13 @@ export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): 
 
 /** The settle as the last statement of a transaction, ours or the user's own. */
 export async function settleWithin(tx: Tx, schema: string, settle: Settle): Promise<Answer> {
-  // Not prepared: the connection is not ours, and may be another one at every transaction.
-  const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);
-  // Somebody settled, resolved or took over this very record while it was being locked.
-  return verdict === undefined || verdict === "again" ? { kind: "stale", record: undefined } : verdict.answer;
+  // "again": our own heartbeat has renewed the record between its reading and its lock. A new statement sees that.
+  for (let tries = 0; tries < triesMax; tries++) {
+    // Not prepared: the connection is not ours, and may be another one at every transaction.
+    const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);
+    if (verdict !== undefined && verdict !== "again") return verdict.answer;
+  }
+  return { kind: "stale", record: undefined };
 }
 
 function asClient(tx: Tx): PgClient {

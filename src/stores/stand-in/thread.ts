@@ -9,22 +9,28 @@ import type { StandInData } from "./stand-in.js";
 /** Runs in a thread of its own: see stand-in.ts. It has nothing else to do, so it may sleep without an event loop. */
 const { target, stallMsMax, board: memory } = workerData as StandInData;
 const board = new LeaseBoard(memory);
+let renewedAt = new Map<string, number>();
 let backend: Promise<Backend> | undefined;
 
 for (;;) {
-  // Four looks in a lease: a stall is seen at half of it, and renewed before three quarters are over.
-  const everyMs = board.leaseMsMin / 4;
-  board.sleep(everyMs);
+  // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
+  board.sleep(board.leaseMsMin / 4);
   const silentMs = board.silentMs();
-  if (silentMs < everyMs * 2 || silentMs > stallMsMax) continue;
-  const leases = board.read();
-  if (leases.length > 0) await renew(leases);
+  if (silentMs < board.leaseMsMin / 2 || silentMs > stallMsMax) continue;
+  // A healthy event loop beats at a third of the shortest lease it holds now, which may be a long one.
+  const due = board.read().filter(({ owner, leaseMs }) => Math.min(silentMs, sinceRenewed(owner) * 2) >= leaseMs / 2);
+  if (due.length > 0) await renew(due);
+}
+
+function sinceRenewed(owner: string): number {
+  return performance.now() - (renewedAt.get(owner) ?? Number.NEGATIVE_INFINITY);
 }
 
 async function renew(leases: readonly HeldLease[]): Promise<void> {
   try {
     backend ??= target.kind === "sqlite" ? openSqlite(target) : openPostgres(target);
     await (await backend).flush(inOrder(leases).map(toRenew));
+    renewedAt = new Map([...renewedAt, ...leases.map(({ owner }) => [owner, performance.now()] as const)].slice(-board.slots));
   } catch {
     // The store can't be reached from here either. The next look tries again, on a new connection.
     backend = undefined;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Answer } from "../../core/operation.js";
+import type { Answer, Begin } from "../../core/operation.js";
 import { type ContractGroup, contractCase } from "./contract-case.js";
 import { once } from "./once.js";
 import {
@@ -91,6 +91,23 @@ export const groupCommit: ContractGroup = {
       const answers = await Promise.all(numbers.map(() => send(store, beginOf())));
       assert.deepEqual(countKinds(answers), { replay: many });
       assert.equal(store.metrics.flushes - before, 1);
+    }),
+
+    contractCase("a begin that is refused does not answer for those behind it in the same turn", async (scene) => {
+      const store = await scene.store();
+      const together = async (...begins: readonly Partial<Begin>[]) =>
+        (await Promise.all(begins.map((said) => send(store, beginOf(said))))).map(({ kind }) => kind);
+      const [a, b] = [{ fingerprint: "a" }, { fingerprint: "b" }];
+      await startAndSettle(store, beginOf(a), free);
+      assert.deepEqual(await together(b, a, a, b), ["mismatch", "started", "running", "mismatch"]);
+      const doubt = { key: "doubt", effect: "reconcile" } as const;
+      await startAndSettle(store, beginOf(doubt), unknown);
+      const over = { ...doubt, over: 1 };
+      assert.deepEqual(await together(doubt, over, over), ["unknown", "started", "running"]);
+      await scene.dieAndLapse(beginOf({ key: "dead" }));
+      const strict = { key: "dead", effect: "atMostOnce" } as const;
+      assert.deepEqual(await together(strict, { key: "dead" }, { key: "dead" }), ["unknown", "started", "running"]);
+      for (const key of ["operation", "doubt", "dead"]) assert.equal((await scene.record({ scope: "", key })).attempt, 2);
     }),
 
     contractCase("operations on one key in one turn take effect in the order in which they were handed in", async (scene) => {

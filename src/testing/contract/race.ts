@@ -58,7 +58,7 @@ export const race: ContractGroup = {
             assert.deepEqual([started, record.state, record.attempt, record.outcome], [0, "completed", 1, '"late owner"']);
           } else {
             assert.deepEqual([settled?.kind, started, record.state, record.attempt], ["stale", 1, "running", 2]);
-            // Its renewal can only have come before the takeover if that waited for the lease: it did not.
+            // Had the renewal come before the takeover, there would have been none.
             assert.equal(renewed?.kind, "stale");
           }
         }),

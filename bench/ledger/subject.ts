@@ -1,0 +1,53 @@
+import type { Conditions } from "../conditions.js";
+import type { Contender } from "../measure.js";
+
+export const storeNames = ["sqlite", "postgres", "memory"] as const;
+export type StoreName = (typeof storeNames)[number];
+
+/** Executed: a fresh key, begin and settle. Replayed: a key that is settled already. */
+export const kinds = ["executed", "replayed"] as const;
+export type Kind = (typeof kinds)[number];
+
+export const callerCounts = [1, 64] as const;
+export type Callers = (typeof callerCounts)[number];
+
+/** How contenders are called, in tables and in the chart. */
+export const names = {
+  ours: "onceflow",
+  bare: "floor: bare statements",
+  batched: "floor: batched",
+  read: "floor: one SELECT",
+} as const;
+
+/** Counters of the database over a number of replays, and over one executed operation as the control. */
+export interface ReplayWrites {
+  readonly replays: number;
+  readonly counters: readonly { readonly name: string; readonly byReplays: number; readonly byOneExecuted: number }[];
+}
+
+interface PrepareOptions {
+  readonly kind: Kind;
+  readonly callers: Callers;
+  /** How long a variant of a floor is tried when the best of several is looked for. */
+  readonly tryMs: number;
+}
+
+interface Prepared {
+  /** Ours first. */
+  readonly contenders: readonly Contender[];
+  readonly note?: string;
+  close(): Promise<void>;
+}
+
+/** One store with its floors on the same driver. */
+export interface Subject {
+  readonly name: StoreName;
+  readonly conditions: Conditions;
+  /** Where a child process finds an empty store of this kind. */
+  emptyUrl(): Promise<string>;
+  prepare(options: PrepareOptions): Promise<Prepared>;
+  countReplayWrites?(replays: number): Promise<ReplayWrites>;
+  /** Bytes that the store at this URL takes, once nobody has it open. */
+  storedBytes?(url: string): Promise<number>;
+  close(): Promise<void>;
+}
