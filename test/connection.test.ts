@@ -116,6 +116,18 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     });
   }
 
+  test("a settle in a transaction that meets a renewal of its own record waits for it, and is not taken for stale", async () => {
+    const result = once(store, { key: keyOf.of(key), tx: true }, async () => {
+      // As the heartbeat does it, but slowly: the row is locked when the settle comes, and changed when it gets it.
+      await direct.query("BEGIN");
+      await direct.query("UPDATE onceflow.records SET rev = rev + 1 WHERE key = $1", [key]);
+      setTimeout(() => void direct.query("COMMIT"), 100);
+      return "done";
+    });
+    expect(await result).toMatchObject({ status: "executed", attempt: 1 });
+    expect((await inspect(store, { key }))?.state).toBe("completed");
+  });
+
   test("a server that is not there is said so in bounded time", async () => {
     const url = new URL(database.url);
     url.port = "1";

@@ -1,6 +1,5 @@
+import { ledgerContract, memoryTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
-import { ledgerContract } from "../dist/testing/contract/ledger-contract.js";
-import { memoryTarget } from "../dist/testing/contract/memory-target.js";
 
 for (const time of ["virtual", "real"] as const) {
   const target = memoryTarget({ time });

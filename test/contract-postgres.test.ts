@@ -1,6 +1,5 @@
+import { ledgerContract, type PostgresTarget, postgresTarget } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
-import { ledgerContract } from "../dist/testing/contract/ledger-contract.js";
-import { type PostgresTarget, postgresTarget } from "../dist/testing/contract/postgres-target.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 const server = inject("postgres");

@@ -1,6 +1,5 @@
+import { ledgerContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
-import { ledgerContract } from "../dist/testing/contract/ledger-contract.js";
-import { sqliteTarget } from "../dist/testing/contract/sqlite-target.js";
 
 /** libsql, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
 const target = sqliteTarget({ driver: "libsql" });

@@ -30,6 +30,14 @@ describe("open", () => {
     await expect(open("sqlite:./x.db?driver=better")).rejects.toThrow(/unknown driver "better"/);
   });
 
+  test("refuses a malformed URL without repeating it: it may hold a password", async () => {
+    for (const url of ["postgres://me:secret@:x/", "sqlite:./100%.db"]) {
+      const error = await open(url).catch((e: unknown) => e);
+      expect(error).toMatchObject({ code: "INVALID_INPUT", field: "url" });
+      expect(String(error)).not.toContain("secret");
+    }
+  });
+
   test("says which file cannot be opened", async () => {
     const folder = temporaryFolder();
     await expect(open(`sqlite:${folder}`)).rejects.toThrow(UnreachableError);

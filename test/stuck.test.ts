@@ -8,7 +8,7 @@ import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { freshDatabase } from "./servers/free-database.js";
 
 const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
-const leaseMs = 800;
+const leaseMs = 2000;
 
 function start(url: string, stuckMs: number, stallMsMax: number): ChildProcess {
   const worker = fork(program, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
@@ -24,11 +24,22 @@ function message(worker: ChildProcess): Promise<unknown> {
 }
 
 function cases(storeUrl: () => Promise<string>): void {
-  test("a handler that blocks the event loop for five leases keeps its key", async () => {
+  test("in a healthy process the stand-in renews nothing, also when a short lease was held before", async () => {
+    const store = await open(await storeUrl());
+    onTestFinished(() => store.close());
+    await once(store, { key: key.of("short"), leaseMs: 50 }, () => 1);
+    await once(store, { key: key.of("long"), leaseMs: 10_000 }, async () => {
+      await delay(600);
+      const held = await inspect(store, { key: "long" });
+      expect(Number(held?.leaseUntil) - Number(held?.startedAt)).toBe(10_000);
+    });
+  });
+
+  test("a handler that blocks the event loop for three leases keeps its key", async () => {
     const url = await storeUrl();
     const store = await open(url);
     onTestFinished(() => store.close());
-    const worker = start(url, leaseMs * 5, 60_000);
+    const worker = start(url, leaseMs * 3, 60_000);
     expect(await message(worker)).toBe("started");
     const ended = message(worker);
     let asked = 0;
@@ -51,7 +62,7 @@ function cases(storeUrl: () => Promise<string>): void {
     const url = await storeUrl();
     const store = await open(url);
     onTestFinished(() => store.close());
-    const worker = start(url, leaseMs * 6, leaseMs);
+    const worker = start(url, leaseMs * 4, leaseMs);
     expect(await message(worker)).toBe("started");
     const ended = message(worker);
     const taken = await once(store, { key: key.of("stuck"), leaseMs, waitMs: leaseMs * 6 }, () => "taken over");

@@ -1,15 +1,8 @@
 import { createRequire } from "node:module";
 import { after, describe, test } from "node:test";
+import { ledgerContract, sqliteTarget } from "onceflow/testing";
 
 /** The SQLite contract in the test runner that Node itself brings: no other is installed where this runs. */
-const contract = new URL("../../../dist/testing/contract/", import.meta.url);
-const { ledgerContract } = (await import(
-  new URL("ledger-contract.js", contract).href
-)) as typeof import("../../dist/testing/contract/ledger-contract.js");
-const { sqliteTarget } = (await import(
-  new URL("sqlite-target.js", contract).href
-)) as typeof import("../../dist/testing/contract/sqlite-target.js");
-
 const target = sqliteTarget();
 
 describe(target.name, { concurrency: 5, timeout: 60_000 }, () => {

@@ -135,23 +135,4 @@ export const resolving: ContractGroup = {
       assert.equal(answers.filter(({ kind }) => kind === "stale").length, 3);
     }),
   ],
-};    contractCase("a lapsed attempt of any class can be resolved: who asks with a stricter one is told that it is unknown", async (scene) => {
-      const store = await scene.store();
-      const late = await scene.dieAndLapse(beginOf({ effect: "idempotent" }));
-      assert.equal(expectKind(await send(store, beginOf({ effect })), "unknown").attempt, 1);
-      await resolve(store, { key: key.of(late.begin.key), attempt: 1 }, { completed: "by hand" });
-      expectKind(await scene.unchanged(idOf(late), () => send(store, settleOf(late, free))), "stale");
-      assert.equal(expectKind(await send(store, beginOf({ effect })), "replay").record.outcome, '"by hand"');
-    }),
-
-    contractCase("of two people who resolve at once, one is told that it was done already", async (scene) => {
-      const [store, other] = [await scene.store(), await scene.open()];
-      const held = await startAndSettle(store, beginOf({ effect }), unknown);
-      const answers = await Promise.all(
-        [store, other, store, other].map((handle, i) => send(handle, resolveOf(held, i % 2 === 0 ? completed(i) : free))),
-      );
-      assert.equal(answers.filter(({ kind }) => kind === "settled").length, 1);
-      assert.equal(answers.filter(({ kind }) => kind === "stale").length, 3);
-    }),
-  ],
 };
