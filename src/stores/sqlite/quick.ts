@@ -5,6 +5,10 @@ import type { Verdicted } from "../../core/store.js";
 import { getRow, type SqliteDatabase, type SqliteStatement, type SqliteValue } from "./driver.js";
 import { selected } from "./row.js";
 
+const width = 9;
+/** The rows of a JSON text, each member taken out once, however often a statement names it. */
+const rows = `WITH j AS MATERIALIZED (SELECT ${Array.from({ length: width }, (_, i) => `value ->> ${i} AS c${i}`).join(", ")} FROM json_each(?2)) `;
+
 /**
  * The two things that nearly every flush is made of, in as few calls into the driver as they can be: begins of keys
  * that do not exist, and settles by the owner of a running attempt. One is bound as plain values; many go in as one
@@ -27,9 +31,9 @@ export class QuickStatements {
       `SELECT ${selected} FROM json_each(?) j CROSS JOIN onceflow_records r WHERE r.scope = j.value ->> 0 AND r.key = j.value ->> 1`,
     );
     this.#insertOne = database.prepare(insertSql((i) => `?${i + 2}`, "WHERE true"));
-    this.#insertMany = database.prepare(insertSql((i) => `j.value ->> ${i}`, "FROM json_each(?2) j WHERE true"));
+    this.#insertMany = database.prepare(rows + insertSql((i) => `j.c${i}`, "FROM j WHERE true"));
     this.#settleOne = database.prepare(settleSql((i) => `?${i + 2}`, ""));
-    this.#settleMany = database.prepare(settleSql((i) => `j.value ->> ${i}`, "FROM json_each(?2) j"));
+    this.#settleMany = database.prepare(rows + settleSql((i) => `j.c${i}`, "FROM j"));
   }
 
   /** The records that exist, of those that are to begin. */
