@@ -16,8 +16,12 @@ const keyBytesMax = 512;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it refuses
 const control = /[\u0000-\u001f\u007f]/;
 
+/** What nearly every key is: one look is enough. */
+const plain = /^[\x20-\x7e]{1,512}$/;
+
 /** Throws unless `text` can be a key (or a scope, which may be empty) in every store. */
 export function checkName(field: "key" | "scope", text: unknown): asserts text is string {
+  if (typeof text === "string" && plain.test(text)) return;
   if (typeof text !== "string") throw new InvalidInputError(field, `must be a string, not ${text === null ? "null" : typeof text}`);
   if (text === "" && field === "key") throw new InvalidInputError(field, "is empty; it must name one logical operation");
   if (control.test(text)) throw new InvalidInputError(field, "has control characters; use printable text");

@@ -47,7 +47,7 @@ export class LeaseKeeper {
     }
     if (ended.length > 0) this.#standIn?.drop(ended);
     if (begun.length > 0) {
-      this.#standIn?.hold(begun.map(({ scope, key, owner, attempt, leaseMs }) => ({ scope, key, owner, attempt, leaseMs })));
+      this.#standIn?.hold(begun);
       this.#schedule(Math.min(...begun.map((h) => h.renewAt)));
     }
   }

@@ -130,22 +130,26 @@ class RunningAttempt implements Attempt {
   readonly key: string;
   readonly scope: string;
   readonly number: number;
-  readonly startedAt: Date;
+  readonly #startedAt: number;
   readonly #callerSignal: AbortSignal | undefined;
   #controller: AbortController | undefined;
   #effectKey: string | undefined;
   #lost: LeaseLostError | undefined;
-  readonly #onCallerAbort = () => this.#controller?.abort(this.#callerSignal?.reason);
+  #onCallerAbort: (() => void) | undefined;
 
   constructor({ key, scope }: Begin, { attempt, startedAt }: Started, callerSignal: AbortSignal | undefined) {
     this.key = key;
     this.scope = scope;
     this.number = attempt;
-    this.startedAt = new Date(startedAt);
+    this.#startedAt = startedAt;
     this.#callerSignal = callerSignal;
   }
 
-  // Both are made when asked for: most handlers need one of them or none, and each costs more than the bookkeeping.
+  // Made when asked for: most handlers need one of them or none, and each costs more than the bookkeeping.
+  get startedAt(): Date {
+    return new Date(this.#startedAt);
+  }
+
   get effectKey(): string {
     this.#effectKey ??= effectKeyOf(this.scope, this.key);
     return this.#effectKey;
@@ -153,10 +157,12 @@ class RunningAttempt implements Attempt {
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#lost) this.#controller.abort(this.#lost);
-      else if (this.#callerSignal?.aborted) this.#controller.abort(this.#callerSignal.reason);
-      else this.#callerSignal?.addEventListener("abort", this.#onCallerAbort, { once: true });
+      const [controller, callers] = [new AbortController(), this.#callerSignal];
+      this.#controller = controller;
+      this.#onCallerAbort = () => controller.abort(callers?.reason);
+      if (this.#lost) controller.abort(this.#lost);
+      else if (callers?.aborted) controller.abort(callers.reason);
+      else callers?.addEventListener("abort", this.#onCallerAbort, { once: true });
     }
     return this.#controller.signal;
   }
@@ -171,7 +177,7 @@ class RunningAttempt implements Attempt {
   }
 
   end(): void {
-    this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
+    if (this.#onCallerAbort) this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
   }
 
   /** The same attempt with its transaction at hand. */

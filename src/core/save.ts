@@ -19,14 +19,10 @@ export function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Pro
  * A failed save is not a failed operation: the effect has happened, so the save is tried until it is in the store
  * or fenced. A caller whose signal aborts stops waiting for it; the saving goes on without them.
  */
-export async function saveOutcome(store: Store, settle: Settle | Resolve, signal?: AbortSignal): Promise<Answer> {
-  const saving = send(store, settle, Number.POSITIVE_INFINITY).catch((error: unknown) => {
-    if (!(error instanceof StoreRefusedError) || settle.to.state !== "completed" || settle.to.outcome === null) throw error;
-    // The store will not take this value, ever. The key completes all the same: it must not reopen for that.
-    return send(store, { ...settle, to: { state: "completed", outcome: null } }, Number.POSITIVE_INFINITY);
-  });
+export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: AbortSignal): Promise<Answer> {
+  const saving = save(store, settle);
   if (signal === undefined) return saving;
-  return await new Promise((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     const leave = () => reject(new NotSavedError(settle, signal.reason));
     // An abort that came before the handler ended was the handler's to answer; the save still gets its chance.
     const cancel = signal.aborted ? store.clock.after(abortedMsMax, leave) : () => {};
@@ -37,6 +33,16 @@ export async function saveOutcome(store: Store, settle: Settle | Resolve, signal
     };
     saving.then(resolve, reject).finally(end);
   });
+}
+
+async function save(store: Store, settle: Settle | Resolve): Promise<Answer> {
+  try {
+    return await send(store, settle, Number.POSITIVE_INFINITY);
+  } catch (error) {
+    if (!(error instanceof StoreRefusedError) || settle.to.state !== "completed" || settle.to.outcome === null) throw error;
+    // The store will not take this value, ever. The key completes all the same: it must not reopen for that.
+    return await send(store, { ...settle, to: { state: "completed", outcome: null } }, Number.POSITIVE_INFINITY);
+  }
 }
 
 async function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {

@@ -9,6 +9,8 @@ export function encodeResult(store: Pick<Store, "valueBytesMax" | "name">, value
   let why: string;
   try {
     const text = encode(value);
+    // A character has three bytes at most: most results need no counting.
+    if (text.length * 3 <= store.valueBytesMax) return text;
     const bytes = Buffer.byteLength(text);
     if (bytes <= store.valueBytesMax) return text;
     why = `${bytes} bytes, and ${store.valueBytesMax} are kept`;

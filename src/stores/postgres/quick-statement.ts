@@ -43,7 +43,7 @@ export function quickStatement(schema: string, { begins, settles }: QuickShape):
   if (begins !== "none") {
     parts.push(beginPart(source(beginColumns, begins, 0)));
     answers.push(
-      "SELECT 'begin' AS verb, a.ord, a.now, f.owner IS NOT NULL AS done, row_to_json(a.r) AS record FROM begins a LEFT JOIN fresh f ON f.owner = a.owner",
+      "SELECT 'begin' AS verb, a.ord, a.now, f.key IS NOT NULL AS done, row_to_json(a.r) AS record FROM begins a LEFT JOIN fresh f ON f.scope = a.scope AND f.key = a.key",
     );
   }
   if (settles !== "none") {
@@ -72,7 +72,7 @@ function beginPart(from: string): string {
   SELECT scope, key, 'running', fingerprint, effect, 1, owner, now, now, now + lease_ms,
     retention_ms, horizon_ms, reconcile_after_ms, 'running', 1
   FROM begins WHERE r IS NULL ORDER BY ord
-  ON CONFLICT DO NOTHING RETURNING owner
+  ON CONFLICT DO NOTHING RETURNING scope, key
 )`;
 }
 

@@ -6,6 +6,9 @@ import type { SqliteDatabase, SqliteStatement } from "./driver.js";
 import { QuickStatements, started } from "./quick.js";
 import type { RecordStatements } from "./record-statements.js";
 
+/** Nobody else asks about a record in the flush that settles it: its record and time are not needed. */
+const settled: Verdicted = { answer: { kind: "settled" }, record: undefined, now: 0 };
+
 type Indexed<T> = readonly [index: number, operation: T];
 
 /**
@@ -33,9 +36,7 @@ export class Flush {
     const { fresh, settles, others } = this.#sort(operations, verdicts);
     const writes = fresh.length + settles.length + others.length;
     if (writes === 0) return verdicts;
-    // A single statement is its own transaction.
-    const done =
-      writes === 1 && others.length === 0 ? this.#quickly(fresh, settles, verdicts) : this.#together(fresh, settles, others, verdicts);
+    const done = writes === 1 ? this.#alone(fresh[0], settles[0], verdicts) : this.#together(fresh, settles, others, verdicts);
     if (!done) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
     return verdicts;
   }
@@ -64,22 +65,33 @@ export class Flush {
     return { fresh, settles, others };
   }
 
+  /** A single statement is its own transaction. False when it is another operation, or another process was faster. */
+  #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
+    if (fresh) {
+      const now = this.#quick.beginOne(fresh[1]);
+      if (now !== undefined) verdicts[fresh[0]] = started(fresh[1], now);
+      return now !== undefined;
+    }
+    if (!settle || !this.#quick.settleOne(settle[1])) return false;
+    verdicts[settle[0]] = settled;
+    return true;
+  }
+
   /** False when another process was faster with one of them: then nothing of it counts. */
   #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
     const now = this.#records.now();
-    if (
-      !this.#quick.begin(
-        fresh.map(([, begin]) => begin),
-        now,
-      ) ||
-      !this.#quick.settle(
-        settles.map(([, settle]) => settle),
-        now,
-      )
-    )
-      return false;
+    const begun = this.#quick.begin(
+      fresh.map(([, begin]) => begin),
+      now,
+    );
+    if (!begun) return false;
+    const done = this.#quick.settle(
+      settles.map(([, settle]) => settle),
+      now,
+    );
+    if (!done) return false;
     for (const [i, begin] of fresh) verdicts[i] = started(begin, now);
-    for (const [i] of settles) verdicts[i] = { answer: { kind: "settled" }, record: undefined, now };
+    for (const [i] of settles) verdicts[i] = settled;
     return true;
   }
 

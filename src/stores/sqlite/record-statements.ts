@@ -3,7 +3,7 @@ import type { Operation } from "../../core/operation.js";
 import type { LedgerRecord, RecordId } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import { getRow, type SqliteDatabase, type SqliteStatement } from "./driver.js";
-import { bindAttempt, bindRecord, columns, selected } from "./row.js";
+import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
 
 /** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
 export class RecordStatements {
@@ -16,8 +16,7 @@ export class RecordStatements {
   constructor(database: Pick<SqliteDatabase, "prepare">) {
     this.#database = database;
     this.#select = database.prepare(`SELECT ${selected} FROM onceflow_records r WHERE scope = ? AND key = ?`);
-    // SQLite's own clock: whatever a process believes the time to be, all on this file agree.
-    this.#clock = database.prepare("SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) AS now");
+    this.#clock = database.prepare(`SELECT ${clockSql} AS now`);
   }
 
   now(): number {

@@ -32,6 +32,9 @@ export const selected = Object.entries(columns)
 
 export const attemptColumns = `attempt, owner, started_at AS "startedAt", ended_at AS "endedAt", verdict, note`;
 
+/** SQLite's own clock, in milliseconds: whatever a process believes the time to be, all on this file agree. */
+export const clockSql = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)";
+
 const members = Object.values(columns);
 
 export function bindRecord(record: LedgerRecord): SqliteValue[] {

@@ -103,7 +103,7 @@ export const groupCommit: ContractGroup = {
       const doubt = { key: "doubt", effect: "reconcile" } as const;
       await startAndSettle(store, beginOf(doubt), unknown);
       const over = { ...doubt, over: 1 };
-      assert.deepEqual(await together(doubt, over, over), ["unknown", "started", "running"]);
+      assert.deepEqual(await together(doubt, over, over, doubt), ["unknown", "started", "running", "running"]);
       await scene.dieAndLapse(beginOf({ key: "dead" }));
       const strict = { key: "dead", effect: "atMostOnce" } as const;
       assert.deepEqual(await together(strict, { key: "dead" }, { key: "dead" }), ["unknown", "started", "running"]);
