@@ -46,7 +46,7 @@ WITH asked AS MATERIALIZED (
 ), written AS (
   INSERT INTO ${schema}.records AS r (
     scope, key, state, fingerprint, effect, attempt, owner, created_at, started_at, lease_until, settled_at,
-    retention_ms, horizon_ms, reconcile_after_ms, outcome, expires_at, gone_at, verdict, note, rev)
+    retention_ms, horizon_ms, reconcile_after_ms, outcome, expires_at, gone_at, purge_from, verdict, note, rev)
   SELECT j.scope, j.key,
     CASE j.verb WHEN 'begin' THEN 'running' WHEN 'renew' THEN (j.r).state ELSE j.to_state END,
     CASE WHEN j.verb = 'begin' AND (j.r IS NULL OR j.afresh) THEN j.fingerprint
@@ -66,6 +66,7 @@ WITH asked AS MATERIALIZED (
     CASE WHEN j.verb IN ('settle', 'resolve') THEN j.outcome END,
     CASE WHEN j.to_state <> 'unknown' THEN j.now + (j.r).retention_ms END,
     CASE WHEN j.to_state <> 'unknown' THEN j.now + (j.r).retention_ms + (j.r).horizon_ms END,
+    CASE j.verb WHEN 'begin' THEN j.now + j.retention_ms ELSE (j.r).purge_from END,
     CASE j.verb WHEN 'begin' THEN 'running' WHEN 'renew' THEN (j.r).verdict ELSE j.verdict END,
     CASE j.verb WHEN 'renew' THEN (j.r).note ELSE j.note END,
     coalesce((j.r).rev, 0) + 1
@@ -75,7 +76,7 @@ WITH asked AS MATERIALIZED (
     owner = excluded.owner, created_at = excluded.created_at, started_at = excluded.started_at,
     lease_until = excluded.lease_until, settled_at = excluded.settled_at, retention_ms = excluded.retention_ms,
     horizon_ms = excluded.horizon_ms, reconcile_after_ms = excluded.reconcile_after_ms, outcome = excluded.outcome,
-    expires_at = excluded.expires_at, gone_at = excluded.gone_at, verdict = excluded.verdict, note = excluded.note,
+    expires_at = excluded.expires_at, gone_at = excluded.gone_at, purge_from = excluded.purge_from, verdict = excluded.verdict, note = excluded.note,
     rev = excluded.rev
   WHERE r.rev = excluded.rev - 1
   RETURNING r.scope, r.key

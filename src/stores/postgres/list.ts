@@ -10,10 +10,8 @@ export async function listRecords(client: PgClient, schema: string, query: ListQ
   const values: (string | number)[] = [];
   const bind = (value: string | number) => `$${values.push(value)}`;
   const lapsedForGood = "lease_until <= clock.now AND effect >= 'reconcile'";
-  // The condition of the index `records_doubt`, to the letter.
-  const inDoubt = "(state = 'unknown' OR (state = 'running' AND effect >= 'reconcile'))";
   if (scope !== undefined) where.push(`scope = ${bind(scope)}`);
-  if (state === "unknown") where.push(`${inDoubt} AND (state = 'unknown' OR (${lapsedForGood}))`);
+  if (state === "unknown") where.push(`effect >= 'reconcile' AND (state = 'unknown' OR (state = 'running' AND ${lapsedForGood}))`);
   else if (state === "running") where.push(`state = 'running' AND NOT (${lapsedForGood})`);
   else if (state !== undefined) where.push(`state = ${bind(state)}`);
   if (prefix !== undefined) where.push(`starts_with(key, ${bind(prefix)})`);

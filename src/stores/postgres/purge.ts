@@ -11,8 +11,8 @@ export async function purgeRecords(client: PgClient, schema: string, { before, l
     WITH clock AS MATERIALIZED (SELECT least(coalesce($1::bigint, ${serverNow}), ${serverNow}) AS until),
     over AS MATERIALIZED (
       SELECT scope, key, gone_at <= until AS gone FROM ${schema}.records, clock
-      WHERE expires_at <= until AND (gone_at <= until OR outcome IS NOT NULL)
-      ORDER BY expires_at LIMIT $2 FOR UPDATE OF records SKIP LOCKED
+      WHERE purge_from <= until AND expires_at <= until AND (gone_at <= until OR outcome IS NOT NULL)
+      ORDER BY purge_from LIMIT $2 FOR UPDATE OF records SKIP LOCKED
     ),
     removed AS (DELETE FROM ${schema}.records r USING over o WHERE o.gone AND r.scope = o.scope AND r.key = o.key RETURNING r.scope, r.key),
     forgotten AS (DELETE FROM ${schema}.attempts a USING removed x WHERE a.scope = x.scope AND a.key = x.key),

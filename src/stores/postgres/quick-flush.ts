@@ -1,18 +1,19 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
-import { assert } from "../../core/errors.js";
 import type { Begin, Operation, Settle } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
 import type { PgClient } from "./driver.js";
-import { type QuickShape, quickStatement } from "./quick-statement.js";
+import { beginOneStatement, manyStatement, settleOneStatement } from "./quick-statement.js";
 import { type RecordRow, toRecord } from "./row.js";
 
 type Scalar = string | number | boolean | null;
 
 interface QuickRow {
-  readonly verb: "begin" | "settle";
-  readonly ord: number;
   readonly now: number;
-  readonly done: boolean;
+  /** How many were done, in the first row. */
+  readonly begun?: number | null;
+  readonly settled?: number | null;
+  /** A record that is in the way of the begin with this number, from 1. */
+  readonly ord: number | null;
   readonly record: RecordRow | null;
 }
 
@@ -27,39 +28,60 @@ export async function quickFlush(client: PgClient, schema: string, operations: r
   }
   if (begins.length + settles.length === 0) return verdicts;
 
-  const shape: QuickShape = { begins: countOf(begins), settles: countOf(settles) };
-  const values = [...bind(begins.map(([, begin]) => beginValues(begin))), ...bind(settles.map(([, settle]) => settleValues(settle)))];
-  const { rows } = await client.query<QuickRow>({ ...statementFor(schema, shape), values });
-  for (const { verb, ord, now, done, record } of rows) {
-    const [index, operation] = (verb === "begin" ? begins[ord - 1] : settles[ord - 1]) ?? [];
-    assert(index !== undefined && operation !== undefined, "every row of a flush answers an operation");
-    const { answer, next } = decide(record === null ? undefined : toRecord(record), operation, now);
-    if (verb === "settle") verdicts[index] = { answer: { kind: "settled" }, record: undefined, now };
-    else if (done) verdicts[index] = { answer, record: next, now };
-    // A record was there, and nothing has to be written: a replay, or a refusal. Else it is for the full statement.
-    else if (record !== null && next === undefined) verdicts[index] = { answer, record: toRecord(record), now };
+  const alone = begins.length + settles.length === 1;
+  const values = [
+    ...columnsOf(
+      begins.map(([, begin]) => beginValues(begin)),
+      alone,
+    ),
+    ...columnsOf(
+      settles.map(([, settle]) => settleValues(settle)),
+      alone,
+    ),
+  ];
+  const { rows, rowCount } = await client.query<QuickRow>({ ...statementFor(schema, begins.length, settles.length), values });
+  const [counts] = rows;
+  const now = counts?.now ?? 0;
+  const existing = new Map(
+    rows.flatMap(({ ord, record }) => (ord === null || record === null ? [] : [[ord - 1, toRecord(record)] as const])),
+  );
+  const allBegun = counts?.begun === begins.length - existing.size;
+  for (const [n, [index, begin]] of begins.entries()) {
+    const record = existing.get(n);
+    const { answer, next } = decide(record, begin, now);
+    // Inserted; or nothing has to be written: a replay, a refusal. Else it is for the full statement.
+    if (record === undefined ? allBegun : next === undefined) verdicts[index] = { answer, record: next ?? record, now };
   }
+  const settled = counts === undefined ? rowCount : counts.settled;
+  if (settled === settles.length) for (const [index] of settles) verdicts[index] = { answer: { kind: "settled" }, record: undefined, now };
   return verdicts;
 }
 
-const statements = new Map<string, { readonly name: string; readonly text: string }>();
-
-function statementFor(schema: string, shape: QuickShape): { readonly name: string; readonly text: string } {
-  const name = `onceflow-${schema}-${shape.begins}-${shape.settles}`;
-  const known = statements.get(name) ?? { name, text: quickStatement(schema, shape) };
-  statements.set(name, known);
-  return known;
+interface Statement {
+  readonly name: string;
+  readonly text: string;
 }
 
-function countOf(operations: readonly unknown[]): "none" | "one" | "many" {
-  return operations.length === 0 ? "none" : operations.length === 1 ? "one" : "many";
+const statements = new Map<string, Statement>();
+
+/** Prepared once per connection under its name. */
+function statementFor(schema: string, begins: number, settles: number): Statement {
+  const alone = begins + settles === 1;
+  const name = `onceflow-${schema}-${alone ? "one" : "many"}${begins > 0 ? "-begin" : ""}${settles > 0 ? "-settle" : ""}`;
+  let statement = statements.get(name);
+  if (statement === undefined) {
+    const one = () => (begins === 1 ? beginOneStatement(schema) : settleOneStatement(schema));
+    statement = { name, text: alone ? one() : manyStatement(schema, { begins: begins > 0, settles: settles > 0 }) };
+    statements.set(name, statement);
+  }
+  return statement;
 }
 
-/** One row as plain values; many, column by column, as arrays. */
-function bind(rows: readonly (readonly Scalar[])[]): Scalar[] {
+/** Column by column, as arrays; alone, as plain values. */
+function columnsOf(rows: readonly (readonly Scalar[])[], alone: boolean): Scalar[] {
   const [first] = rows;
   if (first === undefined) return [];
-  return rows.length === 1 ? [...first] : first.map((_, column) => arrayLiteral(rows.map((row) => row[column] ?? null)));
+  return alone ? [...first] : first.map((_, column) => arrayLiteral(rows.map((row) => row[column] ?? null)));
 }
 
 /** PostgreSQL's text form of an array. The driver can make one too, at several times the cost. */

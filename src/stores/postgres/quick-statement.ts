@@ -3,16 +3,12 @@ import { serverNow } from "./read.js";
 /**
  * The two things that nearly every flush is made of, as cheap as they can be: begins of keys that do not exist yet,
  * and settles by the owner of a running attempt. Begins also read the record that exists instead, so that replays and
- * refusals are answered by the same trip. What this statement does not confirm goes through the full one.
+ * refusals are answered by the same trip.
  *
- * The text depends on what is in the flush and whether it is one or many: one is bound as plain values, many as
- * arrays; each text is prepared once per connection.
+ * One operation alone is bound as plain values; any mixture of many as arrays, column by column. The answer is a count
+ * of what was done, and a row for every record that was in the way: every column of every row costs, on both sides.
+ * When a count is short, somebody was faster; the full statement then finds out who.
  */
-export interface QuickShape {
-  readonly begins: "none" | "one" | "many";
-  readonly settles: "none" | "one" | "many";
-}
-
 const beginColumns = [
   ["scope", "text"],
   ["key", "text"],
@@ -37,58 +33,69 @@ const settleColumns = [
   ["note", "text"],
 ] as const;
 
-export function quickStatement(schema: string, { begins, settles }: QuickShape): string {
-  const parts: string[] = [];
-  const answers: string[] = [];
-  if (begins !== "none") {
-    parts.push(beginPart(source(beginColumns, begins, 0)));
-    answers.push(
-      "SELECT 'begin' AS verb, a.ord, a.now, f.key IS NOT NULL AS done, row_to_json(a.r) AS record FROM begins a LEFT JOIN fresh f ON f.scope = a.scope AND f.key = a.key",
-    );
+export function beginOneStatement(schema: string): string {
+  const value = (name: string) => bound(beginColumns, name);
+  return `WITH seen AS MATERIALIZED (
+  SELECT ${serverNow} AS now, (SELECT r FROM $schema.records r WHERE r.scope = $1 AND r.key = $2) AS r
+), fresh AS (${insert(value, "FROM seen WHERE r IS NULL")} RETURNING 1)
+SELECT now, (SELECT count(*) FROM fresh) AS begun, 1 AS ord, row_to_json(r) AS record FROM seen`.replaceAll("$schema", schema);
+}
+
+/** Its answer is the number of rows it changed. */
+export function settleOneStatement(schema: string): string {
+  const value = (name: string) => bound(settleColumns, name);
+  return update(value, `(SELECT ${serverNow} AS now) c`).replaceAll("$schema", schema);
+}
+
+/** The first row has the counts; the others are the records in the way of begins. */
+export function manyStatement(schema: string, has: { readonly begins: boolean; readonly settles: boolean }): string {
+  const column = (name: string) => `a.${name}`;
+  const parts = [`clock AS MATERIALIZED (SELECT ${serverNow} AS now)`];
+  const counts: string[] = [];
+  if (has.begins) {
+    parts.push(`begins AS MATERIALIZED (
+  SELECT a.*, x.r FROM ${unnest(beginColumns, 0)}
+  LEFT JOIN LATERAL (SELECT r FROM $schema.records r WHERE r.scope = a.scope AND r.key = a.key LIMIT 1) x ON true
+), fresh AS (${insert(column, "FROM begins a, clock WHERE r IS NULL ORDER BY ord")} RETURNING 1)`);
+    counts.push("(SELECT count(*) FROM fresh) AS begun");
   }
-  if (settles !== "none") {
-    parts.push(settlePart(source(settleColumns, settles, begins === "none" ? 0 : beginColumns.length)));
-    answers.push("SELECT 'settle' AS verb, ord, now, true AS done, NULL::json AS record FROM settled");
+  if (has.settles) {
+    parts.push(`settles AS MATERIALIZED (SELECT * FROM ${unnest(settleColumns, has.begins ? beginColumns.length : 0)}
+), settled AS (${update(column, "settles a, clock")} RETURNING 1)`);
+    counts.push("(SELECT count(*) FROM settled) AS settled");
   }
-  return `WITH ${parts.join(", ")} ${answers.join(" UNION ALL ")}`.replaceAll("$schema", schema);
+  const existing = `UNION ALL SELECT now, ${counts.map(() => "NULL").join(", ")}, ord, row_to_json(r) FROM begins, clock WHERE NOT (r IS NULL)`;
+  return `WITH ${parts.join(", ")} SELECT now, ${counts.join(", ")}, NULL::bigint AS ord, NULL::json AS record FROM clock
+${has.begins ? existing : ""}`.replaceAll("$schema", schema);
 }
 
 type Columns = readonly (readonly [name: string, type: string])[];
 
-/** The operations as rows: `ord` counts from 1. */
-function source(columns: Columns, count: "one" | "many", bound: number): string {
-  const names = `(${columns.map(([name]) => name).join(", ")}, ord)`;
-  const values = columns.map(([, type], i) => `$${bound + i + 1}::${type}${count === "many" ? "[]" : ""}`).join(", ");
-  return count === "many" ? `unnest(${values}) WITH ORDINALITY AS a${names}` : `(VALUES (${values}, 1)) AS a${names}`;
+function bound(columns: Columns, name: string): string {
+  const i = columns.findIndex(([column]) => column === name);
+  return `$${i + 1}::${columns[i]?.[1]}`;
 }
 
-function beginPart(from: string): string {
-  return `begins AS MATERIALIZED (
-  SELECT a.*, ${serverNow} AS now, x.r FROM ${from}
-  LEFT JOIN LATERAL (SELECT r FROM $schema.records r WHERE r.scope = a.scope AND r.key = a.key LIMIT 1) x ON true
-), fresh AS (
-  INSERT INTO $schema.records (scope, key, state, fingerprint, effect, attempt, owner, created_at, started_at, lease_until,
-    retention_ms, horizon_ms, reconcile_after_ms, verdict, rev)
-  SELECT scope, key, 'running', fingerprint, effect, 1, owner, now, now, now + lease_ms,
-    retention_ms, horizon_ms, reconcile_after_ms, 'running', 1
-  FROM begins WHERE r IS NULL ORDER BY ord
-  ON CONFLICT DO NOTHING RETURNING scope, key
-)`;
+function unnest(columns: Columns, before: number): string {
+  const arrays = columns.map(([, type], i) => `$${before + i + 1}::${type}[]`).join(", ");
+  return `unnest(${arrays}) WITH ORDINALITY AS a(${columns.map(([name]) => name).join(", ")}, ord)`;
 }
 
-/**
- * The comparison of the state is written so that no index on it can be chosen: through the partial index on open
- * records this was five times slower, and slower with every settle.
- */
-function settlePart(from: string): string {
-  return `settles AS MATERIALIZED (SELECT a.*, ${serverNow} AS now FROM ${from}), settled AS (
-  UPDATE $schema.records r SET state = a.to_state, fingerprint = CASE WHEN a.forget THEN NULL ELSE r.fingerprint END,
-    settled_at = a.now, outcome = a.outcome,
-    expires_at = CASE WHEN a.to_state <> 'unknown' THEN a.now + r.retention_ms END,
-    gone_at = CASE WHEN a.to_state <> 'unknown' THEN a.now + r.retention_ms + r.horizon_ms END,
-    verdict = a.verdict, note = a.note, rev = r.rev + 1
-  FROM settles a
-  WHERE r.scope = a.scope AND r.key = a.key AND r.owner = a.owner AND r.attempt = a.attempt AND (r.state || '') = 'running'
-  RETURNING a.ord, a.now
-)`;
+function insert(value: (name: string) => string, from: string): string {
+  const copied = ["scope", "key", "fingerprint", "effect", "owner", "retention_ms", "horizon_ms", "reconcile_after_ms"];
+  return `INSERT INTO $schema.records (${copied.join(", ")}, state, attempt, created_at, started_at, lease_until, purge_from, verdict, rev)
+  SELECT ${copied.map(value).join(", ")}, 'running', 1, now, now, now + ${value("lease_ms")}, now + ${value("retention_ms")}, 'running', 1
+  ${from} ON CONFLICT DO NOTHING`;
+}
+
+function update(value: (name: string) => string, from: string): string {
+  const final = `${value("to_state")} <> 'unknown'`;
+  return `UPDATE $schema.records r SET state = ${value("to_state")}, outcome = ${value("outcome")}, settled_at = now,
+    fingerprint = CASE WHEN ${value("forget")} THEN NULL ELSE r.fingerprint END,
+    expires_at = CASE WHEN ${final} THEN now + r.retention_ms END,
+    gone_at = CASE WHEN ${final} THEN now + r.retention_ms + r.horizon_ms END,
+    verdict = ${value("verdict")}, note = ${value("note")}, rev = r.rev + 1
+  FROM ${from}
+  WHERE r.scope = ${value("scope")} AND r.key = ${value("key")} AND r.owner = ${value("owner")} AND r.attempt = ${value("attempt")}
+    AND r.state = 'running'`;
 }

@@ -3,7 +3,7 @@ import type { LedgerRecord } from "../../core/record.js";
 /** A row of `records` as JSON: column by column, numbers as numbers. */
 export type RecordRow = Readonly<Record<string, unknown>>;
 
-export function toRecord(row: RecordRow): LedgerRecord {
+export function toRecord({ purge_from: _, ...row }: RecordRow): LedgerRecord {
   return Object.fromEntries(Object.entries(row).map(([column, value]) => [camelCase(column), value])) as unknown as LedgerRecord;
 }
 
