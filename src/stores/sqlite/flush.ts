@@ -68,9 +68,10 @@ export class Flush {
   /** A single statement is its own transaction. False when it is another operation, or another process was faster. */
   #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
     if (fresh) {
-      const now = this.#quick.beginOne(fresh[1]);
-      if (now !== undefined) verdicts[fresh[0]] = started(fresh[1], now);
-      return now !== undefined;
+      const now = this.#records.now();
+      if (!this.#quick.beginOne(fresh[1], now)) return false;
+      verdicts[fresh[0]] = started(fresh[1], now);
+      return true;
     }
     if (!settle || !this.#quick.settleOne(settle[1])) return false;
     verdicts[settle[0]] = settled;
