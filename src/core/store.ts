@@ -59,7 +59,10 @@ export type TxRunner = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
 /** What a flush found out about one operation. */
 export interface Verdicted {
   readonly answer: Answer;
-  /** The record as the operation left it, and the store's time: enough to answer others who asked the same. */
+  /**
+   * The record as the operation left it, and the store's time: enough to answer others who asked the same. A settle,
+   * which nobody asks along with, may leave them out (undefined, 0).
+   */
   readonly record: LedgerRecord | undefined;
   readonly now: number;
 }
