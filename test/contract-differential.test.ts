@@ -141,7 +141,8 @@ async function flush(backend: Backend, model: Model, operations: readonly Operat
     const verdict = verdicts[i];
     assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
     // A settle need not tell its time: the record does.
-    const now = verdict.now === 0 ? ((await backend.read(operation))?.record.settledAt ?? 0) : verdict.now;
+    const settledAt = operation.verb === "settle" ? (await backend.read(operation))?.record.settledAt : undefined;
+    const now = settledAt ?? verdict.now;
     assert.deepEqual(plain(verdict.answer), model.apply(operation, now));
   }
 }
