@@ -49,9 +49,9 @@ export class QuickStatements {
   }
 
   /**
-   * By itself, and its own transaction: whether it was inserted. By run(), which steps to the end, and not by RETURNING
-   * and get(): libsql's get() handed out the row of an insert whose transaction was not in the file after a SIGKILL,
-   * about once in 5,000 kills.
+   * By itself, and its own transaction: whether it was inserted. By run(), which steps to the end and reports an error
+   * of the commit; get() with RETURNING has the row before the commit. With it the kill test lost acknowledged begins:
+   * docs/adr/0005.
    */
   beginOne(begin: Begin, now: number): boolean {
     return Number(this.#insertOne.run(now, ...beginValues(begin)).changes) === 1;
