@@ -1,8 +1,8 @@
 import { ledgerContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
-/** libsql, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
-const target = sqliteTarget({ driver: "libsql" });
+/** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
+const target = sqliteTarget({ driver: "@photostructure/sqlite" });
 
 describe.concurrent(target.name, () => {
   for (const { verb, cases } of ledgerContract) {

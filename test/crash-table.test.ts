@@ -1,8 +1,8 @@
 import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { inspect, key, once, open } from "onceflow";
 import { serveEffects } from "onceflow/testing";
 import pg from "pg";
@@ -68,14 +68,7 @@ describe.concurrent("the crash table on SQLite", () => {
     const folder = mkdtempSync(join(tmpdir(), "onceflow-crash-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const path = join(folder, "ledger.db");
-    const Sqlite = createRequire(import.meta.url)("libsql") as new (
-      path: string,
-    ) => {
-      exec(sql: string): void;
-      prepare(sql: string): { get(): unknown };
-      close(): void;
-    };
-    const handle = new Sqlite(path);
+    const handle = new DatabaseSync(path);
     onTestFinished(() => handle.close());
     handle.exec("CREATE TABLE business (attempt INTEGER)");
     return {

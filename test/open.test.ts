@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { ConfigurationError, InvalidInputError, key, once, open, UnreachableError } from "onceflow";
 import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
@@ -54,8 +54,7 @@ describe("open", () => {
   test("refuses a SQLite file whose schema is newer than this code", async () => {
     const path = join(temporaryFolder(), "newer.db");
     await (await open(`sqlite:${path}`)).close();
-    const Sqlite = createRequire(import.meta.url)("libsql") as new (path: string) => { exec(sql: string): void; close(): void };
-    const database = new Sqlite(path);
+    const database = new DatabaseSync(path);
     database.exec("INSERT INTO onceflow_schema VALUES (999)");
     database.close();
     await expect(open(`sqlite:${path}`)).rejects.toMatchObject({ code: "SCHEMA_NEWER", message: expect.stringContaining("version 999") });

@@ -51,11 +51,11 @@ test("works from its tarball without any driver, and says which one is missing",
      console.log((await once(store, { key: "k" }, () => 42)).value);
      const without = async (url) => open(url).then(() => "opened", (error) => error.code + " " + error.message);
      console.log(await without("postgres://127.0.0.1:1/x"));
-     console.log(await without("sqlite:./x.db?driver=libsql"));
+     console.log(await without("sqlite:./x.db?driver=@photostructure/sqlite"));
      await store.close();`,
   );
   const lines = execFileSync(process.execPath, ["try.mjs"], { cwd: folder, encoding: "utf8" }).split("\n");
   expect(lines[0]).toBe("42");
   expect(lines[1]).toMatch(/^MISSING_DRIVER .*npm install pg/);
-  expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install libsql/);
+  expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install @photostructure\/sqlite@1/);
 });

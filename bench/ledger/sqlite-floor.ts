@@ -10,18 +10,17 @@ export interface Sqlite {
   close(): unknown;
 }
 
-export type SqliteDriver = "node:sqlite" | "libsql";
+export type SqliteDriver = "node:sqlite" | "@photostructure/sqlite";
 
 /** The driver that the store takes by itself on this Node. */
 export function sqliteDriver(): SqliteDriver {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  return major > 22 || (major === 22 && minor >= 13) ? "node:sqlite" : "libsql";
+  return major > 22 || (major === 22 && minor >= 13) ? "node:sqlite" : "@photostructure/sqlite";
 }
 
 export function connect(path: string, driver: SqliteDriver): Sqlite {
-  const loaded: unknown = createRequire(import.meta.url)(driver);
-  const Database = (driver === "libsql" ? loaded : (loaded as { DatabaseSync: unknown }).DatabaseSync) as new (path: string) => Sqlite;
-  const database = new Database(path);
+  const { DatabaseSync } = createRequire(import.meta.url)(driver) as { DatabaseSync: new (path: string) => Sqlite };
+  const database = new DatabaseSync(path);
   // The same durability as the store's own connection.
   database.exec("PRAGMA journal_mode = WAL");
   database.exec("PRAGMA synchronous = FULL");

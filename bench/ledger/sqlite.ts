@@ -15,7 +15,7 @@ export function sqliteSubject(folder: string): Subject {
     name: "sqlite",
     conditions: {
       sqlite: `${sqliteVersion()}, WAL, synchronous = FULL`,
-      "sqlite driver": driver === "libsql" ? `libsql ${versionOf("libsql")}` : driver,
+      "sqlite driver": driver === "@photostructure/sqlite" ? `@photostructure/sqlite ${versionOf("@photostructure/sqlite")}` : driver,
     },
     emptyUrl: async () => urlOf(await newFile()),
     async prepare({ kind }) {

@@ -20,8 +20,8 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
     const driver = new URLSearchParams(query).get("driver");
     if (path === "" || path === ":memory:")
       throw new InvalidInputError("url", 'needs a file, such as "sqlite:./onceflow.db"; or use "memory:"');
-    if (driver !== null && driver !== "node:sqlite" && driver !== "libsql")
-      throw new InvalidInputError("url", `has an unknown driver "${driver}"; use node:sqlite or libsql`);
+    if (driver !== null && driver !== "node:sqlite" && driver !== "@photostructure/sqlite")
+      throw new InvalidInputError("url", `has an unknown driver "${driver}"; use node:sqlite or @photostructure/sqlite`);
     return openSqlite({
       path: resolvePath(wellFormed(() => decodeURIComponent(path.replace(/^\/\/(?=\/|\.)/, "")))),
       ...(driver === null ? {} : { driver }),

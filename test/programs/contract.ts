@@ -16,6 +16,6 @@ describe(target.name, { concurrency: 5, timeout: 60_000 }, () => {
 
 after(() => {
   const { cache } = createRequire(import.meta.url);
-  const libsql = Object.keys(cache).some((file) => file.includes("node_modules/libsql/"));
-  process.stdout.write(`${JSON.stringify({ node: process.version, target: target.name, libsqlWasLoaded: libsql })}\n`);
+  const other = Object.keys(cache).some((file) => file.includes("node_modules/@photostructure/sqlite/"));
+  process.stdout.write(`${JSON.stringify({ node: process.version, target: target.name, otherWasLoaded: other })}\n`);
 });

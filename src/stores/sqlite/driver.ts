@@ -2,8 +2,9 @@ import { createRequire } from "node:module";
 import { ConfigurationError, UnreachableError } from "../../core/errors.js";
 
 /**
- * The two drivers, as one shape: `node:sqlite`, built into Node 22.13 and newer, and `libsql`, which carries its
- * binaries, for Node 20. Both are synchronous: a flush is one short stretch of work with no await inside.
+ * The two drivers, which have one shape: `node:sqlite`, built into Node 22.13 and newer, and its twin for older ones,
+ * which carries its binaries. Both are synchronous: a flush is one short stretch of work with no await inside. Both
+ * reset a statement that failed: one left standing would keep every later statement from committing (docs/adr/0005).
  */
 export interface SqliteStatement {
   run(...values: SqliteValue[]): { readonly changes: number | bigint };
@@ -18,17 +19,17 @@ export interface SqliteDatabase {
 }
 
 export type SqliteValue = string | number | bigint | null | Uint8Array;
-export type SqliteDriver = "node:sqlite" | "libsql";
+export type SqliteDriver = "node:sqlite" | "@photostructure/sqlite";
 
 interface DriverModule {
-  readonly DatabaseSync?: new (path: string) => SqliteDatabase;
+  readonly DatabaseSync: new (path: string) => SqliteDatabase;
 }
 
 const require = createRequire(import.meta.url);
 
-/** The built-in driver where there is one, else libsql. */
+/** The built-in driver where there is one, else @photostructure/sqlite. */
 export function chooseDriver(): SqliteDriver {
-  return hasBuiltIn() ? "node:sqlite" : "libsql";
+  return hasBuiltIn() ? "node:sqlite" : "@photostructure/sqlite";
 }
 
 function hasBuiltIn(): boolean {
@@ -56,18 +57,12 @@ function connect(path: string, driver: SqliteDriver): SqliteDatabase {
   }
 }
 
-function load(driver: SqliteDriver): new (path: string) => SqliteDatabase {
-  if (driver === "node:sqlite") {
-    const { DatabaseSync } = withoutExperimentalWarning(() => require("node:sqlite") as DriverModule);
-    if (DatabaseSync) return DatabaseSync;
-  }
+function load(driver: SqliteDriver): DriverModule["DatabaseSync"] {
   try {
-    return require("libsql") as new (
-      path: string,
-    ) => SqliteDatabase;
+    return withoutExperimentalWarning(() => require(driver) as DriverModule).DatabaseSync;
   } catch (error) {
     throw new ConfigurationError(
-      `[onceflow] [sqlite] Node ${process.versions.node} has no built-in SQLite, and the package "libsql" is not installed: npm install libsql (or run Node 22.13 or newer)`,
+      `[onceflow] [sqlite] Node ${process.versions.node} has no built-in SQLite, and the package "@photostructure/sqlite" is not installed: npm install @photostructure/sqlite@1 (or run Node 22.13 or newer)`,
       { code: "MISSING_DRIVER", cause: error },
     );
   }
@@ -86,30 +81,25 @@ function withoutExperimentalWarning<T>(load: () => T): T {
   }
 }
 
-/** The row, and nothing of the driver's: libsql adds how long it took. */
-export function getRow<Row>(statement: SqliteStatement, ...values: SqliteValue[]): Row | undefined {
-  const row = statement.get(...values) as (Row & { _metadata?: unknown }) | undefined;
-  if (row && "_metadata" in row) delete row._metadata;
-  return row ?? undefined;
-}
-
 const busy = 5;
 const locked = 6;
+const inputOutput = 10;
+const full = 13;
 
 /** Somebody else writes right now. */
 export function isBusy(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  if (typeof errcode === "number") return (errcode & 0xff) === busy || (errcode & 0xff) === locked;
-  return typeof code === "string" && (code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED"));
+  const code = primaryCode(error);
+  return code === busy || code === locked;
 }
 
 /** The disk or the file failed, not the data: the same write may go through later. */
 export function isInputOutput(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  const inputOutput = 10;
-  const full = 13;
-  if (typeof errcode === "number") return (errcode & 0xff) === inputOutput || (errcode & 0xff) === full;
-  return typeof code === "string" && (code.startsWith("SQLITE_IOERR") || code.startsWith("SQLITE_FULL"));
+  const code = primaryCode(error);
+  return code === inputOutput || code === full;
+}
+
+/** SQLite's result code, without the detail that its upper bits carry. */
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
+  return error.errcode & 0xff;
 }

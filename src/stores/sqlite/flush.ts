@@ -36,7 +36,8 @@ export class Flush {
     const { fresh, settles, others } = this.#sort(operations, verdicts);
     const writes = fresh.length + settles.length + others.length;
     if (writes === 0) return verdicts;
-    if (!this.#together(fresh, settles, others, verdicts)) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
+    const done = writes === 1 ? this.#alone(fresh[0], settles[0], verdicts) : this.#together(fresh, settles, others, verdicts);
+    if (!done) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
     return verdicts;
   }
 
@@ -64,11 +65,32 @@ export class Flush {
     return { fresh, settles, others };
   }
 
+  /** A single statement is its own transaction. False when it is another operation, or another process was faster. */
+  #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
+    if (fresh) {
+      const now = this.#records.now();
+      if (!this.#quick.beginOne(fresh[1], now)) return false;
+      verdicts[fresh[0]] = started(fresh[1], now);
+      return true;
+    }
+    if (!settle || !this.#quick.settleOne(settle[1])) return false;
+    verdicts[settle[0]] = settled;
+    return true;
+  }
+
   /** False when another process was faster with one of them: then nothing of it counts. */
   #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
     const now = this.#records.now();
-    const [begins, ends] = [fresh.map(([, begin]) => begin), settles.map(([, settle]) => settle)];
-    if (!this.#quick.begin(begins, now) || !this.#quick.settle(ends, now)) return false;
+    const begun = this.#quick.begin(
+      fresh.map(([, begin]) => begin),
+      now,
+    );
+    if (!begun) return false;
+    const done = this.#quick.settle(
+      settles.map(([, settle]) => settle),
+      now,
+    );
+    if (!done) return false;
     for (const [i, begin] of fresh) verdicts[i] = started(begin, now);
     for (const [i] of settles) verdicts[i] = settled;
     return true;

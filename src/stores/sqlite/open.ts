@@ -15,7 +15,7 @@ import { settleWithin, transact } from "./transact.js";
 
 export interface SqliteOptions {
   readonly path: string;
-  /** Default: `node:sqlite` where Node has it, else `libsql`. */
+  /** Default: `node:sqlite` where Node has it, else `@photostructure/sqlite`. */
   readonly driver?: SqliteDriver;
   readonly clock?: Clock;
   /** How long a stuck process keeps its leases. */

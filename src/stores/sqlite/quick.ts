@@ -2,8 +2,8 @@ import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import type { Begin, Settle } from "../../core/operation.js";
 import type { LedgerRecord, RecordId } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
-import { getRow, type SqliteDatabase, type SqliteStatement, type SqliteValue } from "./driver.js";
-import { selected } from "./row.js";
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
+import { clockSql, selected } from "./row.js";
 
 const width = 9;
 /** The rows of a JSON text, each member taken out once, however often a statement names it. */
@@ -30,12 +30,13 @@ export class QuickStatements {
     this.#peekMany = database.prepare(
       `SELECT ${selected} FROM json_each(?) j CROSS JOIN onceflow_records r WHERE r.scope = j.value ->> 0 AND r.key = j.value ->> 1`,
     );
-    const bound = (i: number) => `?${i + 2}`;
+    const bound = (i: number) => `?${i + 1}`;
     const member = (i: number) => `j.c${i}`;
-    this.#insertOne = database.prepare(insertSql(bound, "WHERE true"));
-    this.#insertMany = database.prepare(rows + insertSql(member, "FROM j WHERE true"));
-    this.#settleOne = database.prepare(settleSql(bound, ""));
-    this.#settleMany = database.prepare(rows + settleSql(member, "FROM j"));
+    const clock = `FROM (SELECT ${clockSql} AS now) c`;
+    this.#insertOne = database.prepare(insertSql("?1", (i) => `?${i + 2}`, "WHERE true"));
+    this.#insertMany = database.prepare(rows + insertSql("?1", member, "FROM j WHERE true"));
+    this.#settleOne = database.prepare(settleSql("c.now", bound, clock));
+    this.#settleMany = database.prepare(rows + settleSql("?1", member, "FROM j"));
   }
 
   /** The records that exist, of those that are to begin. */
@@ -43,26 +44,32 @@ export class QuickStatements {
     const [only] = begins;
     if (only === undefined) return [];
     if (begins.length > 1) return this.#peekMany.all(JSON.stringify(begins.map(({ scope, key }) => [scope, key]))) as LedgerRecord[];
-    const record = getRow<LedgerRecord>(this.#peekOne, only.scope, only.key);
+    const record = this.#peekOne.get(only.scope, only.key) as LedgerRecord | undefined;
     return record ? [record] : [];
+  }
+
+  /**
+   * By itself, and its own transaction: whether it was inserted. By run(), which steps to the end and so reports an
+   * error of the commit; get() with RETURNING would have its row before it.
+   */
+  beginOne(begin: Begin, now: number): boolean {
+    return Number(this.#insertOne.run(now, ...beginValues(begin)).changes) === 1;
+  }
+
+  /** By itself, and its own transaction: whether it was running under its owner, and is settled. */
+  settleOne(settle: Settle): boolean {
+    return Number(this.#settleOne.run(...settleValues(settle)).changes) === 1;
   }
 
   /** Whether every one of them was inserted. */
   begin(begins: readonly Begin[], now: number): boolean {
-    return run(this.#insertOne, this.#insertMany, begins.map(beginValues), now);
+    return begins.length === 0 || Number(this.#insertMany.run(now, JSON.stringify(begins.map(beginValues))).changes) === begins.length;
   }
 
   /** Whether every one of them was running under its owner, and is settled. */
   settle(settles: readonly Settle[], now: number): boolean {
-    return run(this.#settleOne, this.#settleMany, settles.map(settleValues), now);
+    return settles.length === 0 || Number(this.#settleMany.run(now, JSON.stringify(settles.map(settleValues))).changes) === settles.length;
   }
-}
-
-function run(one: SqliteStatement, many: SqliteStatement, asked: readonly SqliteValue[][], now: number): boolean {
-  const [only] = asked;
-  if (only === undefined) return true;
-  const { changes } = asked.length === 1 ? one.run(now, ...only) : many.run(now, JSON.stringify(asked));
-  return Number(changes) === asked.length;
 }
 
 /** What a begin is answered with once it is known to have been inserted. */
@@ -76,11 +83,11 @@ function beginValues(begin: Begin): SqliteValue[] {
   return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs];
 }
 
-function insertSql(value: (i: number) => string, from: string): string {
+function insertSql(now: string, value: (i: number) => string, from: string): string {
   return `INSERT INTO onceflow_records (scope, key, owner, fingerprint, effect, lease_until, retention_ms, horizon_ms, reconcile_after_ms,
       state, attempt, created_at, started_at, verdict, rev)
-    SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ?1 + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
-      'running', 1, ?1, ?1, 'running', 1
+    SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ${now} + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
+      'running', 1, ${now}, ${now}, 'running', 1
     ${from} ON CONFLICT DO NOTHING`;
 }
 
@@ -89,11 +96,11 @@ function settleValues(settle: Settle): SqliteValue[] {
   return [scope, key, owner, attempt, to.state, outcomeOf(to), forgets(to) ? 1 : 0, verdictOf(settle), note];
 }
 
-function settleSql(value: (i: number) => string, from: string): string {
-  return `UPDATE onceflow_records AS r SET state = ${value(4)}, outcome = ${value(5)}, settled_at = ?1,
+function settleSql(now: string, value: (i: number) => string, from: string): string {
+  return `UPDATE onceflow_records AS r SET state = ${value(4)}, outcome = ${value(5)}, settled_at = ${now},
       fingerprint = CASE WHEN ${value(6)} THEN NULL ELSE r.fingerprint END,
-      expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ?1 + r.retention_ms END,
-      gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ?1 + r.retention_ms + r.horizon_ms END,
+      expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms END,
+      gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms + r.horizon_ms END,
       verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
     ${from} WHERE r.scope = ${value(0)} AND r.key = ${value(1)} AND r.owner = ${value(2)} AND r.attempt = ${value(3)} AND r.state = 'running'`;
 }

@@ -2,7 +2,7 @@ import { decide } from "../../core/decide.js";
 import type { Operation } from "../../core/operation.js";
 import type { LedgerRecord, RecordId } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
-import { getRow, type SqliteDatabase, type SqliteStatement } from "./driver.js";
+import type { SqliteDatabase, SqliteStatement } from "./driver.js";
 import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
 
 /** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
@@ -24,7 +24,7 @@ export class RecordStatements {
   }
 
   read({ scope, key }: RecordId): LedgerRecord | undefined {
-    return getRow<LedgerRecord>(this.#select, scope, key);
+    return this.#select.get(scope, key) as LedgerRecord | undefined;
   }
 
   apply(operation: Operation, now: number): Verdicted {

@@ -61,7 +61,7 @@ export async function transact<T>(database: SqliteDatabase, path: string, clock:
   }
 }
 
-/** Works on our own handle as on that of better-sqlite3, node:sqlite or libsql: all have `prepare`. */
+/** Works on our own handle as on that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
 export function settleWithin(tx: Tx, settle: Settle): Answer {
   if (!("prepare" in tx) || typeof tx.prepare !== "function")
     throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
