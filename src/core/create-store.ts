@@ -2,10 +2,11 @@ import { AuditLog } from "./audit.js";
 import { type Clock, systemClock } from "./clock.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
-import type { Answer, AnswerKind, Batch } from "./operation.js";
+import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
-import { type Backend, type Metrics, requireTransactions, type Store } from "./store.js";
+import type { RunAnswer, RunChange, RunOperation } from "./run-operation.js";
+import { type Backend, type Metrics, requireRuns, requireTransactions, type Store } from "./store.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
@@ -34,12 +35,18 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     settled: 0,
     renewed: 0,
     stale: 0,
+    runsCreated: 0,
+    appended: 0,
+    overtaken: 0,
     purged: 0,
   };
   const waiting = new Map<string, Set<() => void>>();
   const log = audit === "all" ? new AuditLog(backend, clock) : undefined;
-  const group = new GroupCommit({ backend, clock, onAnswers });
-  const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn: backend.standIn?.() });
+  const group = new GroupCommit({ backend, clock, onAnswers, onRunAnswer });
+  const standIn = backend.standIn?.();
+  const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
+  const watchers = new Set<(run: RunChange) => void>();
+  let stopWatching: (() => void) | undefined;
   let cancelPurge = schedulePurge();
 
   function onAnswers(answered: readonly Answered[]): void {
@@ -50,6 +57,17 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
       if (answer.kind === "started" && answer.attempt > 1) counts.takenOver += 1;
       if (answer.kind === "settled") wake(operation);
     }
+  }
+
+  function onRunAnswer(operation: RunOperation, answer: RunAnswer): void {
+    if (answer.kind === "created") counts.runsCreated += 1;
+    if (answer.kind === "appended") counts.appended += 1;
+    if (answer.kind === "overtaken") counts.overtaken += 1;
+    if (watchers.size > 0) for (const run of changedBy(operation, answer)) runChanged(run);
+  }
+
+  function runChanged(run: RunChange): void {
+    for (const watcher of watchers) watcher(run);
   }
 
   function wake(id: RecordId): void {
@@ -68,6 +86,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
   async function purgeAll(): Promise<void> {
     try {
       while ((await store.purge({ limit: purgeLimit })) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
+      while ((await backend.runs?.purge(purgeLimit)) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
     } catch {
       // Expiry is part of every condition: what is not removed yet is expired all the same.
     }
@@ -82,9 +101,30 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     get metrics() {
       return { ...counts, flushes: group.flushes };
     },
-    commit({ ledger }: Batch): Promise<Answer> {
-      if (ledger.verb === "begin") leases.catchUp();
-      return group.submit(ledger);
+    commit: ((batch: Batch) => {
+      if ("run" in batch) {
+        requireRuns(backend);
+        return group.submitRun(batch.run);
+      }
+      if (batch.ledger.verb === "begin") leases.catchUp();
+      return group.submit(batch.ledger);
+    }) as Store["commit"],
+    get runs() {
+      return requireRuns(backend);
+    },
+    onRunChange(changed) {
+      watchers.add(changed);
+      stopWatching ??= backend.runs?.watch(runChanged);
+      return () => {
+        watchers.delete(changed);
+        if (watchers.size > 0) return;
+        stopWatching?.();
+        stopWatching = undefined;
+      };
+    },
+    holdRuns(query) {
+      standIn?.hold([{ ...query, runs: true }]);
+      return { alive: () => standIn?.alive(), release: () => standIn?.drop([query.owner]) };
     },
     read: (id) => backend.read(id),
     attempts: (query) => backend.attempts(query),
@@ -133,6 +173,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     async close() {
       if (group.closed) return;
       cancelPurge();
+      stopWatching?.();
       await group.close();
       await log?.close();
       await leases.close();
@@ -140,6 +181,17 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     },
   };
   return store;
+}
+
+/** The runs that somebody may care about now. What an owner appends and goes on with is nobody else's business. */
+function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
+  if (answer.kind === "sent") return [answer.run];
+  if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];
+  if (operation.verb === "send") return [];
+  const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
+  if (entry === undefined || !(answer.kind === "appended" || answer.kind === "created")) return [];
+  const children = entry.children.map(({ id }) => id);
+  return entry.then.kind === "hold" ? children : [operation.id, ...children];
 }
 
 const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {

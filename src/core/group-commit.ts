@@ -3,6 +3,7 @@ import { decide } from "./decide.js";
 import { NotKnownError, OnceflowError, StoreRefusedError, UnreachableError } from "./errors.js";
 import type { Answer, Operation } from "./operation.js";
 import type { RecordId } from "./record.js";
+import type { RunAnswer, RunOperation } from "./run-operation.js";
 import type { Backend, Verdicted } from "./store.js";
 
 /**
@@ -17,21 +18,25 @@ import type { Backend, Verdicted } from "./store.js";
  * - Records in one order: two processes that flush the same records cannot deadlock.
  * - A flush refused for its data goes again one by one: a poisonous value fails alone.
  */
-interface Member {
-  readonly operation: Operation;
+interface Member<Op, Ans> {
+  readonly operation: Op;
   readonly row: string;
   readonly sentAt: number;
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (answer: Ans) => void;
   readonly reject: (error: unknown) => void;
-  followers: Member[] | undefined;
+  followers: RecordMember[] | undefined;
   tries: number;
 }
+type RecordMember = Member<Operation, Answer>;
+type RunMember = Member<RunOperation, RunAnswer>;
+type AnyMember = RecordMember | RunMember;
 
 export interface GroupCommitOptions {
-  readonly backend: Pick<Backend, "name" | "flush">;
+  readonly backend: Pick<Backend, "name" | "flush" | "runs">;
   readonly clock: Clock;
   /** Called with everything a flush has answered, before anybody learns of it. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
+  readonly onRunAnswer?: (operation: RunOperation, answer: RunAnswer) => void;
   readonly flushMax?: number;
 }
 
@@ -46,28 +51,40 @@ export interface Answered {
 const triesMax = 100;
 
 export class GroupCommit {
-  readonly #backend: Pick<Backend, "name" | "flush">;
+  readonly #backend: Pick<Backend, "name" | "flush" | "runs">;
   readonly #clock: Clock;
   readonly #onAnswers: (answered: readonly Answered[]) => void;
+  readonly #onRunAnswer: ((operation: RunOperation, answer: RunAnswer) => void) | undefined;
   readonly #flushMax: number;
-  #queue: Member[] = [];
+  #queue: AnyMember[] = [];
   #flushing: Promise<void> | undefined;
   closed = false;
   flushes = 0;
 
-  constructor({ backend, clock, onAnswers, flushMax = 512 }: GroupCommitOptions) {
+  constructor({ backend, clock, onAnswers, onRunAnswer, flushMax = 512 }: GroupCommitOptions) {
     this.#backend = backend;
     this.#clock = clock;
     this.#onAnswers = onAnswers;
+    this.#onRunAnswer = onRunAnswer;
     this.#flushMax = flushMax;
   }
 
   submit(operation: Operation): Promise<Answer> {
-    if (this.closed) return Promise.reject(new UnreachableError(`[onceflow] [${this.#backend.name}] the store is closed`));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ operation, row: rowOf(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
-      this.#pump();
+      this.#enqueue({ operation, row: rowOf(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
     });
+  }
+
+  submitRun(operation: RunOperation): Promise<RunAnswer> {
+    return new Promise((resolve, reject) => {
+      this.#enqueue({ operation, row: rowOfRun(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+    });
+  }
+
+  #enqueue(member: AnyMember): void {
+    if (this.closed) return member.reject(new UnreachableError(`[onceflow] [${this.#backend.name}] the store is closed`));
+    this.#queue.push(member);
+    this.#pump();
   }
 
   /** Finishes what is under way; what has been handed in is still written. */
@@ -90,10 +107,10 @@ export class GroupCommit {
   }
 
   /** The next flush: the oldest operation on each record, and the begins that can follow one. */
-  #take(): Member[] {
-    const leaders = new Map<string, Member>();
+  #take(): AnyMember[] {
+    const leaders = new Map<string, AnyMember>();
     const passedOver = new Set<string>();
-    const rest: Member[] = [];
+    const rest: AnyMember[] = [];
     for (const member of this.#queue) {
       const { row } = member;
       const leader = leaders.get(row);
@@ -101,7 +118,7 @@ export class GroupCommit {
         rest.push(member);
       } else if (leader === undefined) {
         leaders.set(row, member);
-      } else if (leader.operation.verb === "begin" && member.operation.verb === "begin") {
+      } else if (leader.operation.verb === "begin" && isRecord(member) && member.operation.verb === "begin") {
         leader.followers ??= [];
         leader.followers.push(member);
       } else {
@@ -113,26 +130,53 @@ export class GroupCommit {
     return [...leaders.values()].sort(byRecord);
   }
 
-  async #flush(members: readonly Member[]): Promise<void> {
+  /** Records and runs are two writes, side by side: no operation is about both. */
+  async #flush(members: readonly AnyMember[]): Promise<void> {
+    const records = members.filter(isRecord);
+    const runs = members.filter(isRun);
+    await Promise.all([records.length > 0 ? this.#flushRecords(records) : undefined, runs.length > 0 ? this.#flushRuns(runs) : undefined]);
+  }
+
+  async #flushRecords(members: readonly RecordMember[]): Promise<void> {
     this.flushes += 1;
     try {
       this.#distribute(members, await this.#backend.flush(members.map((m) => m.operation)));
     } catch (error) {
-      if (error instanceof UnreachableError || error instanceof NotKnownError) {
-        for (const member of members) this.#fail(member, error);
-      } else if (members.length === 1) {
-        for (const member of members) this.#fail(member, this.#refused(error));
-      } else {
-        for (const member of members) await this.#flush([member]);
-      }
+      await this.#failed(members, error);
     }
   }
 
-  #distribute(members: readonly Member[], verdicts: readonly (Verdicted | "again")[]): void {
+  async #flushRuns(members: readonly RunMember[]): Promise<void> {
+    this.flushes += 1;
+    try {
+      const answers = (await this.#backend.runs?.flush(members.map((m) => m.operation))) ?? [];
+      this.#requeue(members.filter((_, i) => (answers[i] ?? "again") === "again"));
+      for (const [i, member] of members.entries()) {
+        const answer = answers[i];
+        if (answer === undefined || answer === "again") continue;
+        this.#onRunAnswer?.(member.operation, answer);
+        member.resolve(answer);
+      }
+    } catch (error) {
+      await this.#failed(members, error);
+    }
+  }
+
+  async #failed(members: readonly AnyMember[], error: unknown): Promise<void> {
+    if (error instanceof UnreachableError || error instanceof NotKnownError) {
+      for (const member of members) this.#fail(member, error);
+    } else if (members.length === 1) {
+      for (const member of members) this.#fail(member, this.#refused(error));
+    } else {
+      for (const member of members) await this.#flush([member]);
+    }
+  }
+
+  #distribute(members: readonly RecordMember[], verdicts: readonly (Verdicted | "again")[]): void {
     const answered: Answered[] = [];
-    const replied: Member[] = [];
-    const again: Member[] = [];
-    const reply = (member: Member, answer: Answer) => {
+    const replied: RecordMember[] = [];
+    const again: RecordMember[] = [];
+    const reply = (member: RecordMember, answer: Answer) => {
       answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
       replied.push(member);
     };
@@ -159,14 +203,14 @@ export class GroupCommit {
     for (const [i, member] of replied.entries()) member.resolve((answered[i] as Answered).answer);
   }
 
-  #requeue(members: readonly Member[]): void {
+  #requeue(members: readonly AnyMember[]): void {
     for (const member of members) member.tries += 1;
     const worn = members.filter((m) => m.tries > triesMax);
     for (const member of worn) this.#fail(member, new UnreachableError("the record changed under every try"));
     this.#queue = [...members.filter((m) => m.tries <= triesMax), ...this.#queue];
   }
 
-  #fail(member: Member, error: unknown): void {
+  #fail(member: AnyMember, error: unknown): void {
     for (const follower of member.followers ?? []) follower.reject(error);
     member.followers = undefined;
     member.reject(error);
@@ -184,6 +228,21 @@ export function rowOf({ scope, key }: RecordId): string {
   return `${scope}\0${key}`;
 }
 
-function byRecord(a: Member, b: Member): number {
+/** Runs have a space of their own: no scope begins with NUL. */
+function rowOfRun(operation: RunOperation): string {
+  if (operation.verb !== "send") return `\0run\0${operation.id}`;
+  return "run" in operation.to ? `\0run\0${operation.to.run}` : `\0token\0${operation.to.token}`;
+}
+
+function isRun(member: AnyMember): member is RunMember {
+  const { verb } = member.operation;
+  return verb === "append" || verb === "start" || verb === "send";
+}
+
+function isRecord(member: AnyMember): member is RecordMember {
+  return !isRun(member);
+}
+
+function byRecord(a: AnyMember, b: AnyMember): number {
   return a.row < b.row ? -1 : a.row > b.row ? 1 : 0;
 }

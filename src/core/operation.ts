@@ -1,4 +1,5 @@
 import type { EffectClass, LedgerRecord, RecordId } from "./record.js";
+import type { RunOperation } from "./run-operation.js";
 
 /** The ledger's verbs. Each names one record; every verb after `begin` carries the fence (owner, attempt). */
 export interface Begin extends RecordId {
@@ -50,12 +51,10 @@ export interface Resolve extends RecordId {
 export type Operation = Begin | Settle | Renew | Resolve;
 
 /**
- * What one atomic write carries. Today a ledger operation, whose verdict decides whether anything is
- * written; queue and journal writes join it under that same verdict.
+ * What one atomic write carries: an operation on a record of the ledger, or one on a run, with the journal entry, hooks,
+ * children and mail that belong to it. Its verdict decides whether anything of it is written.
  */
-export interface Batch {
-  readonly ledger: Operation;
-}
+export type Batch = { readonly ledger: Operation } | { readonly run: RunOperation };
 
 export type Answer =
   /** begin: run the operation. The class that holds may be stricter than the one asked for. */

@@ -1,7 +1,8 @@
 import type { Clock } from "./clock.js";
 import { ConfigurationError } from "./errors.js";
-import type { Answer, Batch, Operation, Settle } from "./operation.js";
+import type { Answer, Operation, Settle } from "./operation.js";
 import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
+import type { RenewQuery, RunAnswer, RunBackend, RunChange, RunOperation } from "./run-operation.js";
 
 export interface Capabilities {
   /** The settle can ride a transaction of the user's own in the same database. */
@@ -10,6 +11,8 @@ export interface Capabilities {
   readonly sharedClock: boolean;
   /** Outcomes survive the process. */
   readonly durable: boolean;
+  /** Has queue and journal beside the ledger: workflows can run on it. */
+  readonly runs: boolean;
 }
 
 /** A record together with the store's time at which it was read. */
@@ -69,7 +72,7 @@ export interface Verdicted {
 
 /** Renews leases while this process's event loop is stuck. See stores/stand-in. */
 export interface StandIn {
-  hold(leases: readonly HeldLease[]): void;
+  hold(leases: readonly (HeldLease | HeldRuns)[]): void;
   drop(owners: readonly string[]): void;
   /** Called whenever the event loop shows that it runs. */
   alive(): void;
@@ -80,6 +83,11 @@ export interface HeldLease extends RecordId {
   readonly owner: string;
   readonly attempt: number;
   readonly leaseMs: number;
+}
+
+/** All runs of a worker, under one lease. */
+export interface HeldRuns extends RenewQuery {
+  readonly runs: true;
 }
 
 /**
@@ -108,6 +116,8 @@ export interface Backend {
   /** The settle as the last statement of an open transaction. */
   settleWithin?(tx: Tx, settle: Settle): Promise<Answer>;
   standIn?(): StandIn;
+  /** Queue and journal, where the database has them. */
+  readonly runs?: RunBackend;
   close(): Promise<void>;
 }
 
@@ -116,6 +126,15 @@ export function requireTransactions({ name, capabilities }: Pick<Store, "name" |
   if (capabilities.transactions) return;
   throw new ConfigurationError(
     `[onceflow] [${name}] this store has no transactions; open one that has (sqlite:, postgres://) or leave the option tx out`,
+    { code: "MISSING_CAPABILITY" },
+  );
+}
+
+/** Before anything is written: a store without queue and journal says so by name. */
+export function requireRuns({ name, runs }: Pick<Backend, "name" | "runs">): RunBackend {
+  if (runs !== undefined) return runs;
+  throw new ConfigurationError(
+    `[onceflow] [${name}] this store has a ledger only, and workflows need queue and journal too; open one that has them (sqlite:, postgres://, memory:)`,
     { code: "MISSING_CAPABILITY" },
   );
 }
@@ -132,6 +151,10 @@ export interface Metrics {
   readonly settled: number;
   readonly renewed: number;
   readonly stale: number;
+  /** Runs created, commits of their owners, and those refused because somebody else owns the run. */
+  readonly runsCreated: number;
+  readonly appended: number;
+  readonly overtaken: number;
   /** Flushes sent to the database, each for one or more operations; those that only read are counted too. */
   readonly flushes: number;
   readonly purged: number;
@@ -146,7 +169,14 @@ export interface Store {
   /** Bytes of an encoded result beyond which it is not kept. */
   readonly valueBytesMax: number;
   /** All of the batch or nothing; nothing when the fence it names is stale. */
-  commit(batch: Batch): Promise<Answer>;
+  commit(batch: { readonly ledger: Operation }): Promise<Answer>;
+  commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;
+  /** Queue and journal to read; refused by name where the store has none. */
+  readonly runs: RunBackend;
+  /** Calls back when a run may have changed, here or in another process. Returns how to stop. */
+  onRunChange(changed: (run: RunChange) => void): () => void;
+  /** While the event loop is stuck, the stand-in renews all runs that `owner` has. Returns how to end that. */
+  holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
   read(id: RecordId): Promise<Reading | undefined>;
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;

@@ -1,3 +1,4 @@
+import type { Batch } from "../core/operation.js";
 import type { Store } from "../core/store.js";
 
 /** Where to die: before or after each durable write of the ledger, and around the commit of a handler's transaction. */
@@ -22,10 +23,10 @@ export function withCrashPoint(store: Store, point: CrashPoint, die: () => void)
   };
   return Object.create(store, {
     commit: {
-      value: async (batch: Parameters<Store["commit"]>[0]) => {
-        const { verb } = batch.ledger;
+      value: async (batch: Batch) => {
+        const { verb } = "ledger" in batch ? batch.ledger : batch.run;
         if (verb === "begin" || verb === "settle") at(`before ${verb}`);
-        const answer = await store.commit(batch);
+        const answer = await ("ledger" in batch ? store.commit(batch) : store.commit(batch));
         if (verb === "begin" || verb === "settle") at(`after ${verb}`);
         return answer;
       },

@@ -4,6 +4,7 @@ import type { Operation } from "../../core/operation.js";
 import type { AttemptEntry, LedgerRecord } from "../../core/record.js";
 import type { AuditedEntry, Backend, Verdicted } from "../../core/store.js";
 import { listRecords } from "./list.js";
+import { createMemoryRuns, type MemoryRuns, memoryRunBackend } from "./memory-runs.js";
 import { purgeRecords } from "./purge.js";
 
 /** What a database would hold: the records by row, and the ended attempts of each. */
@@ -11,12 +12,13 @@ export interface MemoryLedger {
   readonly records: Map<string, LedgerRecord>;
   readonly attempts: Map<string, AttemptEntry[]>;
   readonly audit: Map<string, AuditedEntry[]>;
+  readonly runs: MemoryRuns;
   /** The ledger's own clock, whole milliseconds. */
   now(): number;
 }
 
 export function createMemoryLedger(now: () => number = wallClock): MemoryLedger {
-  return { records: new Map(), attempts: new Map(), audit: new Map(), now };
+  return { records: new Map(), attempts: new Map(), audit: new Map(), runs: createMemoryRuns(), now };
 }
 
 /** Monotonic, and comparable with dates: a step of the system's clock must not lapse every lease at once. */
@@ -31,7 +33,7 @@ const auditedMax = 1000;
 export function memoryBackend(ledger: MemoryLedger): Backend {
   return {
     name: "memory",
-    capabilities: { transactions: false, sharedClock: true, durable: false },
+    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true },
     flush: async (operations) => operations.map((operation) => apply(ledger, operation)),
     read: async (id) => {
       const record = ledger.records.get(rowOf(id));
@@ -49,6 +51,7 @@ export function memoryBackend(ledger: MemoryLedger): Backend {
       }
     },
     audited: async (id, limit) => (ledger.audit.get(rowOf(id)) ?? []).slice(-limit),
+    runs: memoryRunBackend(ledger.runs, ledger.now),
     close: async () => {},
   };
 }

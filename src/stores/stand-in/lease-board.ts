@@ -1,4 +1,4 @@
-import type { HeldLease } from "../../core/store.js";
+import type { HeldLease, HeldRuns } from "../../core/store.js";
 
 /**
  * The leases this process holds, in memory that its event loop and the stand-in share. Writing a lease here is a few
@@ -54,9 +54,10 @@ export class LeaseBoard {
     Atomics.wait(this.#control, 1, BigInt(this.leaseMsMin), ms);
   }
 
-  write(slot: number, lease: HeldLease): void {
-    const { scope, key, owner, attempt, leaseMs } = lease;
-    const length = this.#text.write(JSON.stringify([scope, key, owner, attempt, leaseMs]), slot * slotBytes, slotBytes);
+  write(slot: number, lease: HeldLease | HeldRuns): void {
+    const { owner, leaseMs } = lease;
+    const fields = "runs" in lease ? [owner, leaseMs] : [owner, leaseMs, lease.scope, lease.key, lease.attempt];
+    const length = this.#text.write(JSON.stringify(fields), slot * slotBytes, slotBytes);
     Atomics.store(this.#state, slot * 2 + 1, length);
     Atomics.add(this.#state, slot * 2, 1);
   }
@@ -65,16 +66,17 @@ export class LeaseBoard {
     Atomics.add(this.#state, slot * 2, 1);
   }
 
-  read(): HeldLease[] {
-    const leases: HeldLease[] = [];
+  read(): (HeldLease | HeldRuns)[] {
+    const leases: (HeldLease | HeldRuns)[] = [];
     for (let slot = 0; slot < this.#slots; slot++) {
       const generation = Atomics.load(this.#state, slot * 2);
       if (generation % 2 === 0) continue;
       const length = Atomics.load(this.#state, slot * 2 + 1);
       const text = this.#text.toString("utf8", slot * slotBytes, slot * slotBytes + length);
       if (Atomics.load(this.#state, slot * 2) !== generation) continue;
-      const [scope, key, owner, attempt, leaseMs] = JSON.parse(text) as [string, string, string, number, number];
-      leases.push({ scope, key, owner, attempt, leaseMs });
+      const [owner, leaseMs, scope, key, attempt] = JSON.parse(text) as [string, number, string?, string?, number?];
+      if (scope === undefined || key === undefined || attempt === undefined) leases.push({ owner, leaseMs, runs: true });
+      else leases.push({ scope, key, owner, attempt, leaseMs });
     }
     return leases;
   }

@@ -1,6 +1,6 @@
 import { workerData } from "node:worker_threads";
 import type { Renew } from "../../core/operation.js";
-import type { Backend, HeldLease } from "../../core/store.js";
+import type { Backend, HeldLease, HeldRuns } from "../../core/store.js";
 import { openPostgres } from "../postgres/open.js";
 import { openSqlite } from "../sqlite/open.js";
 import { LeaseBoard } from "./lease-board.js";
@@ -26,10 +26,13 @@ function sinceRenewed(owner: string): number {
   return performance.now() - (renewedAt.get(owner) ?? Number.NEGATIVE_INFINITY);
 }
 
-async function renew(leases: readonly HeldLease[]): Promise<void> {
+async function renew(leases: readonly (HeldLease | HeldRuns)[]): Promise<void> {
   try {
     backend ??= target.kind === "sqlite" ? openSqlite(target) : openPostgres(target);
-    await (await backend).flush(inOrder(leases).map(toRenew));
+    const { flush, runs } = await backend;
+    const records = leases.filter((lease): lease is HeldLease => !("runs" in lease));
+    if (records.length > 0) await flush(inOrder(records).map(toRenew));
+    for (const { owner, leaseMs } of leases.filter((lease) => "runs" in lease)) await runs?.renew({ owner, leaseMs });
     renewedAt = new Map([...renewedAt, ...leases.map(({ owner }) => [owner, performance.now()] as const)].slice(-board.slots));
   } catch {
     // The store can't be reached from here either. The next look tries again, on a new connection.

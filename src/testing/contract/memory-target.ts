@@ -9,7 +9,7 @@ const epochMs = Date.UTC(2030, 0, 1);
 export function memoryTarget({ time }: { readonly time: "virtual" | "real" }): ContractTarget {
   return {
     name: `memory on ${time} time`,
-    capabilities: { transactions: false, sharedClock: true, durable: false },
+    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true },
     severs: false,
     async create() {
       const remove = async () => {};
