@@ -1,10 +1,12 @@
 import { InvalidInputError } from "./core/errors.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
+import type { WorkerOptions } from "./workflow/worker.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;
 let opening: Promise<Store> | undefined;
+let worked: boolean | WorkerOptions = true;
 
 /**
  * Sets the store that front ends use when they are given none.
@@ -12,9 +14,20 @@ let opening: Promise<Store> | undefined;
  * @example
  * configure({ store: await open("postgres://localhost/app") });
  */
-export function configure({ store }: { readonly store: Store }): void {
-  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
-  configured = store;
+export function configure({ store, worker = true }: Configuration): void {
+  if (store !== undefined && typeof store.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  configured = store ?? configured;
+  worked = worker;
+}
+
+export interface Configuration {
+  readonly store?: Store;
+  /** False: this process only starts workflows. An object: how it works on them. Default true. */
+  readonly worker?: boolean | WorkerOptions;
+}
+
+export function ambientWorker(): boolean | WorkerOptions {
+  return worked;
 }
 
 export async function ambientStore(): Promise<Store> {

@@ -61,8 +61,8 @@ export interface OnceOptions<Value = unknown, Input = unknown> {
 
 const secondMs = 1000;
 const hourMs = 3600 * secondMs;
-const leaseMsMin = 50;
-const leaseMsMax = hourMs;
+export const leaseMsMin = 50;
+export const leaseMsMax = hourMs;
 /** Beyond this, sums of instants and durations leave the range in which milliseconds are exact. */
 const durationMsMax = 100 * 366 * 24 * hourMs;
 
@@ -113,7 +113,7 @@ function fingerprintOf({ input, fingerprint }: OnceOptions): string | null {
   return sha256(fingerprint);
 }
 
-function duration(field: string, value: unknown, min = 0, max = durationMsMax): asserts value is number {
+export function duration(field: string, value: unknown, min = 0, max = durationMsMax): asserts value is number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < min || value > max || !Number.isInteger(value))
     throw new InvalidInputError(field, `must be a whole number of milliseconds from ${min} to ${max}, not ${String(value)}`);
 }

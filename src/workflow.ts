@@ -1,0 +1,25 @@
+import { ambientStore, ambientWorker } from "./ambient.js";
+import { provideAmbient } from "./workflow/workers.js";
+
+provideAmbient({ store: ambientStore, worker: ambientWorker });
+
+export { NotApplied } from "./core/errors.js";
+export type { Reconciled } from "./core/options.js";
+export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
+export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, workflow } from "./workflow/define.js";
+export {
+  ContextError,
+  DivergenceError,
+  FatalError,
+  HookConflictError,
+  HookNotFoundError,
+  RetryableError,
+  RunCancelledError,
+  RunFailedError,
+  RunMismatchError,
+  RunNotFoundError,
+} from "./workflow/errors.js";
+export type { Hook, HookOptions } from "./workflow/hooks.js";
+export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export type { Worker, WorkerOptions } from "./workflow/worker.js";
+export { work } from "./workflow/workers.js";

@@ -1,0 +1,118 @@
+import { OnceflowError } from "../core/errors.js";
+
+/** Thrown in a step: do not try again. What an exhausted step rejects with in its workflow, too. */
+export class FatalError extends OnceflowError {
+  static override readonly kind: string = "FatalError";
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, { code: "FATAL", ...options });
+  }
+  static is(error: unknown): error is FatalError {
+    return error instanceof FatalError;
+  }
+}
+
+/**
+ * Thrown in a step: try again, at the time it names.
+ *
+ * @example
+ * throw new RetryableError("rate limited", { retryAfter: "30s" });
+ */
+export class RetryableError extends OnceflowError {
+  static override readonly kind: string = "RetryableError";
+  readonly retryAfter: number | string | Date | undefined;
+  constructor(message: string, options: { readonly retryAfter?: number | string | Date; readonly cause?: unknown } = {}) {
+    super(message, { code: "RETRYABLE", retryable: true, cause: options.cause });
+    this.retryAfter = options.retryAfter;
+  }
+  static is(error: unknown): error is RetryableError {
+    return error instanceof RetryableError;
+  }
+}
+
+/** The run ended with an error; `cause` is that error. */
+export class RunFailedError extends OnceflowError {
+  static override readonly kind: string = "RunFailedError";
+  readonly runId: string;
+  constructor(runId: string, cause: Error) {
+    super(`run "${runId}" failed: ${cause.message}`, { code: "RUN_FAILED", cause });
+    this.runId = runId;
+  }
+}
+
+export class RunCancelledError extends OnceflowError {
+  static override readonly kind: string = "RunCancelledError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run "${runId}" was cancelled`, { code: "RUN_CANCELLED" });
+    this.runId = runId;
+  }
+}
+
+export class RunNotFoundError extends OnceflowError {
+  static override readonly kind: string = "RunNotFoundError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`there is no run "${runId}" in this store; it was never started, or its retention is over`, { code: "RUN_NOT_FOUND" });
+    this.runId = runId;
+  }
+}
+
+/** `start` with an id that exists, another input, and `onMismatch: "refuse"`. */
+export class RunMismatchError extends OnceflowError {
+  static override readonly kind: string = "RunMismatchError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run "${runId}" was started before with another input or another workflow; one id names one run`, { code: "RUN_MISMATCH" });
+    this.runId = runId;
+  }
+}
+
+/** The token of this hook belongs to another hook that is active. */
+export class HookConflictError extends OnceflowError {
+  static override readonly kind: string = "HookConflictError";
+  readonly token: string;
+  constructor(token: string) {
+    super(`the token "${token}" belongs to another active hook; a token is unique while its hook exists`, { code: "HOOK_CONFLICT" });
+    this.token = token;
+  }
+}
+
+export class HookNotFoundError extends OnceflowError {
+  static override readonly kind: string = "HookNotFoundError";
+  readonly token: string;
+  constructor(token: string) {
+    super(`no active hook has the token "${token}"; it was never created, was disposed of, or its run has ended`, {
+      code: "HOOK_NOT_FOUND",
+    });
+    this.token = token;
+  }
+}
+
+export class WorkflowNotRegisteredError extends OnceflowError {
+  static override readonly kind: string = "WorkflowNotRegisteredError";
+  constructor(name: string) {
+    super(`no workflow "${name}" is defined in this process; import the file that calls workflow("${name}", …) first`, {
+      code: "WORKFLOW_NOT_REGISTERED",
+    });
+  }
+}
+
+/** What is asked is only possible in a workflow, or only in a step. */
+export class ContextError extends OnceflowError {
+  static override readonly kind: string = "ContextError";
+  constructor(what: string, where: string) {
+    super(`${what} can only be used in ${where}`, { code: "WRONG_CONTEXT" });
+  }
+}
+
+/** The code of a run asks for something else than its journal says. The run is parked; nothing was executed. */
+export class DivergenceError extends OnceflowError {
+  static override readonly kind: string = "DivergenceError";
+  constructor(runId: string, expected: string, found: string, where: string) {
+    super(
+      `run "${runId}" has diverged from its journal. Expected: ${expected}. Found: ${found}, at ${where}. ` +
+        "The run is parked and goes on under code that matches its journal.",
+      { code: "DIVERGED" },
+    );
+  }
+}

@@ -1,0 +1,166 @@
+import { randomUUID } from "node:crypto";
+import { decode, encode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import type { HookRecord } from "../core/run.js";
+import type { HookChange } from "../core/run-operation.js";
+import { HookConflictError } from "./errors.js";
+import type { Event } from "./event.js";
+import { type Execution, never } from "./execution.js";
+
+export interface HookOptions {
+  /** What the outside resumes it by. Unique while the hook exists. Default: one that nobody can guess. */
+  readonly token?: string;
+  /** Kept with the hook, for whoever looks it up by its token. */
+  readonly metadata?: unknown;
+}
+
+/**
+ * Something from outside that a workflow waits for. Awaited, it gives the next payload; as an async iterable, one after
+ * the other. Payloads that come while nobody awaits it are kept, in order.
+ */
+export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIterable<Payload> {
+  readonly token: string;
+  /** The conflict, when the token belongs to another active hook; else null. */
+  getConflict(): Promise<HookConflictError | null>;
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
+const tokenCharsMax = 512;
+
+/** The hooks of a run. */
+export class Hooks {
+  readonly #execution: Execution;
+  readonly #registered: readonly HookRecord[];
+  readonly #hooks = new Map<string, RunHook>();
+
+  constructor(execution: Execution, registered: readonly HookRecord[]) {
+    this.#execution = execution;
+    this.#registered = registered;
+  }
+
+  create({ token, metadata }: HookOptions): Hook {
+    if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
+      throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
+    const kept = metadata === undefined ? null : encode(metadata);
+    const execution = this.#execution;
+    const id = execution.ordinal("hook");
+    const asked = execution.request(id, () => ["hook", id, execution.now(), token ?? randomUUID()]);
+    const hook = new RunHook(execution, id, asked?.event[0] === "hook" ? asked.event[3] : "", asked?.known ?? false);
+    const twin = [...this.#hooks.values()].some((other) => other.open && other.token === hook.token);
+    this.#hooks.set(id, hook);
+    execution.on(id, (event) => hook.tell(event));
+    if (asked === undefined || asked.known) return hook;
+    if (twin) hook.made(true);
+    else execution.changeHook({ add: hook.token, about: id, metadata: kept });
+    return hook;
+  }
+
+  /** Whether mail for a hook could make this run go on. */
+  get listening(): boolean {
+    for (const hook of this.#hooks.values()) if (hook.open) return true;
+    return false;
+  }
+
+  receive(id: string, payload: string, mail: number): void {
+    const open = this.#hooks.get(id)?.open ?? false;
+    this.#execution.deliver(open ? ["got", id, this.#execution.now(), payload] : null, mail);
+  }
+
+  /** The commit that made them has been answered. */
+  made(changes: readonly HookChange[], conflicts: readonly string[]): void {
+    for (const change of changes) if ("add" in change) this.#hooks.get(change.about)?.made(conflicts.includes(change.add));
+  }
+
+  /** After a replay: the last owner may have died before it could journal a conflict. */
+  resume(): void {
+    const mine = new Set(this.#registered.map(({ about }) => about));
+    for (const [id, hook] of this.#hooks) if (hook.pending && hook.known && hook.open) hook.made(!mine.has(id));
+  }
+}
+
+class RunHook implements Hook {
+  readonly token: string;
+  /** Made by an earlier owner. */
+  readonly known: boolean;
+  /** Whether its token was free is not known yet. */
+  pending = true;
+  readonly #execution: Execution;
+  readonly #id: string;
+  readonly #payloads: unknown[] = [];
+  readonly #waiting: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }[] = [];
+  #disposed = false;
+  #conflict: HookConflictError | undefined;
+  #asked: ((conflict: HookConflictError | null) => void)[] = [];
+  #told = false;
+
+  constructor(execution: Execution, id: string, token: string, known: boolean) {
+    this.#execution = execution;
+    this.#id = id;
+    this.token = token;
+    this.known = known;
+  }
+
+  get open(): boolean {
+    return !this.#disposed && this.#conflict === undefined;
+  }
+
+  made(conflict: boolean): void {
+    this.pending = false;
+    if (conflict || this.#asked.length > 0) this.#execution.deliver(["hooked", this.#id, this.#execution.now(), conflict]);
+  }
+
+  tell(event: Event): void {
+    if (event[0] === "got") {
+      const payload = decode(event[3]);
+      const waiter = this.#waiting.shift();
+      if (waiter) waiter.resolve(payload);
+      else this.#payloads.push(payload);
+    }
+    if (event[0] === "hooked") {
+      this.pending = false;
+      this.#told = true;
+      if (event[3]) this.#conflict = new HookConflictError(this.token);
+      for (const answer of this.#asked.splice(0)) answer(this.#conflict ?? null);
+      if (this.#conflict) for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#conflict);
+    }
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: a hook is awaited
+  then<A = unknown, B = never>(
+    resolve?: ((value: unknown) => A | PromiseLike<A>) | null,
+    reject?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): PromiseLike<A | B> {
+    return this.#next().then(resolve, reject);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<unknown> {
+    while (!this.#disposed) yield await this.#next();
+  }
+
+  getConflict(): Promise<HookConflictError | null> {
+    if (this.#told) return Promise.resolve(this.#conflict ?? null);
+    const answer = new Promise<HookConflictError | null>((resolve) => void this.#asked.push(resolve));
+    if (!this.pending) this.made(false);
+    return answer;
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    const execution = this.#execution;
+    const asked = execution.request(`drop ${this.#id}`, () => ["drop", this.#id, execution.now()]);
+    if (asked && !asked.known) execution.changeHook({ drop: this.token });
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #next(): Promise<unknown> {
+    if (this.#conflict) return Promise.reject(this.#conflict);
+    if (this.#payloads.length > 0) return Promise.resolve(this.#payloads.shift());
+    if (this.#disposed) return never();
+    return new Promise((resolve, reject) => void this.#waiting.push({ resolve, reject }));
+  }
+}

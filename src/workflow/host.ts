@@ -1,0 +1,32 @@
+import type { EndStatus, RunRecord } from "../core/run.js";
+import type { RunAnswer, RunOperation } from "../core/run-operation.js";
+import type { Store } from "../core/store.js";
+import type { Execution } from "./execution.js";
+
+/** Why an execution is no longer in this process. */
+export type Departure =
+  | { readonly why: "ended"; readonly status: EndStatus; readonly output: string | null }
+  | { readonly why: "released" | "lost" }
+  /** The journal has an entry that we did not write: whoever may go on has to read it first. */
+  | { readonly why: "overtaken" }
+  /** Somebody started this run before: it was never ours. */
+  | { readonly why: "exists"; readonly run: RunRecord };
+
+/** What an execution needs of the worker it lives in. */
+export interface Host {
+  readonly store: Store;
+  readonly owner: string;
+  readonly leaseMs: number;
+  /** The store's time, as well as it is known here. */
+  now(): number;
+  /** The store's time at an answer that has just come. */
+  learn(now: number): void;
+  random(): number;
+  /** Calls `advance` when every promise that is ready has run. */
+  touch(execution: Execution): void;
+  /** Tries until it is answered; undefined when it is of no use any more. */
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined>;
+  /** Others wait for room. */
+  crowded(): boolean;
+  left(execution: Execution, departure: Departure): void;
+}

@@ -1,0 +1,83 @@
+import { InvalidInputError } from "../core/errors.js";
+import type { JournalEntry } from "../core/run.js";
+import type { InStore } from "./api.js";
+import { decodeEvents, type Event, type EventOf } from "./event.js";
+import { stepIdOf } from "./identity.js";
+import { readingStore } from "./workers.js";
+
+/** One thing that happened in a run. */
+export interface JournalItem {
+  /** The entry it was committed with; events of one entry became durable together. */
+  readonly seq: number;
+  readonly type: Event[0];
+  /** What it is about: "charge#0" is the first call of the step "charge". */
+  readonly id: string;
+  readonly at: Date;
+  readonly stepId?: string;
+  readonly attempt?: number;
+  /** The rest, encoded as it is stored. */
+  readonly detail: readonly unknown[];
+}
+
+export interface JournalOptions extends InStore {
+  /** Entries after this one. */
+  readonly after?: number;
+  /** Entries, at most 1000. Default 1000. */
+  readonly limit?: number;
+}
+
+/** What happened in a run, in order. Empty when there is no such run. */
+export async function readJournal(run: string, { store: given, after = 0, limit = 1000 }: JournalOptions = {}): Promise<JournalItem[]> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
+  const store = await readingStore(given);
+  return (await store.runs.journal(run, after, limit)).flatMap((entry) => itemsOf(run, entry));
+}
+
+function itemsOf(run: string, { seq, events }: JournalEntry): JournalItem[] {
+  return decodeEvents(events).map((event) => {
+    const [type, id, at, ...detail] = event as readonly [Event[0], string, number, ...unknown[]];
+    const item = { seq, type, id, at: new Date(at), detail };
+    return isAttempt(event) ? { ...item, stepId: stepIdOf(run, id), attempt: event[3] } : item;
+  });
+}
+
+function isAttempt(event: Event): event is EventOf<"step" | "done" | "fail" | "doubt"> {
+  return event[0] === "step" || event[0] === "done" || event[0] === "fail" || event[0] === "doubt";
+}
+
+export interface StepAttempt {
+  readonly attempt: number;
+  readonly startedAt: Date;
+  /** Undefined while it runs, and when its process died. */
+  readonly endedAt: Date | undefined;
+  readonly verdict: "running" | "completed" | "failed" | "unknown" | "lapsed";
+  /** How the verdict came about, when it was not by the body itself. */
+  readonly how: string | undefined;
+}
+
+/** Every attempt of a step, with what became of it. */
+export async function readAttempts(run: string, stepId: string, options: InStore = {}): Promise<StepAttempt[]> {
+  const attempts: StepAttempt[] = [];
+  let after = 0;
+  for (;;) {
+    const items = await readJournal(run, { ...options, after });
+    for (const item of items.filter((each) => each.stepId === stepId)) note(attempts, item);
+    const last = items.at(-1)?.seq;
+    if (last === undefined) return attempts;
+    after = last;
+  }
+}
+
+function note(attempts: StepAttempt[], { type, at, attempt = 0, detail }: JournalItem): void {
+  const last = attempts.length - 1;
+  const open = attempts[last];
+  if (type === "step") {
+    // A later attempt began: whoever was at this one fell silent.
+    if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };
+    attempts.push({ attempt, startedAt: at, endedAt: undefined, verdict: "running", how: undefined });
+  } else if (open?.attempt === attempt) {
+    const verdict = type === "done" ? "completed" : type === "fail" ? "failed" : "unknown";
+    const how = type === "doubt" ? detail[1] : detail[type === "done" ? 2 : 3];
+    attempts[last] = { ...open, endedAt: at, verdict, how: typeof how === "string" ? how : undefined };
+  }
+}

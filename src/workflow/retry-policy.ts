@@ -1,0 +1,41 @@
+import { NotApplied } from "../core/errors.js";
+import { mayRunAgain } from "../core/record.js";
+import type { ResolvedStepOptions } from "./define.js";
+import { instantOf } from "./duration.js";
+import { FatalError, RetryableError } from "./errors.js";
+
+export type FailureVerdict =
+  | { readonly kind: "retry"; readonly at: number }
+  | { readonly kind: "final"; readonly error: Error }
+  /** Whether the effect happened can't be told from the error. */
+  | { readonly kind: "doubt" };
+
+/** What the throw of a step's body means. `failures` counts this one. */
+export function judgeFailure(
+  error: unknown,
+  { name, failures, options }: { readonly name: string; readonly failures: number; readonly options: ResolvedStepOptions },
+  now: number,
+  random: () => number,
+): FailureVerdict {
+  if (options.effect === "atMostOnce" && !(error instanceof NotApplied)) return { kind: "doubt" };
+  if (FatalError.is(error)) return { kind: "final", error };
+  if (failures > options.maxRetries) {
+    const why = error instanceof Error ? error.message : String(error);
+    const attempts = failures === 1 ? "its only attempt" : `${failures} attempts`;
+    return { kind: "final", error: new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error }) };
+  }
+  if (RetryableError.is(error) && error.retryAfter !== undefined)
+    return { kind: "retry", at: instantOf("retryAfter", error.retryAfter, now) };
+  return { kind: "retry", at: now + backoffMs(failures, options, random) };
+}
+
+/** Whether an attempt whose owner died may simply be run again. */
+export function mayRepeat({ effect }: ResolvedStepOptions): boolean {
+  return mayRunAgain(effect);
+}
+
+function backoffMs(failures: number, { backoff }: ResolvedStepOptions, random: () => number): number {
+  const { minMs, maxMs, factor, jitter } = backoff;
+  const full = Math.min(maxMs, minMs * factor ** (failures - 1));
+  return Math.round(full * (1 - jitter * random()));
+}

@@ -1,0 +1,133 @@
+import { decode, decodeError } from "../core/codec.js";
+import { newOwner } from "../core/owner.js";
+import { hasEnded, type RunRecord, type RunStatus } from "../core/run.js";
+import type { Store } from "../core/store.js";
+import { currentExecution } from "./context.js";
+import { EndBoard, type RunEnd } from "./end-board.js";
+import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "./errors.js";
+import { sendMail } from "./send-mail.js";
+import { readingStore, workerOf } from "./workers.js";
+
+const lookMsMin = 10;
+const lookMsMax = 500;
+
+/** A run, wherever it is executed. Everything is asked of the store when it is asked for. */
+export class Run<Result = unknown> {
+  readonly id: string;
+  /** `start` found this id in use, with another input. */
+  readonly mismatch: boolean;
+  readonly #store: Store | undefined;
+
+  constructor(id: string, store: Store | undefined, mismatch = false) {
+    this.id = id;
+    this.#store = store;
+    this.mismatch = mismatch;
+  }
+
+  get runId(): string {
+    return this.id;
+  }
+
+  get exists(): Promise<boolean> {
+    return this.#read().then((run) => run !== undefined);
+  }
+
+  get status(): Promise<RunStatus> {
+    return this.#mustRead().then((run) => run.status);
+  }
+
+  get workflowName(): Promise<string> {
+    return this.#mustRead().then((run) => run.workflow);
+  }
+
+  /** Why a run that is unknown or diverged cannot go on. */
+  get trouble(): Promise<string | undefined> {
+    return this.#mustRead().then((run) => run.trouble ?? undefined);
+  }
+
+  get createdAt(): Promise<Date> {
+    return this.#mustRead().then((run) => new Date(run.createdAt));
+  }
+
+  get startedAt(): Promise<Date | undefined> {
+    return this.#mustRead().then((run) => dateOf(run.startedAt));
+  }
+
+  get completedAt(): Promise<Date | undefined> {
+    return this.#mustRead().then((run) => dateOf(run.endedAt));
+  }
+
+  /** Waits for the end. Rejects with RunFailedError or RunCancelledError when that is how it ended. */
+  get returnValue(): Promise<Result> {
+    const execution = currentExecution();
+    if (execution) return execution.children.result(this.id) as Promise<Result>;
+    return this.#result();
+  }
+
+  /** Aborts what runs, and ends the run as cancelled. Nothing when it has ended. */
+  async cancel(): Promise<void> {
+    await this.#send("cancel");
+  }
+
+  /** Ends the run's sleeps at once, and makes a diverged or unknown one look again. */
+  async wakeUp(): Promise<void> {
+    await this.#send("wake");
+  }
+
+  async #send(kind: "cancel" | "wake"): Promise<void> {
+    if (currentExecution()) throw new ContextError(`run.${kind === "wake" ? "wakeUp" : "cancel"}()`, "a step, or outside of workflows");
+    const store = await readingStore(this.#store);
+    const answer = await sendMail(store, { to: { run: this.id }, kind, about: null, payload: null, key: newOwner() });
+    if (answer.kind === "absent") throw new RunNotFoundError(this.id);
+  }
+
+  async #result(): Promise<Result> {
+    const store = await readingStore(this.#store);
+    const { status, output } = await this.#end(store);
+    if (status === "completed") return decode(output ?? "null") as Result;
+    if (status === "failed") throw new RunFailedError(this.id, decodeError(output ?? "{}"));
+    throw new RunCancelledError(this.id);
+  }
+
+  /** What is executed here tells us; what is executed elsewhere is looked at, often at first, then patiently. */
+  async #end(store: Store): Promise<RunEnd> {
+    for (let looks = 0; ; looks++) {
+      if (workerOf(store)?.has(this.id)) {
+        const end = await EndBoard.of(store).next(this.id);
+        if (end) return end;
+      }
+      const run = await this.#mustRead();
+      if (hasEnded(run.status)) return { status: run.status, output: run.output };
+      await changed(store, this.id, Math.min(lookMsMin * 1.5 ** looks, lookMsMax));
+    }
+  }
+
+  async #read(): Promise<RunRecord | undefined> {
+    return await (await readingStore(this.#store)).runs.read(this.id);
+  }
+
+  async #mustRead(): Promise<RunRecord> {
+    const run = await this.#read();
+    if (run === undefined) throw new RunNotFoundError(this.id);
+    return run;
+  }
+}
+
+function dateOf(at: number | null): Date | undefined {
+  return at === null ? undefined : new Date(at);
+}
+
+/** Resolves after `ms`, or earlier when the run may have changed. */
+function changed(store: Store, id: string, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      cancel();
+      stop();
+      resolve();
+    };
+    const cancel = store.clock.after(ms, end);
+    const stop = store.onRunChange((run) => {
+      if (run === id) end();
+    });
+  });
+}

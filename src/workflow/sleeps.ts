@@ -1,0 +1,48 @@
+import { instantOf } from "./duration.js";
+import { type Execution, never } from "./execution.js";
+
+/** The sleeps of a run. Each is until an instant of the store's clock, which is journaled: a restart changes nothing. */
+export class Sleeps {
+  readonly #execution: Execution;
+  readonly #pending = new Map<string, number>();
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+
+  sleep(when: unknown): Promise<void> {
+    const execution = this.#execution;
+    const until = Math.ceil(instantOf("sleep", when, execution.now()));
+    const id = execution.ordinal("sleep");
+    const asked = execution.request(id, () => ["sleep", id, execution.now(), until]);
+    if (asked === undefined) return never();
+    return new Promise((resolve) => {
+      this.#pending.set(id, asked.event[0] === "sleep" ? asked.event[3] : until);
+      execution.on(id, () => {
+        this.#pending.delete(id);
+        resolve();
+      });
+    });
+  }
+
+  next(): number | undefined {
+    let next: number | undefined;
+    for (const until of this.#pending.values()) if (next === undefined || until < next) next = until;
+    return next;
+  }
+
+  /** Tells of those whose time has come, in the order of their times. */
+  fire(now: number): void {
+    const due = [...this.#pending].filter(([, until]) => until <= now).sort(([, a], [, b]) => a - b);
+    for (const [id] of due) this.#wake(id);
+  }
+
+  wakeAll(): void {
+    for (const id of this.#pending.keys()) this.#wake(id);
+  }
+
+  #wake(id: string): void {
+    this.#pending.delete(id);
+    this.#execution.deliver(["woke", id, this.#execution.now()]);
+  }
+}

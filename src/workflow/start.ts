@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import { canonicalJson, sha256 } from "../core/canonical.js";
+import { encode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import { checkName } from "../core/key.js";
+import { duration, oneOf } from "../core/options.js";
+import { newOwner } from "../core/owner.js";
+import type { RunRecord } from "../core/run.js";
+import type { StartRun } from "../core/run-operation.js";
+import { requireRuns, type Store } from "../core/store.js";
+import { currentExecution, currentStep } from "./context.js";
+import { definitionOf, type Workflow } from "./define.js";
+import { RunMismatchError } from "./errors.js";
+import type { Execution } from "./execution.js";
+import { childIdOf } from "./identity.js";
+import { Run } from "./run-handle.js";
+import { sendSafely } from "./send-mail.js";
+import { ambientStore, workerOf } from "./workers.js";
+
+export interface StartOptions {
+  /** Names the run: the same id again is the same run. Default: a new one. */
+  readonly id?: string;
+  /** Default: the process's own store. */
+  readonly store?: Store;
+  /** What counts as the same input. Default: the arguments, normalised. */
+  readonly fingerprint?: string;
+  /** Same id, other input: the existing run with `mismatch` set (default), or RunMismatchError. */
+  readonly onMismatch?: "return" | "refuse";
+  /** How long the run is kept after its end. Default 30 days. */
+  readonly retentionMs?: number | "forever";
+}
+
+export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
+  readonly workflow: Workflow<Args, Result>;
+  /** One argument, whatever it is. */
+  readonly input?: Args[0];
+}
+
+const dayMs = 86_400_000;
+
+/**
+ * Starts a run, and returns when it is durable. The same id again, from any process, returns the same run and never
+ * starts a second one.
+ *
+ * @example
+ * const run = await start(order, ["order-1"], { id: "order-1" });
+ * await run.returnValue;
+ */
+export function start<Args extends unknown[], Result>(
+  workflow: Workflow<Args, Result>,
+  args?: Args,
+  options?: StartOptions,
+): Promise<Run<Result>>;
+export function start<Args extends unknown[], Result>(request: StartRequest<Args, Result>): Promise<Run<Result>>;
+export async function start(
+  first: Workflow | StartRequest<never[], unknown>,
+  args: readonly unknown[] = [],
+  options: StartOptions = {},
+): Promise<Run> {
+  if (typeof first === "function") return await startRun(first, args, options);
+  if (first === null || typeof first !== "object") throw new InvalidInputError("start", "needs a workflow, or { id, workflow, input }");
+  return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
+}
+
+async function startRun(from: Workflow, args: readonly unknown[], options: StartOptions): Promise<Run> {
+  const asked = prepare(from, args, options);
+  const execution = currentExecution();
+  if (execution) return startChild(execution, asked, options);
+  const step = currentStep();
+  const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
+  const store = options.store ?? step?.execution.store ?? (await ambientStore());
+  requireRuns(store);
+  const create = { ...asked, id: given ?? `run_${randomUUID()}` };
+  const departure = await workerOf(store)?.start(create, args);
+  if (departure === "created") return new Run(create.id, store);
+  if (departure?.why === "exists") return found(store, create, departure.run, options);
+  // No worker here, none with room, or it was interrupted: whoever claims it executes it.
+  const answer = await sendSafely(store, { ...create, first: null });
+  return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
+}
+
+function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Omit<StartRun, "first"> {
+  const definition = definitionOf(from);
+  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+  if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
+  const { id, retentionMs = 30 * dayMs, onMismatch = "return" } = options;
+  if (id !== undefined) checkId(id);
+  if (retentionMs !== "forever") duration("retentionMs", retentionMs);
+  oneOf("onMismatch", onMismatch, ["return", "refuse"]);
+  const input = encode(args);
+  return {
+    verb: "start",
+    id: id ?? "",
+    workflow: definition.name,
+    input,
+    fingerprint: fingerprintOf(args, input, options),
+    parent: null,
+    creator: newOwner(),
+    retentionMs: retentionMs === "forever" ? null : retentionMs,
+  };
+}
+
+function checkId(id: unknown): void {
+  try {
+    checkName("key", id);
+  } catch (error) {
+    if (error instanceof InvalidInputError) throw new InvalidInputError("id", error.message.replace(/^key: /, ""));
+    throw error;
+  }
+}
+
+/** By meaning where JSON can say it, so that the order of members does not count; else by the encoded text. */
+function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }: StartOptions): string {
+  if (fingerprint !== undefined) {
+    if (typeof fingerprint !== "string" || fingerprint === "") throw new InvalidInputError("fingerprint", "must be a non-empty string");
+    return sha256(fingerprint);
+  }
+  if (input.startsWith("devalue:")) return sha256(input);
+  return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
+}
+
+function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { onMismatch }: StartOptions): Run {
+  const mismatch = run.fingerprint !== asked.fingerprint || run.workflow !== asked.workflow;
+  if (mismatch && onMismatch === "refuse") throw new RunMismatchError(run.id);
+  return new Run(run.id, store, mismatch);
+}
+
+/** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
+function startChild(execution: Execution, asked: Omit<StartRun, "first">, { id: given }: StartOptions): Run | Promise<Run> {
+  const id = execution.children.start(asked.workflow, given, (child) => ({ ...asked, id: child, parent: execution.id, first: null }));
+  return id === undefined ? new Promise(() => {}) : new Run(id, execution.store);
+}

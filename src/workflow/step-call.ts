@@ -1,0 +1,241 @@
+import { decode, decodeError, encodeError } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import type { StepDefinition } from "./define.js";
+import { FatalError } from "./errors.js";
+import type { Event, EventOf, How } from "./event.js";
+import type { Execution } from "./execution.js";
+import { stepIdOf } from "./identity.js";
+import { judgeFailure, mayRepeat } from "./retry-policy.js";
+import { type BodyOutcome, StepBody } from "./step-body.js";
+
+/**
+ * One call of a step in a run, over all its attempts: started entry → body → verdict, again while it may.
+ *
+ * starting: its entry is not committed yet. running: the body is at it. waiting: for its next attempt. asking: for what
+ * the other side knows. unknown: for a person. settled: the code knows.
+ */
+export class StepCall {
+  readonly id: string;
+  readonly definition: StepDefinition;
+  readonly promise: Promise<unknown>;
+  state: "starting" | "running" | "waiting" | "asking" | "unknown" | "settled" = "waiting";
+  /** When the next attempt, or the next question to the other side, is due. */
+  dueAt: number | undefined;
+  /** Why its outcome is unknown. */
+  doubt: string | undefined;
+  attempt = 0;
+  readonly #execution: Execution;
+  readonly #args: readonly unknown[];
+  readonly #fingerprint: string;
+  #failures = 0;
+  #crashes = 0;
+  #startedAt = 0;
+  #body: StepBody | undefined;
+  #resolve: (value: unknown) => void = () => {};
+  #reject: (error: unknown) => void = () => {};
+
+  constructor(execution: Execution, definition: StepDefinition, id: string, args: readonly unknown[], fingerprint: string) {
+    this.#execution = execution;
+    this.definition = definition;
+    this.id = id;
+    this.#args = args;
+    this.#fingerprint = fingerprint;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // Nobody may have awaited it yet when it fails; whoever awaits it later still hears of it.
+    this.promise.catch(() => {});
+  }
+
+  get stepId(): string {
+    return stepIdOf(this.#execution.id, this.id);
+  }
+
+  /** Something of it is under way in this process. */
+  get busy(): boolean {
+    return this.state === "starting" || this.state === "running" || (this.state === "asking" && this.dueAt === undefined);
+  }
+
+  /** The first attempt: its started entry is the request, which is recorded already. */
+  begin(at: number): void {
+    this.#start(1, at);
+  }
+
+  /** After a replay: goes on where the last owner stopped. */
+  resume(log: readonly Event[]): void {
+    if (this.state === "settled") return;
+    for (const [type, , at, attempt] of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
+      if (type === "step") {
+        if (this.state === "running") this.#crashes += 1;
+        this.state = "running";
+        this.attempt = attempt;
+        this.#startedAt = at;
+      }
+      if (type === "fail") this.#failures += 1;
+      if (type === "fail" || type === "doubt") this.state = "waiting";
+    }
+    const last = log.at(-1);
+    if (last?.[0] === "step") this.#takeOver();
+    else if (last?.[0] === "fail") this.#waitUntil(last[5] ?? this.#execution.now());
+    else if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
+  }
+
+  /** Its time has come: the next attempt, or the question whether the last one happened. */
+  due(): void {
+    this.dueAt = undefined;
+    const { effect } = this.definition.options();
+    if (this.state === "asking" || (effect === "reconcile" && this.attempt > 0)) void this.#ask();
+    else this.#startNext();
+  }
+
+  /** A delivery: the code learns how it ended. */
+  settle(event: Event): void {
+    this.state = "settled";
+    if (event[0] === "done") this.#resolve(decode(event[4]));
+    else if (event[0] === "fail") this.#reject(revive(event[4]));
+  }
+
+  /** What a person says about the attempt in doubt. Nothing when they mean another one. */
+  resolve(attempt: number, to: { readonly done: string } | { readonly fail: string } | "notApplied"): void {
+    if (this.state !== "unknown" || attempt !== this.attempt) return;
+    if (to === "notApplied") this.#startNext();
+    else if ("done" in to) this.#deliver("done", to.done, "resolved");
+    else this.#deliver("fail", to.fail, "resolved");
+  }
+
+  /** The run ends without it, or is somebody else's: whoever is still at it should stop. */
+  abort(reason: unknown): void {
+    this.#body?.abort(reason);
+  }
+
+  /** Its grace is over and it did not stop: the run ends without its verdict. */
+  abandon(): void {
+    if (this.state !== "running") return;
+    this.state = "settled";
+    const error = encodeError(new Error(`still running when the run ended; its outcome was not awaited`));
+    this.#execution.record(["fail", this.id, this.#execution.now(), this.attempt, error, null, "abandoned"]);
+  }
+
+  #startNext(): void {
+    const at = this.#execution.now();
+    const attempt = this.attempt + 1;
+    this.#execution.record(["step", this.id, at, attempt, this.#fingerprint]);
+    this.#start(attempt, at);
+  }
+
+  /** The body runs when the entry that says so is committed: the evidence comes before the effect. */
+  #start(attempt: number, at: number): void {
+    this.attempt = attempt;
+    this.#startedAt = at;
+    this.dueAt = undefined;
+    this.state = "starting";
+    this.#execution.afterCommit(this.#run);
+  }
+
+  readonly #run = (): void => {
+    this.state = "running";
+    this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
+    if (this.definition.tx) void this.#runInTransaction(this.#body);
+    else void this.#body.run(this.#args).then(this.#onOutcome);
+  };
+
+  readonly #onOutcome = (outcome: BodyOutcome): void => {
+    if (this.#execution.gone || this.state !== "running") return;
+    if (outcome.ok) this.#succeeded(outcome.value);
+    else this.#failed(outcome.error, outcome.how);
+  };
+
+  #succeeded(value: unknown): void {
+    try {
+      this.#deliver("done", this.#execution.encodeValue(value));
+    } catch (error) {
+      // The effect has happened; running it again would not make its result any more storable.
+      if (!(error instanceof InvalidInputError)) throw error;
+      const why = new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${error.message}`);
+      this.#deliver("fail", encodeError(why));
+    }
+  }
+
+  #failed(error: unknown, how?: How): void {
+    this.#failures += 1;
+    const { now, record, host } = this.#execution;
+    const options = this.definition.options();
+    const verdict = judgeFailure(error, { name: this.definition.name, failures: this.#failures, options }, now(), host.random);
+    if (verdict.kind === "doubt") return this.#inDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`, true);
+    if (verdict.kind === "final") return this.#deliver("fail", encodeError(verdict.error), how);
+    record(["fail", this.id, now(), this.attempt, encodeError(error), verdict.at, ...(how ? [how] : [])] as unknown as Event);
+    this.#waitUntil(verdict.at);
+  }
+
+  #waitUntil(at: number): void {
+    this.state = "waiting";
+    this.dueAt = at;
+  }
+
+  /** The last owner died while the body ran, as far as the journal tells. */
+  #takeOver(): void {
+    this.#crashes += 1;
+    const { name } = this.definition;
+    const options = this.definition.options();
+    if (this.#crashes > options.crashMax) {
+      const error = new FatalError(`the process died ${this.#crashes} times while step "${name}" ran, and crashMax is ${options.crashMax}`);
+      return this.#deliver("fail", encodeError(error), "crashed");
+    }
+    if (mayRepeat(options)) return this.#startNext();
+    if (options.effect === "atMostOnce") return this.#inDoubt("its process fell silent while it ran", true);
+    this.state = "asking";
+    this.dueAt = this.#startedAt + (options.reconcileAfterMs ?? this.#execution.host.leaseMs);
+  }
+
+  async #ask(): Promise<void> {
+    this.state = "asking";
+    const { reconcile } = this.definition.options();
+    const { attempt, stepId } = this;
+    let verdict: Awaited<ReturnType<NonNullable<typeof reconcile>>> = "unknown";
+    let why = "reconcile could not tell";
+    try {
+      verdict = (await reconcile?.({ stepId, attempt, input: this.#args as never[] })) ?? "unknown";
+    } catch (error) {
+      why = `reconcile threw ${error instanceof Error ? error.name : typeof error}`;
+    }
+    if (this.#execution.gone || this.state !== "asking") return;
+    if (verdict === "absent") this.#startNext();
+    else if (verdict === "unknown") this.#inDoubt(why, true);
+    else this.#deliver("done", this.#execution.encodeValue(verdict.found), "reconciled");
+  }
+
+  #inDoubt(why: string, record: boolean): void {
+    this.state = "unknown";
+    this.doubt = why;
+    if (record) this.#execution.record(["doubt", this.id, this.#execution.now(), this.attempt, why]);
+  }
+
+  #deliver(type: "done" | "fail", text: string, how?: How): void {
+    const { id, attempt } = this;
+    const at = this.#execution.now();
+    const rest = how ? [how] : [];
+    const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
+    this.#body = undefined;
+    this.state = "waiting";
+    this.#execution.deliver(event as unknown as Event);
+  }
+
+  /** Business rows and the step's result, in one transaction of the store's own database. */
+  async #runInTransaction(body: StepBody): Promise<void> {
+    let text: string | undefined;
+    const written = await this.#execution.within(async (tx, journal) => {
+      text = this.#execution.encodeValue(await body.runInTransaction(tx, this.#args));
+      await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
+    });
+    if (this.#execution.gone) return;
+    if (!written.ok) return this.#onOutcome(written);
+    this.#body = undefined;
+  }
+}
+
+/** The stored failure as the workflow sees it: a FatalError is one again. */
+function revive(text: string): Error {
+  const error = decodeError(text);
+  return error.name === "FatalError" ? new FatalError(error.message, { cause: error.cause }) : error;
+}

@@ -1,0 +1,380 @@
+import { sleep } from "../core/clock.js";
+import { decode } from "../core/codec.js";
+import { InvalidInputError, LeaseLostError, NotKnownError, UnreachableError } from "../core/errors.js";
+import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
+import { newOwner } from "../core/owner.js";
+import { hasEnded } from "../core/run.js";
+import type { Claimed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
+import { requireRuns, type Store } from "../core/store.js";
+import { runOutside } from "./context.js";
+import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
+import { EndBoard } from "./end-board.js";
+import { Execution } from "./execution.js";
+import { History } from "./history.js";
+import type { Departure, Host } from "./host.js";
+
+export interface WorkerOptions {
+  /** What it works on. Default: everything that is defined in this process. */
+  readonly workflows?: readonly Workflow[];
+  /** Runs in memory at once. Default 100. */
+  readonly concurrency?: number;
+  /** How long this process may fall silent before others take its runs over. Default 10 s. */
+  readonly leaseMs?: number;
+  /** How often it looks for work that nobody told it of. Default 1 s. */
+  readonly pollMs?: number;
+  /** False: it works only when `tick` is called. Default true. */
+  readonly auto?: boolean;
+  /** True: it does not keep the process alive. Default false. */
+  readonly background?: boolean;
+}
+
+const backoffMsMax = 1000;
+
+/**
+ * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
+ * work on one store; none of them is special.
+ */
+export class Worker implements Host {
+  readonly store: Store;
+  readonly owner = newOwner();
+  readonly leaseMs: number;
+  readonly #concurrency: number;
+  readonly #pollMs: number;
+  readonly #auto: boolean;
+  readonly #background: boolean;
+  readonly #named: ReadonlyMap<string, WorkflowDefinition> | undefined;
+  readonly #live = new Map<string, Execution>();
+  readonly #starting = new Map<string, (departure: Departure | "created") => void>();
+  readonly #ends: EndBoard;
+  readonly #lease: { readonly alive: () => void; readonly release: () => void };
+  readonly #stopWatching: () => void;
+  #touched: Execution[] = [];
+  #turn = false;
+  #resting: (() => void)[] = [];
+  #claiming: Promise<number> | undefined;
+  #claimAgain = false;
+  #cancelLook: () => void = () => {};
+  #lookAt = Number.POSITIVE_INFINITY;
+  #cancelRenew: () => void = () => {};
+  #renewedAt: number;
+  /** Store's time minus ours. */
+  #offset: number | undefined;
+  #stopped = false;
+
+  constructor(
+    store: Store,
+    { workflows, concurrency = 100, leaseMs = 10_000, pollMs = 1000, auto = true, background = false }: WorkerOptions = {},
+  ) {
+    requireRuns(store);
+    duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);
+    duration("pollMs", pollMs, 1, leaseMsMax);
+    if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 100_000)
+      throw new InvalidInputError("concurrency", `must be a whole number from 1 to 100000, not ${String(concurrency)}`);
+    this.store = store;
+    this.leaseMs = leaseMs;
+    this.#concurrency = concurrency;
+    this.#pollMs = Math.min(pollMs, Math.ceil(leaseMs / 2));
+    this.#auto = auto;
+    this.#background = background;
+    this.#named = workflows && new Map(workflows.map(checkedDefinition));
+    this.#ends = EndBoard.of(store);
+    this.#renewedAt = store.clock.now();
+    this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
+    this.#stopWatching = store.onRunChange((run) => this.#changed(run));
+    this.#scheduleRenew();
+    if (auto) this.#look();
+  }
+
+  get workflows(): readonly string[] {
+    return [...(this.#named ?? definedWorkflows()).keys()];
+  }
+
+  get running(): number {
+    return this.#live.size;
+  }
+
+  // ——— work
+
+  /** One round by hand: claims what is due and works until nothing is left to do now. Returns how many it claimed. */
+  async tick(): Promise<number> {
+    const claimed = await this.#claim();
+    await this.#rest();
+    return claimed;
+  }
+
+  /** Stops claiming, lets step bodies finish within `graceMs`, and hands every run back to the store. */
+  async stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#cancelLook();
+    this.#stopWatching();
+    await this.#claiming?.catch(() => {});
+    for (const execution of this.#live.values()) execution.handBack();
+    const until = this.store.clock.now() + graceMs;
+    await this.#empty(until);
+    const reason = new Error("the worker has stopped");
+    for (const execution of this.#live.values()) execution.abandon(reason);
+    await this.#empty(this.store.clock.now() + 1000);
+    for (const execution of this.#live.values()) execution.lose(reason);
+    this.#cancelRenew();
+    this.#lease.release();
+  }
+
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  /**
+   * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
+   * in the store; undefined when this worker can't take it.
+   */
+  start(create: Omit<StartRun, "first">, args: readonly unknown[]): Promise<Departure | "created"> | undefined {
+    const workflow = (this.#named ?? definedWorkflows()).get(create.workflow);
+    if (workflow === undefined || this.#stopped || !this.#auto || this.crowded() || this.#live.has(create.id)) return undefined;
+    return new Promise((resolve) => {
+      const startedAt = this.now();
+      const run = { id: create.id, epoch: 1, consumed: 0 };
+      const fresh = { history: new History([]), seq: 1, lapsed: false, mail: [], hooks: [] };
+      const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
+      this.#live.set(create.id, execution);
+      this.#starting.set(create.id, resolve);
+      runOutside(() => execution.run());
+    });
+  }
+
+  /** Whether the run is alive in this process, so that its end will be heard of here. */
+  has(run: string): boolean {
+    return this.#live.has(run);
+  }
+
+  // ——— what executions need
+
+  now(): number {
+    return Math.round(this.store.clock.now() + (this.#offset ?? Date.now() - this.store.clock.now()));
+  }
+
+  learn(now: number): void {
+    const offset = now - this.store.clock.now();
+    // An answer was under way for a while: of two estimates the later one is nearer to the truth.
+    this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
+  }
+
+  random = (): number => Math.random();
+
+  crowded(): boolean {
+    return this.#live.size >= this.#concurrency;
+  }
+
+  touch(execution: Execution): void {
+    if (execution.touched) return;
+    execution.touched = true;
+    this.#touched.push(execution);
+    if (this.#turn) return;
+    this.#turn = true;
+    this.store.clock.soon(this.#onTurn);
+  }
+
+  readonly #onTurn = (): void => {
+    this.#turn = false;
+    const touched = this.#touched;
+    this.#touched = [];
+    for (const execution of touched) {
+      execution.touched = false;
+      execution.advance();
+    }
+    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
+  };
+
+  /** The same operation until it is answered: a lost reply finds its own success. */
+  async commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined> {
+    for (let backoffMs = 20; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+      try {
+        const answer = await this.store.commit({ run: operation });
+        if (answer.kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
+        return answer;
+      } catch (error) {
+        const passing = error instanceof UnreachableError || error instanceof NotKnownError;
+        if (!passing || this.store.closed) return this.#cannotCommit(operation, error);
+        await sleep(this.store.clock, backoffMs);
+        if (!wanted()) return undefined;
+      }
+    }
+  }
+
+  left(execution: Execution, departure: Departure): void {
+    this.#live.delete(execution.id);
+    this.#settleStart(execution.id, departure);
+    this.#ends.left(execution.id, departure);
+    if (departure.why === "overtaken") void this.#reload(execution);
+    if (this.#claimAgain && !this.#stopped && this.#auto) this.#look();
+    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
+  }
+
+  #settleStart(id: string, departure: Departure | "created"): void {
+    const settle = this.#starting.get(id);
+    this.#starting.delete(id);
+    settle?.(departure);
+  }
+
+  /** The store will not take it, whatever we do: the run is left to lapse, and somebody has to look. */
+  #cannotCommit(operation: RunOperation, error: unknown): undefined {
+    const id = operation.verb === "send" ? "" : operation.id;
+    process.emitWarning(`run "${id}" could not be written: ${error instanceof Error ? error.message : String(error)}`, {
+      type: "OnceflowWarning",
+      code: "ONCEFLOW_RUN_NOT_WRITTEN",
+    });
+    this.#live.get(id)?.lose(error);
+    return undefined;
+  }
+
+  // ——— claims
+
+  #changed(run: string | null): void {
+    if (this.#stopped) return;
+    if (run !== null) {
+      const execution = this.#live.get(run);
+      if (execution) return void this.#fetchMail(execution);
+    } else for (const execution of this.#live.values()) if (execution.atRest) void this.#fetchMail(execution);
+    if (this.#auto) this.#look();
+  }
+
+  async #fetchMail(execution: Execution): Promise<void> {
+    try {
+      execution.receive(await this.store.runs.mail(execution.id, execution.heard));
+    } catch {
+      // The next renewal tells of it again.
+    }
+  }
+
+  /** Looks for work now; if it is doing so already, once more afterwards. */
+  #look(): void {
+    if (this.#stopped) return;
+    if (this.#claiming !== undefined) {
+      this.#claimAgain = true;
+      return;
+    }
+    void this.#claim().catch(() => {});
+  }
+
+  async #claim(): Promise<number> {
+    if (this.#claiming !== undefined) return await this.#claiming;
+    this.#claimAgain = false;
+    this.#claiming = runOutside(() => this.#claimNow());
+    let nextMs = this.#pollMs;
+    try {
+      return await this.#claiming;
+    } catch (error) {
+      nextMs = this.#pollMs;
+      throw error;
+    } finally {
+      this.#claiming = undefined;
+      if (this.#auto && !this.#stopped) this.#scheduleLook(this.#claimAgain && !this.crowded() ? 0 : nextMs);
+    }
+  }
+
+  async #claimNow(): Promise<number> {
+    const limit = Math.min(this.#concurrency - this.#live.size, 100);
+    if (limit <= 0) {
+      this.#claimAgain = true;
+      return 0;
+    }
+    const { owner, leaseMs, workflows } = this;
+    if (workflows.length === 0) return 0;
+    const { now, claimed, nextAt } = await this.store.runs.claim({ owner, workflows, leaseMs, limit });
+    this.learn(now);
+    for (const each of claimed) this.#adopt(each);
+    if (claimed.length === limit) this.#claimAgain = true;
+    else if (nextAt !== null) this.#scheduleLook(nextAt - this.now());
+    return claimed.length;
+  }
+
+  #scheduleLook(ms: number): void {
+    if (!this.#auto || this.#stopped) return;
+    const at = this.store.clock.now() + Math.max(0, Math.min(ms, this.#pollMs));
+    if (at >= this.#lookAt) return;
+    this.#cancelLook();
+    this.#lookAt = at;
+    const go = () => {
+      this.#lookAt = Number.POSITIVE_INFINITY;
+      this.#look();
+    };
+    this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
+  }
+
+  #adopt({ run, lapsed, journal, mail, hooks }: Claimed): void {
+    const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
+    if (workflow === undefined || this.#live.has(run.id)) return;
+    const args = decode(run.input) as unknown[];
+    const history = new History(journal);
+    const seq = (journal.at(-1)?.seq ?? 0) + 1;
+    const startedAt = run.startedAt ?? run.createdAt;
+    const execution = new Execution({ host: this, workflow, run, args, startedAt, history, seq, lapsed, mail, hooks });
+    this.#live.set(run.id, execution);
+    execution.run();
+  }
+
+  /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
+  async #reload({ id, epoch }: Pick<Execution, "id" | "epoch">): Promise<void> {
+    try {
+      const now = await this.store.runs.load(id);
+      if (now === undefined || hasEnded(now.run.status) || now.run.owner !== this.owner || now.run.epoch !== epoch) return;
+      if (!this.#stopped) this.#adopt({ ...now, lapsed: true });
+    } catch {
+      // The next renewal finds it again.
+    }
+  }
+
+  // ——— leases
+
+  #scheduleRenew(): void {
+    this.#cancelRenew = this.store.clock.after(Math.max(10, this.leaseMs / 3), () => void this.#renew(), true);
+  }
+
+  async #renew(): Promise<void> {
+    this.#lease.alive();
+    const sentAt = this.store.clock.now();
+    const held = [...this.#live.values()].filter((execution) => !this.#starting.has(execution.id));
+    try {
+      const renewed = await this.store.runs.renew({ owner: this.owner, leaseMs: this.leaseMs });
+      this.#renewedAt = sentAt;
+      const still = new Map(renewed.map((each) => [each.id, each]));
+      for (const execution of held) {
+        const mine = still.get(execution.id);
+        if (execution.gone || this.#live.get(execution.id) !== execution) continue;
+        if (mine?.epoch !== execution.epoch) execution.lose(lost(execution, "another worker has taken the run over"));
+        else if (mine.mail > execution.heard) void this.#fetchMail(execution);
+      }
+      // Ours in the store and not here: the reply to a claim was lost, or we gave it up too early.
+      for (const { id, epoch } of renewed) if (!this.#live.has(id) && !this.#stopped) void this.#reload({ id, epoch });
+    } catch {
+      if (this.store.clock.now() - this.#renewedAt >= this.leaseMs)
+        for (const execution of held) execution.lose(lost(execution, "the store could not be reached for a whole lease"));
+    }
+    if (!this.#stopped || this.#live.size > 0) this.#scheduleRenew();
+  }
+
+  // ——— waiting for an end
+
+  #atRest(): boolean {
+    for (const execution of this.#live.values()) if (!execution.atRest) return false;
+    return this.#claiming === undefined;
+  }
+
+  #rest(): Promise<void> {
+    return this.#atRest() ? Promise.resolve() : new Promise((go) => void this.#resting.push(go));
+  }
+
+  async #empty(until: number): Promise<void> {
+    while (this.#live.size > 0 && this.store.clock.now() < until) await sleep(this.store.clock, 5);
+  }
+}
+
+function lost({ id, epoch }: Execution, why: string): LeaseLostError {
+  return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
+}
+
+function checkedDefinition(from: Workflow, i: number): [string, WorkflowDefinition] {
+  const definition = definitionOf(from);
+  if (definition === undefined) throw new InvalidInputError(`workflows[${i}]`, "must be a function made by workflow(name, fn)");
+  return [definition.name, definition];
+}

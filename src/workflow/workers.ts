@@ -1,0 +1,54 @@
+import { InvalidInputError } from "../core/errors.js";
+import type { Store } from "../core/store.js";
+import { Worker, type WorkerOptions } from "./worker.js";
+
+/** The workers of this process, so that what is started here can be executed here at once. */
+const workers = new WeakMap<Store, Worker>();
+
+/**
+ * Works on the runs of a store until it is stopped.
+ *
+ * @example
+ * const worker = await work(store, { workflows: [order], concurrency: 50 });
+ * process.once("SIGTERM", () => worker.stop());
+ */
+export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
+  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  const worker = new Worker(store, options);
+  workers.set(store, worker);
+  return worker;
+}
+
+export function workerOf(store: Store): Worker | undefined {
+  const worker = workers.get(store);
+  return worker?.stopped ? undefined : worker;
+}
+
+interface Ambient {
+  store(): Promise<Store>;
+  /** False: this process only starts runs. */
+  worker(): boolean | WorkerOptions;
+}
+
+let ambient: Ambient | undefined;
+
+/** Set by the package's entry: this folder does not know how stores are opened. */
+export function provideAmbient(provided: Ambient): void {
+  ambient = provided;
+}
+
+/** The store to use when none is given; what is started in it is also worked on here, unless that was declined. */
+export async function ambientStore(): Promise<Store> {
+  if (ambient === undefined) throw new InvalidInputError("store", "is missing, and this process has none of its own");
+  const store = await ambient.store();
+  const wanted = ambient.worker();
+  if (wanted !== false && workerOf(store) === undefined) await work(store, { ...(wanted === true ? {} : wanted), background: true });
+  return store;
+}
+
+/** As `ambientStore`, for those who only look: nothing is worked on because of them. */
+export async function readingStore(given: Store | undefined): Promise<Store> {
+  if (given !== undefined) return given;
+  if (ambient === undefined) throw new InvalidInputError("store", "is missing, and this process has none of its own");
+  return await ambient.store();
+}
