@@ -5,6 +5,8 @@ interface Panel {
   readonly row: string;
   readonly column: string;
   readonly bars: readonly { readonly series: string; readonly value: number }[];
+  /** Instead of the chart's own, where a panel has another unit. */
+  readonly label?: (value: number) => string;
 }
 
 export interface ChartOptions {
@@ -65,7 +67,7 @@ export function renderPanels({ title, subtitle, series, rows, columns, panels, l
     yAxis: panels.map(({ bars }, gridIndex) => {
       return { type: "category", gridIndex, show: false, inverse: true, data: bars.map((b) => b.series) };
     }),
-    series: panels.map(({ bars }, index) => {
+    series: panels.map(({ bars, label: panelLabel = label }, index) => {
       return {
         type: "bar",
         xAxisIndex: index,
@@ -75,7 +77,7 @@ export function renderPanels({ title, subtitle, series, rows, columns, panels, l
         label: {
           show: true,
           position: "right",
-          formatter: ({ value }: { value: number }) => label(value),
+          formatter: ({ value }: { value: number }) => panelLabel(value),
           fontSize: 12,
           color: ink,
           fontFamily: font,

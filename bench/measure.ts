@@ -91,7 +91,7 @@ export interface Ratio {
 }
 
 /** Ours divided by theirs, round by round: on a shared machine only what ran within the same seconds compares. */
-export function ratioOf(ours: readonly Sample[], theirs: readonly Sample[], figure: (sample: Sample) => number): Ratio {
+export function ratioOf<S>(ours: readonly S[], theirs: readonly S[], figure: (sample: S) => number): Ratio {
   const ratios = ours.flatMap((sample, i) => {
     const other = theirs[i];
     return other === undefined ? [] : [figure(sample) / figure(other)];
@@ -107,6 +107,6 @@ export function median(values: readonly number[]): number {
 }
 
 /** Of values that are sorted already; the nearest rank, so that it is a value that was measured. */
-function percentile(sorted: readonly number[], fraction: number): number {
+export function percentile(sorted: ArrayLike<number>, fraction: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN;
 }

@@ -1,16 +1,18 @@
-import { ledgerContract, memoryTarget } from "onceflow/testing";
+import { ledgerContract, memoryTarget, runContract } from "onceflow/testing";
 import { describe, test } from "vitest";
 
 for (const time of ["virtual", "real"] as const) {
   const target = memoryTarget({ time });
-  describe.concurrent(target.name, () => {
-    for (const { verb, cases } of ledgerContract) {
-      describe(verb, () => {
-        for (const one of cases) {
-          const reason = one.skip(target);
-          test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
-        }
-      });
-    }
-  });
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+    describe.concurrent(`${of}, ${target.name}`, () => {
+      for (const { verb, cases } of contract) {
+        describe(verb, () => {
+          for (const one of cases) {
+            const reason = one.skip(target);
+            test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
+          }
+        });
+      }
+    });
+  }
 }

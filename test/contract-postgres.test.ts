@@ -1,4 +1,4 @@
-import { ledgerContract, type PostgresTarget, postgresTarget } from "onceflow/testing";
+import { ledgerContract, type PostgresTarget, postgresTarget, runContract } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
@@ -17,16 +17,18 @@ afterAll(async () => {
   await database?.drop();
 });
 
-describe.concurrent("postgres", () => {
-  for (const { verb, cases } of ledgerContract) {
-    describe(verb, () => {
-      for (const one of cases) {
-        test(one.name, async ({ skip }) => {
-          if (target === undefined) return skip(server.ok ? "no database" : server.reason);
-          const reason = one.skip(target);
-          return reason === undefined ? await one.run(target) : skip(reason);
-        });
-      }
-    });
-  }
-});
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  describe.concurrent(`${of}, postgres`, () => {
+    for (const { verb, cases } of contract) {
+      describe(verb, () => {
+        for (const one of cases) {
+          test(one.name, async ({ skip }) => {
+            if (target === undefined) return skip(server.ok ? "no database" : server.reason);
+            const reason = one.skip(target);
+            return reason === undefined ? await one.run(target) : skip(reason);
+          });
+        }
+      });
+    }
+  });
+}

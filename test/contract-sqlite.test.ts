@@ -1,16 +1,18 @@
-import { ledgerContract, sqliteTarget } from "onceflow/testing";
+import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
 /** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
 const target = sqliteTarget({ driver: "@photostructure/sqlite" });
 
-describe.concurrent(target.name, () => {
-  for (const { verb, cases } of ledgerContract) {
-    describe(verb, () => {
-      for (const one of cases) {
-        const reason = one.skip(target);
-        test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
-      }
-    });
-  }
-});
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  describe.concurrent(`${of}, ${target.name}`, () => {
+    for (const { verb, cases } of contract) {
+      describe(verb, () => {
+        for (const one of cases) {
+          const reason = one.skip(target);
+          test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
+        }
+      });
+    }
+  });
+}

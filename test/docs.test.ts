@@ -6,6 +6,7 @@ import * as onceflow from "onceflow";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
+import { runStatuses } from "../src/core/run.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 /**
@@ -213,10 +214,39 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const codes = sourceCodes();
-    expect([...names, ...errors, ...codes.errors].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
+    const { errors: codes } = sourceCodes((file) => !file.startsWith("workflow/"));
+    expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
-    expect(codes.warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
+    expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
+  });
+
+  test("say every export, option, error, warning and event of workflows", () => {
+    const codes = sourceCodes((file) => file.startsWith("workflow/"));
+    const code = textOf("docs/reference/workflow.md");
+    const said = [
+      ...exportsOf("src/workflow.ts"),
+      ...membersOf("src/workflow/define.ts", "StepOptions"),
+      ...membersOf("src/workflow/hooks.ts", "HookOptions"),
+      ...membersOf("src/workflow/worker.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/context.ts", "StepMetadata"),
+      ...membersOf("src/workflow/context.ts", "WorkflowMetadata"),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(said.length).toBeGreaterThan(60);
+    expect(said.filter((name) => !code.includes(`\`${name}\``))).toEqual([]);
+    const api = textOf("docs/reference/workflow-api.md");
+    const asked = [
+      ...exportsOf("src/workflow-api.ts"),
+      ...membersOf("src/workflow/start.ts", "StartOptions"),
+      ...membersOf("src/workflow/start.ts", "StartRequest"),
+      ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/api.ts", name)),
+      ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/read-journal.ts", name)),
+      ...[...textOf("src/workflow/event.ts").matchAll(/\[type: "(\w+)"/g)].map(([, type = ""]) => type),
+      ...runStatuses,
+    ];
+    expect(asked.length).toBeGreaterThan(60);
+    expect(asked.filter((name) => !api.includes(`\`${name}\``))).toEqual([]);
   });
 
   test("promise of effects elsewhere only what can be kept", () => {
@@ -232,10 +262,16 @@ function membersOf(file: string, name: string): string[] {
   return [...body.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, member = ""]) => member);
 }
 
-function sourceCodes(): { readonly errors: string[]; readonly warnings: string[] } {
+/** Of a file that only puts others together. */
+function exportsOf(file: string): string[] {
+  const lists = [...textOf(file).matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, list = ""]) => list);
+  return lists.flatMap((list) => list.split(",").map((name) => name.replace("type ", "").trim())).filter((name) => name !== "");
+}
+
+function sourceCodes(of: (file: string) => boolean = () => true): { readonly errors: string[]; readonly warnings: string[] } {
   const src = join(root, "src");
   // Tests, and the tests that are part of the product, have codes of their own invention.
-  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => /^(?!testing\/).*(?<!\.test)\.ts$/.test(file));
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => /^(?!testing\/).*(?<!\.test)\.ts$/.test(file) && of(file));
   const codes = files.flatMap((file) =>
     [...readFileSync(join(src, file), "utf8").matchAll(/code: "([A-Z_]+)"/g)].map(([, code = ""]) => code),
   );

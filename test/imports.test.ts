@@ -15,7 +15,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   graph: ["core", "workflow"],
   http: ["core"],
   inbox: ["core"],
-  testing: ["core", "stores"],
+  testing: ["core", "stores", "workflow"],
   audit: ["core", "graph"],
   server: ["core", "flow", "workflow", "graph", "http", "inbox"],
   cli: ["core", "flow", "workflow", "graph", "http", "inbox", "server", "audit", "testing"],

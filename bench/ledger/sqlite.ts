@@ -1,7 +1,7 @@
 import { mkdtemp, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { open } from "onceflow";
-import { versionOf } from "../conditions.js";
+import { type Conditions, versionOf } from "../conditions.js";
 import { executes, freshKeys, ours, replays, settleAll, times } from "./ours.js";
 import { connect, SqliteFloor, sqliteDriver } from "./sqlite-floor.js";
 import type { ReplayWrites, Subject } from "./subject.js";
@@ -13,10 +13,7 @@ export function sqliteSubject(folder: string): Subject {
   const pathOf = (url: string) => url.slice("sqlite:".length).split("?")[0] ?? "";
   return {
     name: "sqlite",
-    conditions: {
-      sqlite: `${sqliteVersion()}, WAL, synchronous = FULL`,
-      "sqlite driver": driver === "@photostructure/sqlite" ? `@photostructure/sqlite ${versionOf("@photostructure/sqlite")}` : driver,
-    },
+    conditions: sqliteConditions(),
     emptyUrl: async () => urlOf(await newFile()),
     async prepare({ kind }) {
       const store = await open(urlOf(await newFile()));
@@ -34,6 +31,14 @@ export function sqliteSubject(folder: string): Subject {
     countReplayWrites: async (count) => countReplayWrites(await newFile(), urlOf, count),
     storedBytes: async (url) => (await stat(pathOf(url))).size,
     close: async () => {},
+  };
+}
+
+export function sqliteConditions(): Conditions {
+  const driver = sqliteDriver();
+  return {
+    sqlite: `${sqliteVersion()}, WAL, synchronous = FULL`,
+    "sqlite driver": driver === "@photostructure/sqlite" ? `@photostructure/sqlite ${versionOf("@photostructure/sqlite")}` : driver,
   };
 }
 

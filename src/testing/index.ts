@@ -2,12 +2,19 @@ export type { ContractCase, ContractGroup } from "./contract/contract-case.js";
 export { ledgerContract } from "./contract/ledger-contract.js";
 export { memoryTarget } from "./contract/memory-target.js";
 export { type PostgresTarget, postgresTarget } from "./contract/postgres-target.js";
+export { runContract } from "./contract/runs/run-contract.js";
 export { sqliteTarget } from "./contract/sqlite-target.js";
 export type { BusinessRows, ContractLedger, ContractTarget } from "./contract/target.js";
 export { type CrashPoint, crashPoints, withCrashPoint } from "./crash-point.js";
 export { type CuttingProxy, cuttingProxy } from "./cutting-proxy.js";
 export { type EffectCall, EffectLedger } from "./effect-ledger.js";
 export { type EffectServer, type EffectServerOptions, serveEffects } from "./effect-server.js";
+export { type Replayed, type ReplayOptions, replayJournal } from "./replay-journal.js";
 export { PromiseBroken } from "./simulator/observer.js";
 export { Random } from "./simulator/random.js";
 export { SimulationFailure, type SimulationOptions, type SimulationReport, simulate } from "./simulator/simulate.js";
+export {
+  simulateWorkflows,
+  type WorkflowSimulationOptions,
+  type WorkflowSimulationReport,
+} from "./simulator/workflow/simulate-workflows.js";

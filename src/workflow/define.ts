@@ -155,7 +155,11 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
 export const step = Object.assign(defineStep, { tx: defineTxStep });
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
-function memoOptions(name: string, options: object, call: () => Pick<Step, "maxRetries"> & { options?: object }): () => ResolvedStepOptions {
+function memoOptions(
+  name: string,
+  options: object,
+  call: () => Pick<Step, "maxRetries"> & { options?: object },
+): () => ResolvedStepOptions {
   let memo: ResolvedStepOptions | undefined;
   return () => {
     if (memo === undefined) {

@@ -1,4 +1,4 @@
-import { encode, encodeError } from "../core/codec.js";
+import { decode, encode, encodeError } from "../core/codec.js";
 import { assert, InvalidInputError } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Append, Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
@@ -156,10 +156,10 @@ export class Execution {
     const id = key === undefined ? this.ordinal(name) : `${name}:${checkedKey(name, (key as (...args: unknown[]) => unknown)(...args))}`;
     const existing = this.#calls.get(id);
     if (existing) return existing.promise;
-    const print = fingerprintOf(args);
+    const { print, input } = inputOf(args);
     const asked = this.request(id, () => ["step", id, this.now(), 1, print]);
     if (asked === undefined) return never();
-    const call = new StepCall(this, definition, id, args, print);
+    const call = new StepCall(this, definition, id, input, print);
     this.#calls.set(id, call);
     this.on(id, (event) => call.settle(event));
     const { event, known } = asked;
@@ -623,13 +623,18 @@ export class Execution {
 /** Thrown inside a transaction, so that it is rolled back. */
 class OvertakenError extends Error {}
 
-function fingerprintOf(args: readonly unknown[]): string {
-  if (args.length === 0) return "";
+/**
+ * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
+ * the code, which after a replay would not see it.
+ */
+function inputOf(args: readonly unknown[]): { readonly print: string; readonly input: () => readonly unknown[] } {
+  if (args.length === 0) return { print: "", input: () => args };
   try {
-    return fingerprint(encode(args));
+    const text = encode(args);
+    return { print: fingerprint(text), input: () => decode(text) as unknown[] };
   } catch {
-    // Functions and the like cannot be compared; the order of the calls has to do.
-    return "";
+    // Functions and the like can be neither copied nor compared; the order of the calls has to do.
+    return { print: "", input: () => args };
   }
 }
 

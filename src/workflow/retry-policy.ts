@@ -19,14 +19,25 @@ export function judgeFailure(
 ): FailureVerdict {
   if (options.effect === "atMostOnce" && !(error instanceof NotApplied)) return { kind: "doubt" };
   if (FatalError.is(error)) return { kind: "final", error };
-  if (failures > options.maxRetries) {
-    const why = error instanceof Error ? error.message : String(error);
-    const attempts = failures === 1 ? "its only attempt" : `${failures} attempts`;
-    return { kind: "final", error: new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error }) };
+  if (failures > options.maxRetries) return { kind: "final", error: exhausted(name, failures, error) };
+  return { kind: "retry", at: askedFor(error, now) ?? now + backoffMs(failures, options, random) };
+}
+
+/** What a step that was tried often enough rejects with. */
+export function exhausted(name: string, failures: number, error: unknown): FatalError {
+  const why = error instanceof Error ? error.message : String(error);
+  const attempts = failures === 1 ? "its only attempt" : `${failures} attempts`;
+  return new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error });
+}
+
+/** When the error itself wants to be retried. One that names no time is retried as if it had not. */
+function askedFor(error: unknown, now: number): number | undefined {
+  if (!RetryableError.is(error) || error.retryAfter === undefined) return undefined;
+  try {
+    return Math.ceil(instantOf("retryAfter", error.retryAfter, now));
+  } catch {
+    return undefined;
   }
-  if (RetryableError.is(error) && error.retryAfter !== undefined)
-    return { kind: "retry", at: instantOf("retryAfter", error.retryAfter, now) };
-  return { kind: "retry", at: now + backoffMs(failures, options, random) };
 }
 
 /** Whether an attempt whose owner died may simply be run again. */

@@ -71,7 +71,7 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   const store = options.store ?? step?.execution.store ?? (await ambientStore());
   requireRuns(store);
   const create = { ...asked, id: given ?? `run_${randomUUID()}` };
-  const departure = await workerOf(store)?.start(create, args);
+  const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
   // No worker here, none with room, or it was interrupted: whoever claims it executes it.

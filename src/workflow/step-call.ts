@@ -1,11 +1,11 @@
 import { decode, decodeError, encodeError } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
+import { runOutside } from "./context.js";
 import type { StepDefinition } from "./define.js";
 import { FatalError } from "./errors.js";
 import type { Event, EventOf, How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
-import { judgeFailure, mayRepeat } from "./retry-policy.js";
+import { exhausted, judgeFailure, mayRepeat } from "./retry-policy.js";
 import { type BodyOutcome, StepBody } from "./step-body.js";
 
 /**
@@ -25,20 +25,22 @@ export class StepCall {
   doubt: string | undefined;
   attempt = 0;
   readonly #execution: Execution;
-  readonly #args: readonly unknown[];
+  readonly #input: () => readonly unknown[];
   readonly #fingerprint: string;
   #failures = 0;
+  /** The last thing that was thrown, encoded. */
+  #failure = "";
   #crashes = 0;
   #startedAt = 0;
   #body: StepBody | undefined;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
-  constructor(execution: Execution, definition: StepDefinition, id: string, args: readonly unknown[], fingerprint: string) {
+  constructor(execution: Execution, definition: StepDefinition, id: string, input: () => readonly unknown[], fingerprint: string) {
     this.#execution = execution;
     this.definition = definition;
     this.id = id;
-    this.#args = args;
+    this.#input = input;
     this.#fingerprint = fingerprint;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -65,14 +67,15 @@ export class StepCall {
   /** After a replay: goes on where the last owner stopped. */
   resume(log: readonly Event[]): void {
     if (this.state === "settled") return;
-    for (const [type, , at, attempt] of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
+    for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
+      const [type, , at, attempt] = event;
       if (type === "step") {
         if (this.state === "running") this.#crashes += 1;
         this.state = "running";
         this.attempt = attempt;
         this.#startedAt = at;
       }
-      if (type === "fail") this.#failures += 1;
+      if (type === "fail") this.#noteFailure((event as EventOf<"fail">)[4]);
       if (type === "fail" || type === "doubt") this.state = "waiting";
     }
     const last = log.at(-1);
@@ -84,8 +87,7 @@ export class StepCall {
   /** Its time has come: the next attempt, or the question whether the last one happened. */
   due(): void {
     this.dueAt = undefined;
-    const { effect } = this.definition.options();
-    if (this.state === "asking" || (effect === "reconcile" && this.attempt > 0)) void this.#ask();
+    if (this.state === "asking" || this.#mayHaveHappened()) void this.#ask();
     else this.#startNext();
   }
 
@@ -137,7 +139,7 @@ export class StepCall {
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(this.#args).then(this.#onOutcome);
+    else void this.#body.run(this.#input()).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
@@ -146,26 +148,50 @@ export class StepCall {
     else this.#failed(outcome.error, outcome.how);
   };
 
-  #succeeded(value: unknown): void {
+  #succeeded(value: unknown, how?: How): void {
+    let text: string;
     try {
-      this.#deliver("done", this.#execution.encodeValue(value));
+      text = this.#execution.encodeValue(value);
     } catch (error) {
-      // The effect has happened; running it again would not make its result any more storable.
-      if (!(error instanceof InvalidInputError)) throw error;
-      const why = new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${error.message}`);
-      this.#deliver("fail", encodeError(why));
+      return this.#deliver("fail", encodeError(this.#notKept(error)), how);
     }
+    this.#deliver("done", text, how);
+  }
+
+  /** The effect has happened; running it again would not make its result any more storable. */
+  #notKept(error: unknown): FatalError {
+    const why = error instanceof Error ? error.message : String(error);
+    return new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${why}`);
   }
 
   #failed(error: unknown, how?: How): void {
-    this.#failures += 1;
-    const { now, record, host } = this.#execution;
+    this.#noteFailure(encodeError(error));
+    const { host } = this.#execution;
+    const now = this.#execution.now();
     const options = this.definition.options();
-    const verdict = judgeFailure(error, { name: this.definition.name, failures: this.#failures, options }, now(), host.random);
+    const verdict = judgeFailure(error, { name: this.definition.name, failures: this.#failures, options }, now, host.random);
     if (verdict.kind === "doubt") return this.#inDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`, true);
-    if (verdict.kind === "final") return this.#deliver("fail", encodeError(verdict.error), how);
-    record(["fail", this.id, now(), this.attempt, encodeError(error), verdict.at, ...(how ? [how] : [])] as unknown as Event);
-    this.#waitUntil(verdict.at);
+    const asks = this.#mayHaveHappened() && !FatalError.is(error);
+    if (verdict.kind === "final" && !asks) return this.#deliver("fail", encodeError(verdict.error), how);
+    const retryAt = Math.max(verdict.kind === "retry" ? verdict.at : now, asks ? this.#answerAt() : 0);
+    const event = ["fail", this.id, now, this.attempt, this.#failure, retryAt, ...(how ? [how] : [])];
+    this.#execution.record(event as unknown as Event);
+    this.#waitUntil(retryAt);
+  }
+
+  #noteFailure(text: string): void {
+    this.#failures += 1;
+    this.#failure = text;
+  }
+
+  /** It threw, the other side can be asked, and nobody has said that nothing happened. */
+  #mayHaveHappened(): boolean {
+    return this.definition.options().effect === "reconcile" && this.#failure !== "" && decodeError(this.#failure).name !== "NotApplied";
+  }
+
+  /** When what the other side says about this attempt can be trusted. */
+  #answerAt(): number {
+    return this.#startedAt + (this.definition.options().reconcileAfterMs ?? this.#execution.host.leaseMs);
   }
 
   #waitUntil(at: number): void {
@@ -185,24 +211,27 @@ export class StepCall {
     if (mayRepeat(options)) return this.#startNext();
     if (options.effect === "atMostOnce") return this.#inDoubt("its process fell silent while it ran", true);
     this.state = "asking";
-    this.dueAt = this.#startedAt + (options.reconcileAfterMs ?? this.#execution.host.leaseMs);
+    this.dueAt = this.#answerAt();
   }
 
   async #ask(): Promise<void> {
     this.state = "asking";
-    const { reconcile } = this.definition.options();
+    const { reconcile, maxRetries } = this.definition.options();
     const { attempt, stepId } = this;
-    let verdict: Awaited<ReturnType<NonNullable<typeof reconcile>>> = "unknown";
+    let verdict: unknown;
     let why = "reconcile could not tell";
     try {
-      verdict = (await reconcile?.({ stepId, attempt, input: this.#args as never[] })) ?? "unknown";
+      verdict = await runOutside(() => reconcile?.({ stepId, attempt, input: this.#input() as never[] }));
     } catch (error) {
       why = `reconcile threw ${error instanceof Error ? error.name : typeof error}`;
     }
     if (this.#execution.gone || this.state !== "asking") return;
-    if (verdict === "absent") this.#startNext();
-    else if (verdict === "unknown") this.#inDoubt(why, true);
-    else this.#deliver("done", this.#execution.encodeValue(verdict.found), "reconciled");
+    if (verdict === "absent" && this.#failures > maxRetries) {
+      const error = exhausted(this.definition.name, this.#failures, decodeError(this.#failure));
+      this.#deliver("fail", encodeError(error));
+    } else if (verdict === "absent") this.#startNext();
+    else if (typeof verdict === "object" && verdict !== null && "found" in verdict) this.#succeeded(verdict.found, "reconciled");
+    else this.#inDoubt(why, true);
   }
 
   #inDoubt(why: string, record: boolean): void {
@@ -225,7 +254,7 @@ export class StepCall {
   async #runInTransaction(body: StepBody): Promise<void> {
     let text: string | undefined;
     const written = await this.#execution.within(async (tx, journal) => {
-      text = this.#execution.encodeValue(await body.runInTransaction(tx, this.#args));
+      text = this.#execution.encodeValue(await body.runInTransaction(tx, this.#input()));
       await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
     });
     if (this.#execution.gone) return;

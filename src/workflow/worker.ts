@@ -26,6 +26,8 @@ export interface WorkerOptions {
   readonly auto?: boolean;
   /** True: it does not keep the process alive. Default false. */
   readonly background?: boolean;
+  /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
+  readonly random?: () => number;
 }
 
 const backoffMsMax = 1000;
@@ -38,6 +40,7 @@ export class Worker implements Host {
   readonly store: Store;
   readonly owner = newOwner();
   readonly leaseMs: number;
+  readonly random: () => number;
   readonly #concurrency: number;
   readonly #pollMs: number;
   readonly #auto: boolean;
@@ -63,7 +66,15 @@ export class Worker implements Host {
 
   constructor(
     store: Store,
-    { workflows, concurrency = 100, leaseMs = 10_000, pollMs = 1000, auto = true, background = false }: WorkerOptions = {},
+    {
+      workflows,
+      concurrency = 100,
+      leaseMs = 10_000,
+      pollMs = 1000,
+      auto = true,
+      background = false,
+      random = Math.random,
+    }: WorkerOptions = {},
   ) {
     requireRuns(store);
     duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);
@@ -72,6 +83,7 @@ export class Worker implements Host {
       throw new InvalidInputError("concurrency", `must be a whole number from 1 to 100000, not ${String(concurrency)}`);
     this.store = store;
     this.leaseMs = leaseMs;
+    this.random = random;
     this.#concurrency = concurrency;
     this.#pollMs = Math.min(pollMs, Math.ceil(leaseMs / 2));
     this.#auto = auto;
@@ -128,11 +140,13 @@ export class Worker implements Host {
    * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
    * in the store; undefined when this worker can't take it.
    */
-  start(create: Omit<StartRun, "first">, args: readonly unknown[]): Promise<Departure | "created"> | undefined {
+  start(create: Omit<StartRun, "first">): Promise<Departure | "created"> | undefined {
     const workflow = (this.#named ?? definedWorkflows()).get(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#auto || this.crowded() || this.#live.has(create.id)) return undefined;
     return new Promise((resolve) => {
       const startedAt = this.now();
+      // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
+      const args = decode(create.input) as unknown[];
       const run = { id: create.id, epoch: 1, consumed: 0 };
       const fresh = { history: new History([]), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
@@ -159,7 +173,6 @@ export class Worker implements Host {
     this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
   }
 
-  random = (): number => Math.random();
 
   crowded(): boolean {
     return this.#live.size >= this.#concurrency;

@@ -1,15 +1,17 @@
 import { createRequire } from "node:module";
 import { after, describe, test } from "node:test";
-import { ledgerContract, sqliteTarget } from "onceflow/testing";
+import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
 
 /** The SQLite contract in the test runner that Node itself brings: no other is installed where this runs. */
 const target = sqliteTarget();
 
 describe(target.name, { concurrency: 5, timeout: 60_000 }, () => {
-  for (const { verb, cases } of ledgerContract) {
-    for (const one of cases) {
-      const reason = one.skip(target);
-      test(`${verb}: ${one.name}`, reason === undefined ? {} : { skip: reason }, () => one.run(target));
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+    for (const { verb, cases } of contract) {
+      for (const one of cases) {
+        const reason = one.skip(target);
+        test(`${of}, ${verb}: ${one.name}`, reason === undefined ? {} : { skip: reason }, () => one.run(target));
+      }
     }
   }
 });

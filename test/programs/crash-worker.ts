@@ -1,23 +1,147 @@
-import { key, once, open } from "onceflow";
+import { writeSync } from "node:fs";
+import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
+import { type Backend, createStore } from "onceflow/store";
 import { type CrashPoint, withCrashPoint } from "onceflow/testing";
+import { watchStatements } from "./watch-statements.js";
 
-/** Runs one operation and dies, by SIGKILL, at the point it was told. */
-const [url = "", providerUrl = "", point = "before begin", effect = "keyed", tx = ""] = process.argv.slice(2);
+/** Does one thing to a ledger and dies over it, by SIGKILL, at the point it was told. */
+export interface Doom {
+  readonly act: keyof typeof acts;
+  /** Absent: it is killed from outside. "inside": of the transaction that a migration or a purge is. */
+  readonly point?: CrashPoint | MigrationPoint | "inside purge" | "inside reconcile";
+  readonly url: string;
+  readonly providerUrl?: string;
+  readonly effect?: "keyed" | "atMostOnce";
+  readonly tx?: boolean;
+  /** For `resolve`. */
+  readonly as?: Resolution;
+  /** For "inside" of a transaction: before which statement after its BEGIN. That statement is its last word, on stderr. */
+  readonly nth?: number;
+}
 
-const die = () => process.kill(process.pid, "SIGKILL");
-const store = withCrashPoint(await open(url), point as CrashPoint, die);
-const options = {
-  key: key.of("crash"),
-  effect: effect as "keyed" | "atMostOnce",
-  leaseMs: 300,
-  ...(tx === "tx" ? { tx: true as const } : {}),
+/** "after version 1": leaves a database as it was before there were later versions. */
+export type MigrationPoint = "before migration" | "inside migration" | "after migration" | "after version 1";
+
+const doom = JSON.parse(process.argv[2] ?? "") as Doom;
+const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
+const options = { key: key.of("crash"), leaseMs: 300 };
+
+const acts = {
+  once: (store: Store) => once(store, { ...options, effect, ...(tx ? { tx: true as const } : {}) }, call),
+  /** Never ends by itself: its lease is renewed and renewed. */
+  hold: (store: Store) => once(store, { ...options, effect }, () => new Promise<never>(() => {})),
+  resolve: (store: Store) => resolve(store, { key: "crash", attempt: 1 }, as),
+  reconcile: (store: Store) => once(store, { ...options, effect: "reconcile", reconcileAfterMs: 0, reconcile: found }, call),
+  /** In one turn: one flush answers all three, and one write logs them. */
+  ask: async (store: Store) => {
+    await Promise.all([1, 2, 3].map(() => once(store, options, call)));
+    await store.close();
+  },
+  purge: (store: Store) => purge(store),
+  open: async () => {},
 };
-await once(store, options, async (attempt) => {
+
+// Also what keeps a process alive that only holds a lease.
+process.on("disconnect", () => process.exit());
+await acts[act](await openDoomed());
+console.error("it went through");
+process.exit();
+
+function die(): void {
+  process.kill(process.pid, "SIGKILL");
+}
+
+async function openDoomed(): Promise<Store> {
+  switch (point) {
+    case undefined:
+    case "inside reconcile":
+      return await open(url);
+    case "before migration":
+    case "inside migration":
+    case "after migration":
+      dieInTransaction(point).arm();
+      return await open(watchedUrl());
+    case "after version 1":
+      commitVersion1();
+      return await open(watchedUrl());
+    case "inside purge": {
+      const transaction = dieInTransaction(point);
+      const store = await open(watchedUrl());
+      transaction.arm();
+      return store;
+    }
+    case "before renew":
+    case "after renew":
+    case "before audit":
+    case "after audit":
+      return createStore(withCrashPoint(await openBackend(), point, die), { audit: "all" });
+    default:
+      return withCrashPoint(await open(url), point, die);
+  }
+}
+
+/** Once it is armed: dies before the next BEGIN, before a statement after that, or after the next COMMIT. */
+function dieInTransaction(where: string): { arm(): void } {
+  let armed = false;
+  let statements: number | undefined;
+  watchStatements({
+    before(sql) {
+      if (!armed) return;
+      if (statements !== undefined) statements += 1;
+      else if (sql.startsWith("BEGIN")) statements = 0;
+      if (where.startsWith("before") && statements === 0) die();
+      if (where.startsWith("inside") && statements === nth) {
+        writeSync(process.stderr.fd, sql);
+        die();
+      }
+    },
+    after(sql) {
+      if (armed && where.startsWith("after") && sql === "COMMIT") die();
+    },
+  });
+  return {
+    arm() {
+      armed = true;
+    },
+  };
+}
+
+function commitVersion1(): void {
+  watchStatements({
+    before() {},
+    after(sql, send) {
+      if (!/^INSERT INTO \S*schema/.test(sql)) return undefined;
+      const sent = send("COMMIT");
+      return sent instanceof Promise ? sent.then(die) : die();
+    },
+  });
+}
+
+function watchedUrl(): string {
+  return url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url;
+}
+
+/** What `open` makes a store of. The package does not export it: it is taken from beside the package's index file. */
+async function openBackend(): Promise<Backend> {
+  const inPackage = (file: string) => import(new URL(file, import.meta.resolve("onceflow")).href);
+  if (url.startsWith("sqlite:")) {
+    const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../dist/stores/sqlite/open.js");
+    return await openSqlite({ path: url.slice("sqlite:".length), stallMsMax: 0 });
+  }
+  const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../dist/stores/postgres/open.js");
+  return await openPostgres({ url, stallMsMax: 0 });
+}
+
+function found(): { found: { attempt: number } } {
+  if (point === "inside reconcile") die();
+  return { found: { attempt: 1 } };
+}
+
+async function call(attempt: { readonly effectKey: string; readonly number: number; readonly tx?: object }): Promise<{ attempt: number }> {
   if (attempt.tx) await insertRow(attempt.tx, attempt.number);
   else await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": attempt.effectKey, "x-attempt": String(attempt.number) } });
   return { attempt: attempt.number };
-});
-throw new Error("should have died");
+}
 
 async function insertRow(handle: object, attempt: number): Promise<void> {
   if ("prepare" in handle)

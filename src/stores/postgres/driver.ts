@@ -21,6 +21,11 @@ export const numberTypes = (pg: PgModule): pg.CustomTypesConfig => ({
     oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format as "text")) as pg.CustomTypesConfig["getTypeParser"],
 });
 
+/** PostgreSQL's name for what went wrong, or the system's. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
 /** Busy, deadlocked, shutting down, out of room: nothing was written, and it may go through later. */
 const passing = /^(40001|40P01|55P03|57P03|53\d\d\d)$/;
 /** The server ended the connection under the statement. */
@@ -29,7 +34,7 @@ const ended = /^(57P01|57P02|08\d\d\d)$/;
 /** What a failed statement means to whoever sent it. Refusals of the data itself pass through as they are. */
 export function explain(error: unknown, what: string): unknown {
   if (error instanceof OnceflowError) return error;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = codeOf(error);
   if (passing.test(code)) return new UnreachableError(`[onceflow] [postgres] ${what} could not be done now (${code})`, error);
   const fromServer = error instanceof Error && "severity" in error;
   // Whatever else is thrown while a statement is under way (a bug of ours, say) is not a lost connection.

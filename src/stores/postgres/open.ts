@@ -9,6 +9,7 @@ import { Flusher } from "./flusher.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
+import { postgresRuns } from "./runs.js";
 import { migrate } from "./schema.js";
 import { settleWithin, transact } from "./transact.js";
 
@@ -28,6 +29,9 @@ const queryMsMax = 15_000;
  * for within a bound. Set on our own connections only.
  */
 const settings = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c lock_timeout=5000 -c jit=off";
+
+/** Joins of the queue's statements are between a few rows and a table: only ever probes of its index, whatever statistics say. */
+const probesOnly = "-c enable_hashjoin=off -c enable_mergejoin=off";
 
 /** PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed. */
 export async function openPostgres({ url, schema: name = "onceflow", stallMsMax }: PostgresOptions): Promise<Backend> {
@@ -59,6 +63,13 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
       throw explain(error, what);
     });
 
+  const { runs, close: closeRuns } = postgresRuns({
+    pg,
+    schema,
+    pool,
+    config: { ...config, options: `${given} ${settings} ${probesOnly}`.trim() },
+  });
+
   return {
     name: "postgres",
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true },
@@ -80,7 +91,9 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
     transact: (work) => transact(handlers, work),
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
     standIn: () => startStandIn({ kind: "postgres", url, schema: name }, stallMsMax),
+    runs,
     close: async () => {
+      await closeRuns();
       await flusher.close();
       await Promise.all([pool.end(), handlers.end()]);
     },

@@ -1,11 +1,10 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import type { Begin, Operation, Settle } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
+import { columnsOf, type Scalar } from "./columns.js";
 import type { PgClient } from "./driver.js";
 import { beginOneStatement, manyStatement, settleOneStatement } from "./quick-statement.js";
 import { type RecordRow, toRecord } from "./row.js";
-
-type Scalar = string | number | boolean | null;
 
 interface QuickRow {
   readonly now: number;
@@ -75,22 +74,6 @@ function statementFor(schema: string, begins: number, settles: number): Statemen
     statements.set(name, statement);
   }
   return statement;
-}
-
-/** Column by column, as arrays; alone, as plain values. */
-function columnsOf(rows: readonly (readonly Scalar[])[], alone: boolean): Scalar[] {
-  const [first] = rows;
-  if (first === undefined) return [];
-  return alone ? [...first] : first.map((_, column) => arrayLiteral(rows.map((row) => row[column] ?? null)));
-}
-
-/** PostgreSQL's text form of an array. The driver can make one too, at several times the cost. */
-function arrayLiteral(values: readonly Scalar[]): string {
-  return `{${values.map((value) => (typeof value === "string" ? quote(value) : String(value))).join(",")}}`;
-}
-
-function quote(text: string): string {
-  return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, "\\$&") : text}"`;
 }
 
 function beginValues(begin: Begin): Scalar[] {

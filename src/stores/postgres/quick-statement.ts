@@ -1,3 +1,4 @@
+import { type Columns, unnest } from "./columns.js";
 import { serverNow } from "./read.js";
 
 /**
@@ -69,16 +70,9 @@ export function manyStatement(schema: string, has: { readonly begins: boolean; r
 ${has.begins ? existing : ""}`.replaceAll("$schema", schema);
 }
 
-type Columns = readonly (readonly [name: string, type: string])[];
-
 function bound(columns: Columns, name: string): string {
   const i = columns.findIndex(([column]) => column === name);
   return `$${i + 1}::${columns[i]?.[1]}`;
-}
-
-function unnest(columns: Columns, before: number): string {
-  const arrays = columns.map(([, type], i) => `$${before + i + 1}::${type}[]`).join(", ");
-  return `unnest(${arrays}) WITH ORDINALITY AS a(${columns.map(([name]) => name).join(", ")}, ord)`;
 }
 
 function insert(value: (name: string) => string, from: string): string {

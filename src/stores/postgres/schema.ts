@@ -1,5 +1,6 @@
 import { ConfigurationError } from "../../core/errors.js";
 import type { PgClient } from "./driver.js";
+import { runTables } from "./run-schema.js";
 
 /**
  * No index has a column that a settle changes: so a settle writes the row where it is, and no index at all. What is
@@ -61,6 +62,7 @@ const migrations: readonly string[] = [
   COMMENT ON TABLE $schema.records IS 'One row per key. Instants are milliseconds since 1970 on this server''s clock.';
   COMMENT ON TABLE $schema.attempts IS 'Append-only: the ended attempts of a key. The present one is in records.';
   `,
+  runTables,
 ];
 
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */

@@ -46,7 +46,7 @@ export async function settleWithin(tx: Tx, schema: string, settle: Settle): Prom
   return { kind: "stale", record: undefined };
 }
 
-function asClient(tx: Tx): PgClient {
+export function asClient(tx: Tx): PgClient {
   if (!("query" in tx) || typeof tx.query !== "function")
     throw new ConfigurationError("[onceflow] [postgres] tx must hand over a client with query(), inside an open transaction", {
       code: "MISSING_CAPABILITY",

@@ -7,7 +7,7 @@ import { ConfigurationError, UnreachableError } from "../../core/errors.js";
  * reset a statement that failed: one left standing would keep every later statement from committing (docs/adr/0005).
  */
 export interface SqliteStatement {
-  run(...values: SqliteValue[]): { readonly changes: number | bigint };
+  run(...values: SqliteValue[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
   get(...values: SqliteValue[]): unknown;
   all(...values: SqliteValue[]): unknown[];
 }

@@ -2,7 +2,8 @@ import { decide } from "../../core/decide.js";
 import { rowOf } from "../../core/group-commit.js";
 import type { Begin, Operation, Settle } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
-import type { SqliteDatabase, SqliteStatement } from "./driver.js";
+import type { SqliteDatabase } from "./driver.js";
+import type { OwnTransactions } from "./own-transactions.js";
 import { QuickStatements, started } from "./quick.js";
 import type { RecordStatements } from "./record-statements.js";
 
@@ -19,16 +20,12 @@ type Indexed<T> = readonly [index: number, operation: T];
 export class Flush {
   readonly #quick: QuickStatements;
   readonly #records: RecordStatements;
-  readonly #begin: SqliteStatement;
-  readonly #commit: SqliteStatement;
-  readonly #rollback: SqliteStatement;
+  readonly #transactions: OwnTransactions;
 
-  constructor(database: SqliteDatabase, records: RecordStatements) {
+  constructor(database: SqliteDatabase, transactions: OwnTransactions, records: RecordStatements) {
+    this.#transactions = transactions;
     this.#records = records;
     this.#quick = new QuickStatements(database);
-    this.#begin = database.prepare("BEGIN IMMEDIATE");
-    this.#commit = database.prepare("COMMIT");
-    this.#rollback = database.prepare("ROLLBACK");
   }
 
   run(operations: readonly Operation[]): Verdicted[] {
@@ -102,47 +99,23 @@ export class Flush {
     others: readonly Indexed<Operation>[],
     verdicts: Verdicted[],
   ): boolean {
-    return this.#transaction(() => {
-      if (!this.#quickly(fresh, settles, verdicts)) return false;
-      this.#apply(others, verdicts);
-      return true;
-    });
+    return this.#transactions.write(
+      () => {
+        if (!this.#quickly(fresh, settles, verdicts)) return false;
+        this.#apply(others, verdicts);
+        return true;
+      },
+      (done) => done,
+    );
   }
 
   #oneByOne(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
-    this.#transaction(() => {
-      this.#apply(operations, verdicts);
-      return true;
-    });
+    this.#transactions.write(() => this.#apply(operations, verdicts));
   }
 
   #apply(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
     if (operations.length === 0) return;
     const now = this.#records.now();
     for (const [i, operation] of operations) verdicts[i] = this.#records.apply(operation, now);
-  }
-
-  #undo(): void {
-    try {
-      this.#rollback.run();
-    } catch {
-      // A full disk or a failed write has rolled it back already; what went wrong is what the caller must hear.
-    }
-  }
-
-  /** Commits when `work` says true; what it did otherwise is undone. */
-  #transaction(work: () => boolean): boolean {
-    this.#begin.run();
-    let done = false;
-    try {
-      done = work();
-      if (done) this.#commit.run();
-      return done;
-    } catch (error) {
-      done = false;
-      throw error;
-    } finally {
-      if (!done) this.#undo();
-    }
   }
 }

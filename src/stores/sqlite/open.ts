@@ -8,9 +8,11 @@ import { openConnections, whenFree } from "./connection.js";
 import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { Flush } from "./flush.js";
 import { listRecords } from "./list.js";
+import { OwnTransactions } from "./own-transactions.js";
 import { purgeRecords } from "./purge.js";
 import { RecordStatements } from "./record-statements.js";
 import { attemptColumns } from "./row.js";
+import { createRuns } from "./runs.js";
 import { settleWithin, transact } from "./transact.js";
 
 export interface SqliteOptions {
@@ -27,7 +29,8 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   const connections = await openConnections(path, driver, clock);
   const { main } = connections;
   const statements = new RecordStatements(main);
-  const flush = new Flush(main, statements);
+  const transactions = new OwnTransactions(main);
+  const flush = new Flush(main, transactions, statements);
   const attempts = main.prepare(
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
@@ -41,6 +44,8 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
         throw error;
       }),
     );
+
+  const { runs, stop } = createRuns({ database: main, transactions, clock, writing, reading: (work) => whenFree(path, clock, work) });
 
   return {
     name: "sqlite",
@@ -62,7 +67,12 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
     standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),
-    close: () => inTurn(async () => connections.close()),
+    runs,
+    close: () =>
+      inTurn(async () => {
+        stop();
+        connections.close();
+      }),
   };
 }
 

@@ -1,10 +1,15 @@
 import type { Clock } from "../../core/clock.js";
 import { StoreRefusedError } from "../../core/errors.js";
 import type { Answer, Settle } from "../../core/operation.js";
+import type { Append, RunAnswer } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
 import { whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
+import { prepareOnce } from "./prepared.js";
 import { RecordStatements } from "./record-statements.js";
+import { RunNumbers } from "./run-numbers.js";
+import { storeNow } from "./run-row.js";
+import { RunWriter } from "./run-write.js";
 
 /** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
 export interface SqliteTx {
@@ -61,10 +66,19 @@ export async function transact<T>(database: SqliteDatabase, path: string, clock:
   }
 }
 
-/** Works on our own handle as on that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
 export function settleWithin(tx: Tx, settle: Settle): Answer {
+  const statements = new RecordStatements(handleOf(tx));
+  return statements.apply(settle, statements.now()).answer;
+}
+
+export function appendWithin(tx: Tx, append: Append): RunAnswer {
+  const sql = prepareOnce(handleOf(tx));
+  return new RunWriter(sql, new RunNumbers()).append(append, storeNow(sql));
+}
+
+/** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
+function handleOf(tx: Tx): SqliteTx {
   if (!("prepare" in tx) || typeof tx.prepare !== "function")
     throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
-  const statements = new RecordStatements(tx as SqliteTx);
-  return statements.apply(settle, statements.now()).answer;
+  return tx as SqliteTx;
 }

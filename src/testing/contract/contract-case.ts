@@ -40,3 +40,6 @@ export const needsNoTransactions: Skip = ({ name, capabilities }) =>
   capabilities.transactions ? `${name} has the capability "transactions"` : undefined;
 
 export const needsConnections: Skip = ({ name, severs }) => (severs ? undefined : `${name} has no connections that could be lost`);
+
+export const needsDurability: Skip = ({ name, capabilities }) =>
+  capabilities.durable ? undefined : `${name} has not the capability "durable"`;

@@ -1,12 +1,24 @@
-import { createStore } from "../../core/create-store.js";
-import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { createStore, type StoreOptions } from "../../core/create-store.js";
+import type { RunBackend } from "../../core/run-operation.js";
+import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import type { MemoryRuns } from "../../stores/memory/memory-runs.js";
 import { ManualClock } from "./manual-clock.js";
 import type { ContractTarget } from "./target.js";
 
 const epochMs = Date.UTC(2030, 0, 1);
 
+export interface MemoryTargetOptions {
+  readonly time: "virtual" | "real";
+  /** Something else in the place of queue and journal, on the same memory: a store that breaks one promise, say. */
+  readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
+}
+
 /** The memory store: on virtual time, where nobody waits, or on the time it has in production. */
-export function memoryTarget({ time }: { readonly time: "virtual" | "real" }): ContractTarget {
+export function memoryTarget({ time, runs = (faithful) => faithful }: MemoryTargetOptions): ContractTarget {
+  const open = async (ledger: MemoryLedger, options: StoreOptions) => {
+    const backend = memoryBackend(ledger);
+    return createStore(backend.runs ? { ...backend, runs: runs(backend.runs, ledger.runs) } : backend, options);
+  };
   return {
     name: `memory on ${time} time`,
     capabilities: { transactions: false, sharedClock: true, durable: false, runs: true },
@@ -15,12 +27,12 @@ export function memoryTarget({ time }: { readonly time: "virtual" | "real" }): C
       const remove = async () => {};
       if (time === "real") {
         const ledger = createMemoryLedger();
-        return { open: async (options) => createStore(memoryBackend(ledger), options), remove };
+        return { open: (options = {}) => open(ledger, options), remove };
       }
       const clock = new ManualClock();
       const ledger = createMemoryLedger(() => epochMs + Math.floor(clock.now()));
       return {
-        open: async (options) => createStore(memoryBackend(ledger), { clock, ...options }),
+        open: (options) => open(ledger, { clock, ...options }),
         pass: (ms) => clock.pass(ms),
         remove,
       };

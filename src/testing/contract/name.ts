@@ -7,7 +7,7 @@ import { beginOf, completed, expectKind, membersOf, send, settle, start } from "
 import type { Scene } from "./scene.js";
 
 /** Each is a name of its own, whatever a collation, an index or a query language may think of it. */
-const names: readonly string[] = [
+export const names: readonly string[] = [
   ...["key", "Key", "KEY", "kEy", "k", "K", "\u212a"],
   ...["caf\u00e9", "cafe\u0301", "cafe", "CAF\u00c9", "Stra\u00dfe", "Strasse", "STRASSE", "\u00f8", "o", "\u00df", "ss", "\u017f", "s"],
   ...["i", "I", "\u0131", "\u0130", "\ufb01", "fi", "A", "\uff21", "\ud835\udc9c", "\u0391", "\u0410"],

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { type Clock, systemClock } from "../../core/clock.js";
-import { type ContractGroup, contractCase, type Skip } from "./contract-case.js";
+import { type ContractGroup, contractCase, needsDurability, type Skip } from "./contract-case.js";
 import { once } from "./once.js";
 import { beginOf, completed, dayMs, expectCode, expectKind, send, settle, settleOf, start, startAndSettle } from "./operations.js";
 
 /** A process whose clock is wrong by so much. */
-const wrongBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });
+export const wrongBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });
 
-const needsSharedClock: Skip = ({ name, capabilities }) =>
+export const needsSharedClock: Skip = ({ name, capabilities }) =>
   capabilities.sharedClock ? undefined : `${name} has not the capability "sharedClock"`;
-
-const needsDurability: Skip = ({ name, capabilities }) => (capabilities.durable ? undefined : `${name} has not the capability "durable"`);
 
 export const opening: ContractGroup = {
   verb: "open",

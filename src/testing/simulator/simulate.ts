@@ -34,8 +34,9 @@ export class SimulationFailure extends Error {
   override readonly name = "SimulationFailure";
   readonly seed: number;
   readonly trace: readonly string[];
-  constructor(seed: number, cause: Error, trace: readonly string[]) {
-    super(`seed ${seed}: ${cause.message}\n${trace.slice(-40).join("\n")}\nreplay it: npm run simulate -- --seed ${seed}`, { cause });
+  constructor(seed: number, cause: Error, trace: readonly string[], flags = "") {
+    const command = ["npm run simulate --", flags, "--seed", seed].filter((part) => part !== "").join(" ");
+    super(`seed ${seed}: ${cause.message}\n${trace.slice(-40).join("\n")}\nreplay it: ${command}`, { cause });
     this.seed = seed;
     this.trace = trace;
   }

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../../core/clock.js";
 import type { Random } from "./random.js";
 
@@ -84,8 +85,9 @@ export class SimulatedProcess {
     this.id = id;
     this.clock = {
       now: () => world.now(),
-      soon: (fn) => void world.after(0, fn, this),
-      after: (ms, fn) => world.after(ms, fn, this),
+      // As real timers do, they keep the async context in which they were set.
+      soon: (fn) => void world.after(0, AsyncResource.bind(fn), this),
+      after: (ms, fn) => world.after(ms, AsyncResource.bind(fn), this),
     };
   }
 }

@@ -1,0 +1,11 @@
+import { once } from "node:events";
+import { createServer } from "node:http2";
+import { createEndpointHandler } from "@restatedev/restate-sdk";
+
+/** Offers services to the server. Answers with the address to register; it lasts as long as its thread. */
+export async function serve(services) {
+  const handler = createEndpointHandler({ services, logger: () => {} });
+  const endpoint = createServer({ settings: { maxConcurrentStreams: 1000 } }, handler).listen(0, "127.0.0.1");
+  await once(endpoint, "listening");
+  return `http://127.0.0.1:${endpoint.address().port}`;
+}

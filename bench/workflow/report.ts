@@ -1,0 +1,243 @@
+import { median, medianSample, ratioOf } from "../measure.js";
+import { milliseconds, type Report, rate, type Section } from "../report.js";
+import { chartOf } from "./chart.js";
+import { names, storeTitles } from "./entrants.js";
+import type { Taken } from "./passes.js";
+import { type Results, takenBy } from "./results.js";
+import { count, megabytes, type Target, targetsOf } from "./targets.js";
+
+const right = true;
+
+export function workflowReport(results: Results): Report {
+  const { conditions, plan, ...measured } = results;
+  const targets = targetsOf(results);
+  const { passes, inFlight, loadMs, steps } = plan;
+  return {
+    name: "workflow",
+    title: "Workflows beside their peers",
+    intro: [
+      `The same work for everybody, in one run: runs of three steps that do nothing, ${inFlight} in flight, and one run of ${count(steps)} steps. Each contender has a process of its own, an empty database or folder, and the machine to itself; all take turns in ${passes} passes of ${loadMs / 1000} s, each begun by another one. Figures are medians of the passes; a ratio is the median of the ratios within each pass, the lowest and the highest in brackets.`,
+      "Everybody is durable: PostgreSQL with fsync and synchronous_commit on, SQLite in WAL mode with synchronous = FULL, Restate with its own defaults, which sync. A run counts when its last commit is durable.",
+    ],
+    conditions,
+    sections: [
+      ...(targets.length > 0 ? [targetSection(targets)] : []),
+      loadSection(results),
+      longSection(results),
+      ...(results.counts.length > 0 ? [countSection(results)] : []),
+      ...(results.sleepers.length > 0 ? [sleeperSection(results)] : []),
+      ...(results.crews.length > 0 ? [crewSection(results)] : []),
+      ...(results.recoveries.length > 0 ? [recoverySection(results)] : []),
+      ...(results.leftOut.length > 0 ? [leftOutSection(results)] : []),
+    ],
+    raw: { targets, ...withoutPaths(measured) },
+    svg: chartOf(results),
+  };
+}
+
+/** Where things are installed is nobody's business. */
+function withoutPaths<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value, (key, inner: unknown) => (key === "module" || key === "node" ? undefined : inner))) as T;
+}
+
+function targetSection(targets: readonly Target[]): Section {
+  return {
+    title: "Targets",
+    columns: [{ title: "store" }, { title: "target" }, { title: "wanted" }, { title: "found" }, { title: "" }],
+    rows: targets.map(({ store, what, wanted, found, reached }) => [
+      storeTitles[store],
+      what,
+      wanted,
+      found,
+      reached ? "reached" : "not reached",
+    ]),
+  };
+}
+
+function loadSection(results: Results): Section {
+  const { taken, plan } = results;
+  return {
+    title: `Three steps, ${plan.inFlight} in flight`,
+    columns: [
+      { title: "contender" },
+      { title: "store" },
+      { title: "runs per second", right },
+      { title: "lowest–highest", right },
+      { title: "p50 ms", right },
+      { title: "p99 ms", right },
+      { title: "Node's CPU", right },
+      { title: "ours ÷ this, rate", right },
+    ],
+    rows: [
+      ...taken.filter(({ loads }) => loads.length > 0).map((one) => loadRow(results, one)),
+      // Nobody is missing in silence: those without figures have their reasons further down.
+      ...absent(results).map(({ name, store }) => [name, storeTitles[store], "left out", "", "", "", "", ""]),
+    ],
+    notes: [
+      "Node's CPU is that of the process that starts and executes the runs, of one core; servers come on top of it.",
+      "OpenWorkflow's own handle looks for a result once a second; its runs are timed by the write that completes them.",
+      "Restate is called as a service without a key, which is faster than its keyed workflows, and its service has a thread of its own.",
+    ],
+  };
+}
+
+function loadRow(results: Results, one: Taken): string[] {
+  const { perSecond, p50Ms, p99Ms } = medianSample(one.loads);
+  const rates = one.loads.map((l) => l.perSecond);
+  return [
+    one.entrant.name,
+    storeTitles[one.entrant.store],
+    rate(perSecond),
+    `${rate(Math.min(...rates))}–${rate(Math.max(...rates))}`,
+    milliseconds(p50Ms),
+    milliseconds(p99Ms),
+    `${Math.round(median(one.loads.map((l) => l.cpu)) * 100)} %`,
+    timesOf(results, one),
+  ];
+}
+
+function absent({ leftOut, taken }: Results): Results["leftOut"] {
+  const has = (name: string, store: string) =>
+    taken.some(({ entrant, loads, longs }) => entrant.name === name && entrant.store === store && loads.length + longs.length > 0);
+  return leftOut.filter(({ name, store }) => !has(name, store));
+}
+
+/** Against ours on the same store; Restate, which has its own, against ours on SQLite. */
+function timesOf(results: Results, { entrant, loads }: Taken): string {
+  if (entrant.kind === "ours") return "";
+  const ours = takenBy(results, names.ours, entrant.store === "own" ? "sqlite" : entrant.store);
+  return ours === undefined ? "" : ratioOf(ours.loads, loads, (s) => s.perSecond).median.toFixed(1);
+}
+
+function longSection({ taken, plan: { steps } }: Results): Section {
+  const share = steps / 10;
+  return {
+    title: `One run of ${count(steps)} steps`,
+    columns: [
+      { title: "contender" },
+      { title: "store" },
+      { title: "ms per step", right },
+      { title: `first ${share}`, right },
+      { title: `last ${share}`, right },
+      { title: "last ÷ first", right },
+      { title: "whole run, s", right },
+    ],
+    rows: taken
+      .filter(({ longs }) => longs.length > 0)
+      .map(({ entrant, longs }) => {
+        const of = (figure: (long: (typeof longs)[number]) => number) => median(longs.map(figure));
+        return [
+          entrant.name,
+          storeTitles[entrant.store],
+          milliseconds(of((l) => l.stepMs)),
+          milliseconds(of((l) => l.firstStepMs)),
+          milliseconds(of((l) => l.lastStepMs)),
+          of((l) => l.lastStepMs / l.firstStepMs).toFixed(2),
+          of((l) => l.totalMs / 1000).toFixed(2),
+        ];
+      }),
+    notes: [
+      "Nothing else runs meanwhile. A step is timed from the beginning of its body to that of the next one; medians within the run. The floor is one row of the journal, committed by itself through the store's driver.",
+    ],
+  };
+}
+
+function countSection({ counts }: Results): Section {
+  const shown = (value: number | null) => (value === null ? "" : value.toFixed(2));
+  return {
+    title: "Durable syncs and round trips of one run of three steps",
+    columns: [
+      { title: "contender" },
+      { title: "store" },
+      { title: "in flight", right },
+      { title: "syncs", right },
+      { title: "round trips", right },
+      { title: "transactions", right },
+      { title: "flushes", right },
+    ],
+    rows: counts.flatMap(({ entrant, counts: each }) =>
+      each.map((c) => [
+        entrant.name,
+        storeTitles[entrant.store],
+        String(c.inFlight),
+        shown(c.syncsPerRun),
+        shown(c.roundTripsPerRun),
+        shown(c.commitsPerRun),
+        shown(c.flushesPerRun),
+      ]),
+    ),
+    notes: [
+      "PostgreSQL: its own counters of log syncs and of committed transactions, those that only read included; a round trip is a request to it that was waited for. Elsewhere: fsync, fdatasync and sync_file_range calls of the process and its servers. Flushes: as our store counts them.",
+    ],
+  };
+}
+
+function sleeperSection({ sleepers, plan }: Results): Section {
+  const { sleepers: full, peerSleepers: fewer } = plan;
+  return {
+    title: "Asleep",
+    columns: [
+      { title: "contender" },
+      { title: "store" },
+      { title: "runs", right },
+      { title: "RSS added", right },
+      { title: "heap added", right },
+      { title: "heap per run", right },
+      { title: "late p50 ms", right },
+      { title: "late p99 ms", right },
+      { title: "late max ms", right },
+      { title: "did not wake", right },
+    ],
+    rows: sleepers.map(({ entrant, sample: s }) => [
+      entrant.name,
+      storeTitles[entrant.store],
+      count(s.runs),
+      megabytes(s.rssBytes),
+      megabytes(s.heapBytes),
+      `${count(Math.round(s.heapBytes / s.runs))} B`,
+      milliseconds(s.lateP50Ms),
+      milliseconds(s.lateP99Ms),
+      milliseconds(s.lateMaxMs),
+      count(s.runs - s.woken),
+    ]),
+    notes: [
+      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a warm-up; that of a server is not in it.`,
+    ],
+  };
+}
+
+function crewSection({ crews, plan }: Results): Section {
+  return {
+    title: "Several worker processes on one PostgreSQL",
+    columns: [
+      { title: "worker processes", right },
+      { title: "runs per second, all together", right },
+      { title: "lowest–highest", right },
+    ],
+    rows: crews.map(({ workers, perSecond }) => [
+      String(workers),
+      rate(median(perSecond)),
+      `${rate(Math.min(...perSecond))}–${rate(Math.max(...perSecond))}`,
+    ]),
+    notes: [`Each starts and executes runs of its own, ${plan.inFlight} in flight. They and PostgreSQL share the cores of this machine.`],
+  };
+}
+
+function recoverySection({ recoveries }: Results): Section {
+  return {
+    title: "Going on after a kill",
+    columns: [{ title: "store" }, { title: "steps", right }, { title: "ms until the interrupted step begins again", right }],
+    rows: recoveries.map(({ entrant, steps, resumedMs }) => [storeTitles[entrant.store], count(steps), milliseconds(resumedMs)]),
+    notes: [
+      "The worker is killed by SIGKILL in the last step. When its lease is over, a new process opens the store; from the start of its worker it claims the run, reads its journal and replays it.",
+    ],
+  };
+}
+
+function leftOutSection({ leftOut }: Results): Section {
+  return {
+    title: "Left out",
+    columns: [{ title: "contender" }, { title: "store" }, { title: "what" }, { title: "reason" }],
+    rows: leftOut.map(({ name, store, what, reason }) => [name, storeTitles[store], what, reason.replaceAll("|", "/")]),
+  };
+}

@@ -1,0 +1,32 @@
+import type { Conditions } from "../conditions.js";
+import type { SleepSample } from "./contender.js";
+import type { DurableCounts } from "./durable-counts.js";
+import { type Entrant, type LeftOut, names, type StoreName } from "./entrants.js";
+import type { Crew, Recovery } from "./ours-only.js";
+import type { Taken } from "./passes.js";
+import type { Plan } from "./plan.js";
+
+/** Everything that was measured. */
+export interface Results {
+  readonly conditions: Conditions;
+  readonly plan: Plan;
+  readonly taken: readonly Taken[];
+  readonly counts: readonly { readonly entrant: Entrant; readonly counts: readonly DurableCounts[] }[];
+  readonly sleepers: readonly { readonly entrant: Entrant; readonly sample: SleepSample }[];
+  readonly crews: readonly Crew[];
+  readonly recoveries: readonly Recovery[];
+  readonly leftOut: readonly LeftOut[];
+}
+
+export function takenBy({ taken }: Pick<Results, "taken">, name: string, store: StoreName): Taken | undefined {
+  return taken.find(({ entrant, longs }) => entrant.name === name && entrant.store === store && longs.length > 0);
+}
+
+/** Against whom ours is held on this store, with the store that they have. */
+export const rivals: Readonly<Record<"postgres" | "sqlite", readonly (readonly [name: string, store: StoreName])[]>> = {
+  postgres: [
+    [names.dbos, "postgres"],
+    [names.openworkflow, "postgres"],
+  ],
+  sqlite: [[names.restate, "own"]],
+};

@@ -1,0 +1,30 @@
+import { messageOf } from "../../test/servers/bounded.js";
+import type { Progress } from "../progress.js";
+import { type LeftOut, publishable, storeTitles } from "./entrants.js";
+import type { Taken } from "./passes.js";
+
+/** One part of the benchmark for one contender after the other. Who fails in one part still takes part in the others. */
+export class Turns {
+  readonly leftOut: LeftOut[];
+  readonly #progress: Progress;
+
+  constructor(progress: Progress, leftOut: readonly LeftOut[]) {
+    this.#progress = progress;
+    this.leftOut = [...leftOut];
+  }
+
+  async each<T>(who: readonly Taken[], what: string, work: (taken: Taken) => Promise<T>): Promise<T[]> {
+    const done: T[] = [];
+    for (const taken of who) {
+      const { name, store } = taken.entrant;
+      this.#progress.now(`${what}: ${name}, ${storeTitles[store]}`);
+      try {
+        done.push(await work(taken));
+      } catch (error) {
+        this.leftOut.push({ name, store, what, reason: publishable(messageOf(error)) });
+      }
+      this.#progress.tick();
+    }
+    return done;
+  }
+}

@@ -1,0 +1,85 @@
+import { NotKnownError, UnreachableError } from "../../core/errors.js";
+import type { Append, RunAnswer, RunOperation } from "../../core/run-operation.js";
+import type { Tx } from "../../core/store.js";
+import { codeOf, explain, type PgClient } from "./driver.js";
+import { quickRuns } from "./run-quick.js";
+import { mailStatement, mailValues, type Posted, postedAnswer } from "./run-send.js";
+import { inSchema } from "./run-tell.js";
+import { type Ask, appendInside, startWithin } from "./run-write.js";
+import { type WriteStatements, writeStatements } from "./run-write-statements.js";
+import { asClient } from "./transact.js";
+
+/** Somebody was faster, or two waited for each other: nothing was changed, and another time it goes through. */
+const lostRace = /^(40001|40P01|55P03|23505)$/;
+
+export interface RunStatements {
+  readonly schema: string;
+  readonly write: WriteStatements;
+  readonly mailToToken: string;
+}
+
+export function runStatements(schema: string): RunStatements {
+  return { schema, write: writeStatements(schema), mailToToken: inSchema(mailStatement("token"), schema) };
+}
+
+/**
+ * A flush: one quick statement for what nearly always happens; one by one what it left open, and what it is not for
+ * (hooks, children, ends that a parent hears of, mail). The connection must be nobody else's meanwhile.
+ */
+export async function flushRuns(
+  client: PgClient,
+  statements: RunStatements,
+  operations: readonly RunOperation[],
+): Promise<(RunAnswer | "again")[]> {
+  const quick = await quickRuns(client, statements.schema, operations);
+  const answers: (RunAnswer | "again")[] = [];
+  for (const [i, operation] of operations.entries()) {
+    const answer = quick[i] ?? (await alone(client, statements, operation).catch(refuse));
+    answers.push(answer);
+  }
+  return answers;
+
+  function refuse(error: unknown): "again" {
+    if (lostRace.test(codeOf(error))) return "again";
+    const meaning = explain(error, "a flush of runs");
+    // "Nothing was written" is not true of a flush whose other operations were.
+    if (meaning instanceof UnreachableError && operations.length > 1)
+      throw new NotKnownError("[onceflow] [postgres] a flush of runs was interrupted; which of them were written is not known", error);
+    throw meaning;
+  }
+}
+
+async function alone(client: PgClient, statements: RunStatements, operation: RunOperation): Promise<RunAnswer | "again"> {
+  const ask = asking(client, statements.write, "onceflow-runs-");
+  if (operation.verb === "send") {
+    const values = mailValues(operation, null);
+    if ("run" in operation.to) return postedAnswer(await ask<Posted>("mail", values));
+    return postedAnswer(await asked<Posted>(client, { name: "onceflow-runs-mail-to-token", text: statements.mailToToken, values }));
+  }
+  await client.query("BEGIN");
+  try {
+    const answer = operation.verb === "start" ? await startWithin(ask, operation) : await appendInside(ask, operation);
+    await client.query("COMMIT");
+    return answer;
+  } catch (error) {
+    // When even this fails the connection is broken, and the server rolls back by itself.
+    await client.query("ROLLBACK").catch(() => {});
+    throw error;
+  }
+}
+
+/** The append as the last statements of a transaction, ours or the user's own. */
+export async function appendWithin(tx: Tx, { write }: RunStatements, append: Append): Promise<RunAnswer> {
+  // Not prepared: the connection is not ours, and may be another one at every transaction.
+  return await appendInside(asking(asClient(tx), write), append);
+}
+
+function asking(client: PgClient, statements: WriteStatements, prefix?: string): Ask {
+  return (name, values) =>
+    asked(client, { ...(prefix === undefined ? {} : { name: `${prefix}${name}` }), text: statements[name], values: [...values] });
+}
+
+async function asked<T>(client: PgClient, query: { name?: string; text: string; values: unknown[] }): Promise<T | undefined> {
+  const { rows } = await client.query<{ answer?: string }>(query);
+  return rows[0]?.answer === undefined ? undefined : (JSON.parse(rows[0].answer) as T);
+}

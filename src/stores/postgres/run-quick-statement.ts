@@ -1,0 +1,81 @@
+import { onlyRow, unnest } from "./columns.js";
+import { serverNow } from "./read.js";
+import { changeColumns, changedRun, entryColumns, insertRuns, startColumns } from "./run-row.js";
+import { endsToldMax, inSchema, tell } from "./run-tell.js";
+
+export interface QuickParts {
+  readonly starts: boolean;
+  readonly holds: boolean;
+  readonly changes: boolean;
+  /** One operation, bound as plain values. */
+  readonly alone: boolean;
+}
+
+/**
+ * What nearly every flush is made of, in one statement over arrays, durable and atomic by itself:
+ *
+ *   starts   runs that do not exist yet, with or without a first entry
+ *   holds    entries of runs that go on: only the journal is written
+ *   changes  entries that change their run too: ends, releases, mail taken in
+ *   written  the journal rows of all that
+ *
+ * The answer is one row: which starts and holds were left out, and which changes were done. What was not done is not
+ * necessarily refused; the transaction of its own that it gets next finds out.
+ *
+ * Whether an operation is done is decided on the statement's snapshot, by probes of primary keys (subqueries, because
+ * those can't become joins), and for changes once more on the run's row when its lock has been had. Somebody may
+ * commit the same run or the same entry meanwhile. Then the primary key raises an error and nothing at all of the
+ * statement is done: sent again, its new snapshot sees what was in the way. ON CONFLICT DO NOTHING would go on
+ * instead, and every run and entry had to be joined with what was really inserted, and every run locked before its
+ * entry: that was measured at a third more time, for a race that nearly never happens.
+ *
+ * A hold does not lock its run. If its run ends at the same moment without an entry, the hold counts as the earlier one.
+ */
+export function quickStatement(schema: string, parts: QuickParts): string {
+  const source = parts.alone ? onlyRow : unnest;
+  const withs = [`clock AS MATERIALIZED (SELECT ${serverNow} AS now)`];
+  const entries: string[] = [];
+  const answers = ["now"];
+  let before = 0;
+  if (parts.starts) {
+    withs.push(
+      `starts AS MATERIALIZED (SELECT a.*, (SELECT true FROM $schema.runs r WHERE r.id = a.id) AS exist FROM ${source(startColumns, before)})`,
+      `created AS (${insertRuns("starts a, clock WHERE exist IS NULL")})`,
+    );
+    entries.push("SELECT id, 1, 1, now, events FROM starts, clock WHERE exist IS NULL AND events IS NOT NULL");
+    answers.push(
+      "(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing",
+      `(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`,
+    );
+    before += startColumns.length;
+  }
+  if (parts.holds) {
+    withs.push(`holds AS MATERIALIZED (SELECT a.*, ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id) AS fits
+  FROM ${source(entryColumns, before)})`);
+    entries.push("SELECT id, seq, epoch, now, events FROM holds, clock WHERE fits");
+    answers.push("(SELECT string_agg(ord::text, ',') FROM holds WHERE fits IS NOT TRUE) AS unfit");
+    before += entryColumns.length;
+  }
+  if (parts.changes) {
+    withs.push(`changes AS (
+  UPDATE $schema.runs r SET ${changedRun}
+  FROM ${source(changeColumns, before)}, clock
+  WHERE r.id = a.id AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
+    AND CASE WHEN a.events IS NULL THEN r.epoch = a.epoch AND r.owner IS NOT NULL ELSE ${isNext} END
+  RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, r.wake_at <= now OR (a.over AND ${wasClaimed}) AS matters)`);
+    entries.push("SELECT id, seq, epoch, now, events FROM changes, clock WHERE events IS NOT NULL");
+    answers.push(
+      "(SELECT string_agg(ord::text, ',') FROM changes) AS changed",
+      `(SELECT count(${tell("id")}) FROM changes
+  WHERE matters OR (over AND (SELECT count(*) FROM changes) <= ${endsToldMax})) AS told_changes`,
+    );
+  }
+  withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events) ${entries.join(" UNION ALL ")})`);
+  return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);
+}
+
+/** The entry of `a` comes right after the last one. */
+const isNext = "coalesce((SELECT j.seq FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1), 0) = a.seq - 1";
+
+/** Whoever created the run is probably not the one who executed it, and may wait for its end in another process. */
+const wasClaimed = "(r.epoch > 1 OR r.started_at > r.created_at)";

@@ -1,0 +1,108 @@
+import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../core/run-operation.js";
+import { columnsOf } from "./columns.js";
+import { codeOf, type PgClient } from "./driver.js";
+import { type QuickParts, quickStatement } from "./run-quick-statement.js";
+import { changeValues, entryValues, startValues } from "./run-row.js";
+
+interface QuickRow {
+  readonly now: number;
+  /** Numbers from 1, with commas between them; null when there are none. */
+  readonly existing?: string | null;
+  readonly unfit?: string | null;
+  readonly changed?: string | null;
+}
+
+/** Operations of one part of the statement, and where in the flush they stand. */
+type Part<Operation> = readonly (readonly [index: number, operation: Operation])[];
+
+/** The first time another process can have been faster; the second time it is sorted out, unless it was so again. */
+const triesMax = 3;
+
+/** What the quick statement could do of a flush; `undefined` for what needs a transaction of its own. */
+export async function quickRuns(
+  client: PgClient,
+  schema: string,
+  operations: readonly RunOperation[],
+): Promise<(RunAnswer | "again" | undefined)[]> {
+  const answers: (RunAnswer | "again" | undefined)[] = operations.map(() => undefined);
+  const starts: [number, StartRun][] = [];
+  const holds: [number, Append][] = [];
+  const changes: [number, Append][] = [];
+  for (const [i, operation] of operations.entries()) {
+    if (operation.verb === "start" && isPlainStart(operation)) starts.push([i, operation]);
+    if (operation.verb === "append" && isPlain(operation.entry)) (onlyJournals(operation.entry) ? holds : changes).push([i, operation]);
+  }
+  const given = starts.length + holds.length + changes.length;
+  if (given === 0) return answers;
+
+  const alone = given === 1;
+  const statement = statementFor(schema, { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone });
+  const values = [
+    ...columnsOf(valuesOf(starts, startValues), alone),
+    ...columnsOf(valuesOf(holds, entryValues), alone),
+    ...columnsOf(valuesOf(changes, changeValues), alone),
+  ];
+  const row = await tried(async () => (await client.query<QuickRow>({ ...statement, values })).rows[0]);
+  if (row === undefined) return answers;
+  if (row === "again") {
+    for (const [i] of [...starts, ...holds, ...changes]) answers[i] = "again";
+    return answers;
+  }
+  const done = { now: row.now, conflicts: [] };
+  const [existing, unfit, changed] = [row.existing, row.unfit, row.changed].map(numbersOf) as [Set<number>, Set<number>, Set<number>];
+  for (const [n, [i]] of starts.entries()) if (!existing.has(n + 1)) answers[i] = { kind: "created", ...done };
+  for (const [n, [i]] of holds.entries()) if (!unfit.has(n + 1)) answers[i] = { kind: "appended", ...done };
+  for (const [n, [i]] of changes.entries()) if (changed.has(n + 1)) answers[i] = { kind: "appended", ...done };
+  return answers;
+}
+
+/** Undefined: nothing was done, and each operation has to go alone to find out which one is in the way. */
+async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined> {
+  for (let tries = 1; tries <= triesMax; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      const code = codeOf(error);
+      if (code === "40P01" || code === "40001") return "again";
+      if (code === "55P03") return undefined;
+      if (code !== "23505") throw error;
+    }
+  }
+  return undefined;
+}
+
+function isPlainStart({ first }: StartRun): boolean {
+  if (first === null) return true;
+  const { entry } = first;
+  return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
+}
+
+function isPlain({ hooks, children }: Entry): boolean {
+  return hooks.length === 0 && children.length === 0;
+}
+
+function onlyJournals({ events, consumed, then }: Entry): boolean {
+  return events !== null && consumed === null && then.kind === "hold";
+}
+
+function valuesOf<O, V>(part: Part<O>, toValues: (operation: O) => V): V[] {
+  return part.map(([, operation]) => toValues(operation));
+}
+
+function numbersOf(text: string | null | undefined): Set<number> {
+  return new Set(text ? text.split(",").map(Number) : []);
+}
+
+const statements = new Map<string, { readonly name: string; readonly text: string }>();
+
+/** Prepared once per connection under its name; a connection serves one schema. */
+function statementFor(schema: string, parts: QuickParts): { readonly name: string; readonly text: string } {
+  const name = `onceflow-runs-${parts.alone ? "one" : "many"}${parts.starts ? "-start" : ""}${parts.holds ? "-hold" : ""}${parts.changes ? "-change" : ""}`;
+  const key = `${schema} ${name}`;
+  let statement = statements.get(key);
+  if (statement === undefined) {
+    statement = { name, text: quickStatement(schema, parts) };
+    statements.set(key, statement);
+  }
+  return statement;
+}

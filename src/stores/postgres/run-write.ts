@@ -1,0 +1,78 @@
+import { assert } from "../../core/errors.js";
+import type { RunRecord } from "../../core/run.js";
+import type { Append, Entry, RunAnswer, StartRun } from "../../core/run-operation.js";
+import { arrayLiteral, type Scalar } from "./columns.js";
+import { changeValues, startValues } from "./run-row.js";
+import { childMail, mailValues } from "./run-send.js";
+import type { WriteStatement } from "./run-write-statements.js";
+
+/** Runs one of the statements on the transaction's connection, and reads the text that it answers with. */
+export type Ask = <T>(statement: WriteStatement, values: readonly Scalar[]) => Promise<T | undefined>;
+
+/** Starts a run inside an open transaction, with whatever its first entry says. "again": it was purged under our eyes. */
+export async function startWithin(ask: Ask, start: StartRun, at: number | null = null): Promise<RunAnswer | "again"> {
+  const { id, creator, first } = start;
+  const made = await ask<{ now: number; created: number }>("create", [...startValues(start), at]);
+  assert(made !== undefined, "a start is answered");
+  const { now, created } = made;
+  if (created === 0) {
+    const run = await ask<RunRecord>("read", [id]);
+    if (run === undefined) return "again";
+    if (run.creator !== creator) return { kind: "exists", run };
+  } else if (first) {
+    const { entry } = first;
+    if (entry.events !== null) await writeEntry(ask, { id, seq: 1, epoch: 1, events: entry.events, now });
+    await apply(ask, { verb: "append", id, epoch: 1, seq: 1, entry }, now);
+  }
+  return { kind: "created", now, conflicts: await conflictsOf(ask, id, first?.entry) };
+}
+
+/** Appends inside an open transaction. When it answers "overtaken", nothing was written. */
+export async function appendInside(ask: Ask, append: Append): Promise<RunAnswer> {
+  const { id, epoch, seq, entry } = append;
+  const { events } = entry;
+  const run = await ask<{ now: number; epoch: number; owned: boolean; ended: boolean }>("lock", [id, entry.then.kind === "end"]);
+  if (run === undefined) return { kind: "overtaken" };
+  const { now } = run;
+  if (events === null) {
+    if (run.ended || run.epoch !== epoch || !run.owned) return { kind: "overtaken" };
+  } else if (run.ended || !(await writeEntry(ask, { id, seq, epoch, events, now }))) {
+    // What stands there is our own: the reply to it was lost.
+    const writer = await ask<{ epoch: number }>("writer", [id, seq]);
+    if (writer?.epoch !== epoch) return { kind: "overtaken" };
+    return { kind: "appended", now, conflicts: await conflictsOf(ask, id, entry) };
+  }
+  await apply(ask, append, now);
+  return { kind: "appended", now, conflicts: await conflictsOf(ask, id, entry) };
+}
+
+async function writeEntry(
+  ask: Ask,
+  { id, seq, epoch, events, now }: { id: string; seq: number; epoch: number; events: string; now: number },
+): Promise<boolean> {
+  return (await ask<{ written: number }>("write", [id, seq, epoch, now, events]))?.written === 1;
+}
+
+/** Everything that goes with an entry, in the order in which the entry says it. */
+async function apply(ask: Ask, append: Append, now: number): Promise<void> {
+  const { id, entry } = append;
+  const { hooks, children, consumed, then } = entry;
+  for (const change of hooks) {
+    if ("add" in change) await ask("addHook", [id, change.add, change.about, change.metadata, now]);
+    else await ask("dropHook", [id, change.drop]);
+  }
+  for (const child of children) await startWithin(ask, child, now);
+  if (then.kind === "hold" && consumed === null && hooks.length === 0) return;
+  const run = await ask<{ parent: string | null }>("change", [...changeValues(append), hooks.length, now]);
+  if (then.kind !== "end" || !run?.parent) return;
+  // Ended in the same transaction: of parent and child, nobody ever sees one without the other.
+  await ask("mail", mailValues(childMail(run.parent, id, JSON.stringify([then.status, then.output])), now));
+}
+
+/** Tokens that the entry asked for and that are not this run's. */
+async function conflictsOf(ask: Ask, id: string, entry: Entry | undefined): Promise<string[]> {
+  const wanted = (entry?.hooks ?? []).flatMap((change) => ("add" in change ? [change.add] : []));
+  if (wanted.length === 0) return [];
+  const own = await ask<{ tokens: string[] | null }>("ownHooks", [id, arrayLiteral(wanted)]);
+  return wanted.filter((token) => !own?.tokens?.includes(token));
+}

@@ -1,0 +1,68 @@
+import type pg from "pg";
+import type { RunBackend } from "../../core/run-operation.js";
+import type { PgModule } from "./driver.js";
+import { explain } from "./driver.js";
+import { Flusher } from "./flusher.js";
+import { claimRuns, renewRuns } from "./run-claim.js";
+import { appendWithin, flushRuns, runStatements } from "./run-flush.js";
+import { loadRuns } from "./run-load.js";
+import { purgeRuns } from "./run-purge.js";
+import { listRuns, readHook, readJournal, readMail, readRun } from "./run-read.js";
+import { channelOf } from "./run-tell.js";
+import { RunWatch } from "./run-watch.js";
+
+export interface RunConnections {
+  readonly pg: PgModule;
+  readonly schema: string;
+  /** For reads, shared with the ledger. */
+  readonly pool: pg.Pool;
+  /** As flushes want it: planned once, by indexes. */
+  readonly config: pg.ClientConfig;
+}
+
+/**
+ * Queue and journal. Connections of its own, each opened when it is needed first: one for flushes, which have
+ * transactions that nothing of the ledger may get into; two for claims and renewals, which must wait neither for
+ * flushes nor for each other; one to listen.
+ */
+export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
+  const flusher = new Flusher(pg, config);
+  const queue = new pg.Pool({ ...config, max: 2, allowExitOnIdle: true });
+  queue.on("error", () => {});
+  const watch = new RunWatch(() => new pg.Client(config), channelOf(schema));
+  const statements = runStatements(schema);
+  let last: Promise<unknown> = Promise.resolve();
+  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+  const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+    work().catch((error: unknown) => {
+      throw explain(error, what);
+    });
+
+  const runs: RunBackend = {
+    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
+    claim: (query) => asking("a claim", () => claimRuns(queue, schema, query)),
+    load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
+    renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
+    mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
+    read: (id) => asking("a read", () => readRun(pool, schema, id)),
+    journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
+    list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
+    hook: (token) => asking("a read", () => readHook(pool, schema, token)),
+    purge: (limit) => asking("a purge", () => purgeRuns(pool, schema, limit)),
+    watch: (changed) => watch.watch(changed),
+    appendWithin: (tx, append) => appendWithin(tx, statements, append),
+  };
+  return {
+    runs,
+    async close() {
+      await watch.close();
+      await flusher.close();
+      await queue.end();
+    },
+  };
+}

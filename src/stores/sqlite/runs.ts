@@ -1,0 +1,81 @@
+import type { Clock } from "../../core/clock.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
+import type { RunBackend } from "../../core/run-operation.js";
+import type { SqliteDatabase } from "./driver.js";
+import type { OwnTransactions } from "./own-transactions.js";
+import { prepareOnce } from "./prepared.js";
+import { nothingDue, takeDue } from "./run-claim.js";
+import { RunFlush } from "./run-flush.js";
+import { listRuns } from "./run-list.js";
+import { loadRuns } from "./run-load.js";
+import { RunNumbers } from "./run-numbers.js";
+import { purgeRuns } from "./run-purge.js";
+import { renewRuns } from "./run-renew.js";
+import { selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./run-row.js";
+import { createRunWatch } from "./run-watch.js";
+import { appendWithin } from "./transact.js";
+
+export interface RunsOptions {
+  readonly database: SqliteDatabase;
+  readonly transactions: OwnTransactions;
+  readonly clock: Clock;
+  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  readonly writing: <T>(work: () => T) => Promise<T>;
+  readonly reading: <T>(work: () => T) => Promise<T>;
+}
+
+const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
+const selectRun = `SELECT ${selectedRun} FROM onceflow_runs r WHERE r.id = ?`;
+const selectMail = `SELECT ${selectedMail} FROM onceflow_runs r JOIN onceflow_mail m ON m.run = r.no WHERE r.id = ? AND m.seq > ? ORDER BY m.seq`;
+const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflow_journal j ON j.run = r.no
+  WHERE r.id = ? AND j.seq > max(?, 0) ORDER BY j.seq LIMIT ?`;
+const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
+
+/** Queue and journal in the file of the ledger. */
+export function createRuns({ database, transactions, clock, writing, reading }: RunsOptions): {
+  readonly runs: RunBackend;
+  readonly stop: () => void;
+} {
+  const sql = prepareOnce(database);
+  const numbers = new RunNumbers();
+  const flush = new RunFlush(sql, transactions, numbers);
+  const watching = createRunWatch(database, clock);
+  const runs: RunBackend = {
+    async flush(operations) {
+      const { answers, parents } = await writing(() => flush.run(operations));
+      // Whoever flushes can tell what its operations changed, except for this.
+      for (const parent of parents) watching.tell(parent);
+      return answers;
+    },
+    async claim(query) {
+      const nothing = await reading(() => nothingDue(sql, query));
+      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, numbers, query))));
+    },
+    load: (id) =>
+      reading(() =>
+        transactions.read(() => {
+          const row = sql(selectNumber).get(text(id)) as { no: number } | undefined;
+          const loaded = row && loadRuns(sql, [row.no]).get(row.no);
+          return loaded && { ...loaded, lapsed: true };
+        }),
+      ),
+    renew: (query) => writing(() => renewRuns(sql, transactions, query)),
+    mail: (run, after) => reading(() => (sql(selectMail).all(text(run), after) as Mail[]).map(toMail)),
+    read: (id) =>
+      reading(() => {
+        const row = sql(selectRun).get(text(id)) as RunRecord | undefined;
+        return row && toRun(row);
+      }),
+    journal: (id, after, limit) => reading(() => (sql(selectJournal).all(text(id), after, limit) as JournalEntry[]).map(toEntry)),
+    list: (query) => reading(() => listRuns(sql, query)),
+    hook: (token) =>
+      reading(() => {
+        const row = sql(selectHook).get(text(token)) as HookRecord | undefined;
+        return row && toHook(row.run, row);
+      }),
+    purge: (limit) => writing(() => purgeRuns(sql, transactions, limit)),
+    watch: watching.watch,
+    appendWithin: async (tx, append) => appendWithin(tx, append),
+  };
+  return { runs, stop: watching.close };
+}

@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import type { ContractGroup } from "../contract-case.js";
+import { shortMs } from "../scene.js";
+import { eventsOf, lapse, picture, runCase, takenOver, unchanged } from "./run-case.js";
+import {
+  after,
+  append,
+  appendOf,
+  begin,
+  claimedIds,
+  ended,
+  expectAnswer,
+  firstOf,
+  hold,
+  hookOf,
+  ownedOf,
+  post,
+  released,
+  runOf,
+  startOf,
+  submit,
+  take,
+} from "./run-operations.js";
+
+export const fencing: ContractGroup = {
+  verb: "fence",
+  cases: [
+    runCase("once its successor has written an entry, nothing of a late owner's write is done", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      await begin(store, { id: "parent" });
+      const late = await begin(store, { parent: "parent", first: firstOf({}, shortMs) });
+      await post(store);
+      await lapse(scene, store);
+      const next = await append(other, ownedOf(await take(other, "run")), { events: "fence" });
+      for (const then of [hold, released({ wakeAt: 0 }), released({ status: "unknown", trouble: "late" }), ended("failed", "late")]) {
+        const children = [startOf({ id: "child", parent: "run" })];
+        const asked = appendOf(late, { events: "late", consumed: 1, hooks: [hookOf("token")], children, next: then });
+        expectAnswer(await unchanged(store, ["run", "parent", "child"], () => submit(store, asked)), "overtaken");
+      }
+      assert.equal(await store.runs.hook("token"), undefined);
+      assert.deepEqual(await eventsOf(store, "run").then((events) => events.slice(1)), ["fence"]);
+      await append(other, next, { next: ended() });
+    }),
+
+    runCase("a late owner cannot drop its successor's hooks", async (scene) => {
+      const store = await scene.store();
+      const { late, next } = await takenOver(scene, store);
+      await append(store, next, { hooks: [hookOf("token")] });
+      expectAnswer(await submit(store, appendOf(late, { hooks: [{ drop: "token" }] })), "overtaken");
+      assert.equal((await store.runs.hook("token"))?.run, "run");
+    }),
+
+    // It had several entries on their way: the first is refused, and the next one would just fit behind the fence.
+    runCase("what a late owner had queued does not slip in behind the fence", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const { late, next } = await takenOver(scene, store);
+      await append(other, next, { events: "fence" });
+      const queued = () => Promise.all([0, 1, 2].map((i) => submit(store, appendOf(after(late, i), { events: `late ${i}` }))));
+      for (const answer of await unchanged(store, ["run"], queued)) expectAnswer(answer, "overtaken");
+      await append(other, after(next));
+    }),
+
+    runCase("before its successor has written, a late owner's last write counts, and its successor finds it", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const { late, next } = await takenOver(scene, store);
+      await append(store, late, { events: "last words", hooks: [hookOf("token")] });
+      const { owner, epoch } = await runOf(other);
+      assert.deepEqual([owner, epoch], [next.owner, 2], "the run stays its successor's");
+      expectAnswer(await unchanged(store, ["run"], () => submit(other, appendOf(next, { events: "fence" }))), "overtaken");
+      const found = await other.runs.load("run");
+      assert.ok(found);
+      assert.deepEqual([found.journal.map(({ events }) => events)[1], found.hooks[0]?.token], ["last words", "token"]);
+      const fenced = await append(other, ownedOf(found), { events: "fence" });
+      expectAnswer(await submit(store, appendOf(after(late))), "overtaken");
+      await append(other, fenced, { next: ended() });
+      assert.deepEqual(
+        (await picture(store, "run")).journal.map((entry) => entry.epoch),
+        [1, 1, 2, 2],
+      );
+    }),
+
+    runCase("a late owner's last write may end the run, and its successor finds it over", async (scene) => {
+      const store = await scene.store();
+      const { late, next } = await takenOver(scene, store);
+      await append(store, late, { next: ended("completed", "in time") });
+      for (const asked of [appendOf(next), appendOf(after(next)), appendOf(next, { events: null, next: released() })])
+        expectAnswer(await unchanged(store, ["run"], () => submit(store, asked)), "overtaken");
+      assert.equal((await store.runs.load("run"))?.run.output, "in time");
+      assert.deepEqual(await store.runs.renew({ owner: next.owner, leaseMs: 1000 }), []);
+    }),
+
+    runCase("without events an append is refused in another epoch", async (scene) => {
+      const store = await scene.store();
+      const { late, next } = await takenOver(scene, store);
+      for (const then of [hold, released({ wakeAt: 0 }), ended()]) {
+        const asked = appendOf(late, { events: null, next: then });
+        expectAnswer(await unchanged(store, ["run"], () => submit(store, asked)), "overtaken");
+      }
+      await append(store, next, { events: null, next: released() });
+    }),
+
+    runCase("without events an append is refused when nobody owns the run", async (scene) => {
+      const store = await scene.store();
+      const owned = await append(store, await begin(store), { next: released() });
+      for (const then of [hold, released({ wakeAt: 0 }), ended()]) {
+        const asked = appendOf(owned, { events: null, next: then });
+        expectAnswer(await unchanged(store, ["run"], () => submit(store, asked)), "overtaken");
+      }
+      assert.deepEqual(await claimedIds(store), []);
+    }),
+
+    runCase("every owner in a row is fenced by the next one", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const owners = [await begin(store, { first: firstOf({}, shortMs) })];
+      for (let i = 2; i <= 4; i++) {
+        await lapse(scene, store);
+        const handle = i % 2 === 0 ? other : store;
+        const claimed = await take(handle, "run", { leaseMs: shortMs });
+        assert.deepEqual([claimed.run.epoch, claimed.lapsed], [i, true]);
+        owners.push(await append(handle, ownedOf(claimed)));
+      }
+      const last = owners.pop();
+      assert.ok(last);
+      for (const late of owners) {
+        for (let seq = late.seq; seq < last.seq; seq++)
+          expectAnswer(await unchanged(store, ["run"], () => submit(store, appendOf({ ...late, seq }, { events: "late" }))), "overtaken");
+      }
+      await append(store, last, { next: ended() });
+    }),
+  ],
+};

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import type { ContractGroup } from "../contract-case.js";
+import { dayMs } from "../operations.js";
+import { shortMs } from "../scene.js";
+import { lapse, meanwhile, picture, runCase, timeOf, unchanged } from "./run-case.js";
+import {
+  after,
+  append,
+  appendOf,
+  begin,
+  create,
+  ended,
+  expectAnswer,
+  firstOf,
+  hookOf,
+  numbers,
+  play,
+  post,
+  released,
+  runOf,
+  sendOf,
+  submit,
+} from "./run-operations.js";
+
+const over = { retentionMs: 0 };
+
+export const purgingRuns: ContractGroup = {
+  verb: "purge",
+  cases: [
+    runCase("only what has ended and is past its retention; null is for ever", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const wakeAt = (await timeOf(store)) + dayMs;
+      await create(store, { ...over, id: "pending" });
+      await begin(store, { ...over, id: "running" });
+      await begin(store, { ...over, id: "lapsed", first: firstOf({}, shortMs) });
+      await lapse(scene, store, "lapsed");
+      await play(store, { ...over, id: "asleep" }, released({ wakeAt }));
+      await play(store, { ...over, id: "unknown" }, released({ status: "unknown", trouble: "t" }));
+      await play(store, { ...over, id: "diverged" }, released({ status: "diverged", trouble: "t" }));
+      await play(store, { id: "a day", retentionMs: dayMs });
+      await play(store, { id: "for ever", retentionMs: null });
+      const stays = ["pending", "running", "lapsed", "asleep", "unknown", "diverged", "a day", "for ever"];
+      const gone = ["completed", "failed", "cancelled"] as const;
+      for (const status of gone) await play(store, { ...over, id: status }, ended(status));
+      assert.equal(await unchanged(store, stays, () => other.runs.purge(100)), 3);
+      for (const id of gone) assert.equal(await store.runs.read(id), undefined);
+      assert.equal(await store.runs.purge(100), 0);
+    }),
+
+    runCase("not before its retention is over, which counts from the end", async (scene) => {
+      const store = await scene.store();
+      const retentionMs = 150;
+      await play(store, { retentionMs });
+      const { endedAt } = await runOf(store);
+      assert.ok(endedAt !== null);
+      await scene.until("it is removed", async () => {
+        const removed = await store.runs.purge(100);
+        if (removed === 1) assert.ok((await timeOf(store)) >= endedAt + retentionMs);
+        return removed === 1;
+      });
+      assert.equal(await store.runs.read("run"), undefined);
+    }),
+
+    runCase("a run goes with its journal and its mail: whoever has its id next starts from nothing", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const owned = await begin(store, { ...over, first: firstOf({ hooks: [hookOf("token")] }) });
+      await begin(store, { id: "neighbour", first: firstOf({ hooks: [hookOf("neighbour")] }) });
+      for (const to of [{ run: "run" }, { run: "neighbour" }]) await post(store, { to, key: "key" });
+      await append(store, await append(store, owned), { next: ended() });
+      assert.equal(await unchanged(store, ["neighbour"], () => other.runs.purge(100)), 1);
+      assert.deepEqual(await picture(other, "run"), { run: undefined, journal: [], mail: [], hooks: [] });
+      expectAnswer(await submit(other, sendOf()), "absent");
+      expectAnswer(await submit(store, appendOf(after(owned, 2))), "overtaken");
+      await begin(other, { first: firstOf({ events: "anew", hooks: [hookOf("token")] }) });
+      await post(other, { key: "key", payload: "anew" });
+      const { run, journal, mail, hooks } = await picture(store, "run");
+      assert.deepEqual([run?.epoch, run?.mail, run?.consumed, run?.output], [1, 1, 0, null]);
+      assert.deepEqual([journal.map(({ events }) => events), mail.map(({ payload }) => payload), hooks.length], [["anew"], ["anew"], 1]);
+    }),
+
+    runCase("no more than `limit` at a time", async (scene) => {
+      const store = await scene.store();
+      await Promise.all(numbers(5).map((i) => play(store, { ...over, id: `run ${i}` })));
+      const removed: number[] = [];
+      for (let i = 0; i < 4; i++) removed.push(await store.runs.purge(2));
+      assert.deepEqual(removed, [2, 2, 1, 0]);
+    }),
+
+    runCase("two that purge at once do not count a run twice", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      await Promise.all(numbers(40).map((i) => play(store, { ...over, id: `run ${i}` })));
+      let removed = 0;
+      await scene.until("nothing is left", async () => {
+        for (const count of await Promise.all([store, other, store].map((handle) => handle.runs.purge(9)))) removed += count;
+        return (await store.runs.list({ limit: 1 })).length === 0;
+      });
+      assert.equal(removed, 40);
+    }),
+
+    runCase("purging while runs come and go takes none that has not ended", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const works = () =>
+        Promise.all(
+          numbers(6).map(async (worker) => {
+            for (let i = 0; i < 6; i++) await play(store, { ...over, id: `worker ${worker} run ${i}` });
+          }),
+        );
+      await meanwhile(scene, () => other.runs.purge(100), works);
+      while ((await store.runs.purge(100)) > 0);
+      assert.deepEqual(await store.runs.list({ limit: 10 }), []);
+    }),
+
+    runCase("it runs by itself", async (scene) => {
+      const store = await scene.open({ purgeEveryMs: 20 });
+      await play(store, { ...over, id: "over" });
+      await play(store, { id: "stays" });
+      await scene.until("what is over is removed", async () => (await store.runs.read("over")) === undefined);
+      assert.equal((await runOf(store, "stays")).status, "completed");
+    }),
+  ],
+};

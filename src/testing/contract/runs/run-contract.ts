@@ -1,0 +1,39 @@
+import type { ContractGroup } from "../contract-case.js";
+import { appending } from "./append.js";
+import { childbearing } from "./children.js";
+import { claiming } from "./claim.js";
+import { fencing } from "./fence.js";
+import { hooking } from "./hooks.js";
+import { mailing } from "./mail.js";
+import { purgingRuns } from "./purge.js";
+import { racing } from "./races.js";
+import { reading } from "./reading.js";
+import { renewing } from "./renew.js";
+import { starting } from "./start.js";
+import { transacting } from "./transactions.js";
+import { watching } from "./watch.js";
+
+/**
+ * What every store with the capability "runs" promises of its queue and journal, in the shape of the ledger's contract.
+ *
+ * @example
+ * for (const { verb, cases } of runContract)
+ *   describe(verb, () => {
+ *     for (const one of cases) test(one.name, { skip: one.skip(target) }, () => one.run(target));
+ *   });
+ */
+export const runContract: readonly ContractGroup[] = [
+  starting,
+  appending,
+  fencing,
+  hooking,
+  mailing,
+  childbearing,
+  claiming,
+  renewing,
+  reading,
+  purgingRuns,
+  watching,
+  transacting,
+  racing,
+];

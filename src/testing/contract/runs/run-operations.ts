@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import type { EndStatus, RunRecord } from "../../../core/run.js";
+import type {
+  Append,
+  Claimed,
+  ClaimQuery,
+  Claims,
+  Entry,
+  RunAnswer,
+  RunAnswerKind,
+  RunOperation,
+  Send,
+  StartRun,
+  Then,
+} from "../../../core/run-operation.js";
+import type { Store } from "../../../core/store.js";
+import { dayMs, newOwner } from "../operations.js";
+
+/** The workflow of every run that a case says nothing else of. */
+export const workflow = "work";
+/** A lease that outlives every case. */
+export const longMs = 60_000;
+
+let made = 0;
+
+/** A name that nobody has had. */
+export function unique(what: string): string {
+  made += 1;
+  return `${what} ${made}`;
+}
+
+/** Pending, kept for a day, and by a creator of its own, except for what is said. */
+export function startOf(said: Partial<StartRun> = {}): StartRun {
+  return {
+    verb: "start",
+    id: "run",
+    workflow,
+    input: '"input"',
+    fingerprint: null,
+    parent: null,
+    creator: unique("creator"),
+    retentionMs: dayMs,
+    first: null,
+    ...said,
+  };
+}
+
+export function firstOf(said: Said = {}, leaseMs = longMs): NonNullable<StartRun["first"]> {
+  return { owner: newOwner(), leaseMs, entry: entryOf(said) };
+}
+
+/** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
+export interface Said extends Partial<Omit<Entry, "then">> {
+  readonly next?: Then;
+}
+
+export function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
+  return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...said };
+}
+
+/** A run in somebody's hands: the number of its epoch, and of the last entry that its owner knows. */
+export interface Owned {
+  readonly id: string;
+  readonly owner: string;
+  readonly epoch: number;
+  readonly seq: number;
+}
+
+/** The entry that comes next. */
+export function appendOf({ id, epoch, seq }: Owned, said: Said = {}): Append {
+  return { verb: "append", id, epoch, seq: seq + 1, entry: entryOf(said) };
+}
+
+/** The same owner, some entries later. */
+export function after(owned: Owned, entries = 1): Owned {
+  return { ...owned, seq: owned.seq + entries };
+}
+
+export function sendOf(said: Partial<Send> = {}): Send {
+  return { verb: "send", to: { run: "run" }, kind: "hook", about: null, payload: null, key: unique("mail"), ...said };
+}
+
+export const hold: Then = { kind: "hold" };
+
+export function released(said: Partial<Omit<Extract<Then, { readonly kind: "release" }>, "kind">> = {}): Then {
+  return { kind: "release", wakeAt: null, status: "running", trouble: null, ...said };
+}
+
+export function ended(status: EndStatus = "completed", output: string | null = '"output"'): Then {
+  return { kind: "end", status, output };
+}
+
+export function hookOf(token: string, about = `about ${token}`, metadata: string | null = null): Entry["hooks"][number] {
+  return { add: token, about, metadata };
+}
+
+export function submit(store: Store, operation: RunOperation): Promise<RunAnswer> {
+  return store.commit({ run: operation });
+}
+
+export function expectAnswer<K extends RunAnswerKind>(answer: RunAnswer, kind: K): Extract<RunAnswer, { readonly kind: K }> {
+  assert.equal(answer.kind, kind, `answered ${JSON.stringify(answer)}`);
+  return answer as Extract<RunAnswer, { readonly kind: K }>;
+}
+
+/** Starts a run that nobody executes yet. */
+export async function create(store: Store, said: Partial<StartRun> = {}): Promise<StartRun> {
+  const start = startOf(said);
+  expectAnswer(await submit(store, start), "created");
+  return start;
+}
+
+/** Starts a run and owns it. */
+export async function begin(store: Store, said: Partial<StartRun> = {}): Promise<Owned> {
+  const { id, first } = await create(store, { first: firstOf(), ...said });
+  assert.ok(first);
+  return { id, owner: first.owner, epoch: 1, seq: 1 };
+}
+
+/** Writes the next entry, which must be taken whole. */
+export async function append(store: Store, owned: Owned, said: Said = {}): Promise<Owned> {
+  const { conflicts } = expectAnswer(await submit(store, appendOf(owned, said)), "appended");
+  assert.deepEqual(conflicts, []);
+  return after(owned);
+}
+
+/** From nothing to its end. */
+export async function play(store: Store, said: Partial<StartRun> = {}, then: Then = ended()): Promise<Owned> {
+  return await append(store, await begin(store, said), { next: then });
+}
+
+/** A mail that was not there before. */
+export async function post(store: Store, said: Partial<Send> = {}): Promise<void> {
+  const { duplicate } = expectAnswer(await submit(store, sendOf(said)), "sent");
+  assert.equal(duplicate, false);
+}
+
+export function claim(store: Store, said: Partial<ClaimQuery> = {}): Promise<Claims> {
+  return store.runs.claim({ owner: newOwner(), workflows: [workflow], leaseMs: longMs, limit: 1000, ...said });
+}
+
+export async function claimedIds(store: Store, said: Partial<ClaimQuery> = {}): Promise<string[]> {
+  return (await claim(store, said)).claimed.map(({ run }) => run.id).sort();
+}
+
+/** Claims what is due, which must be this run, and it alone. */
+export async function take(store: Store, id: string, said: Partial<ClaimQuery> = {}): Promise<Claimed> {
+  const { claimed } = await claim(store, said);
+  assert.deepEqual(
+    claimed.map(({ run }) => run.id),
+    [id],
+  );
+  return claimed[0] as Claimed;
+}
+
+export function ownedOf({ run: { id, owner, epoch }, journal }: Claimed): Owned {
+  assert.ok(owner !== null);
+  return { id, owner, epoch, seq: journal.length };
+}
+
+export async function runOf(store: Store, id = "run"): Promise<RunRecord> {
+  const run = await store.runs.read(id);
+  assert.ok(run, `there is a run "${id}"`);
+  return { ...run };
+}
+
+export function count<T extends string>(kinds: readonly T[]): Partial<Record<T, number>> {
+  const counts: Partial<Record<T, number>> = {};
+  for (const kind of kinds) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
+
+export function numbers(length: number): number[] {
+  return Array.from({ length }, (_, i) => i + 1);
+}

@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { ContractGroup } from "../contract-case.js";
+import { names } from "../name.js";
+import { beginOf, completed, dayMs, expectKind, send, settle, start } from "../operations.js";
+import { shortMs } from "../scene.js";
+import { eventsOf, lapse, picture, runCase, timeOf, unchanged } from "./run-case.js";
+import {
+  append,
+  begin,
+  claim,
+  claimedIds,
+  count,
+  create,
+  ended,
+  expectAnswer,
+  firstOf,
+  hookOf,
+  numbers,
+  play,
+  post,
+  released,
+  runOf,
+  sendOf,
+  startOf,
+  submit,
+  take,
+  workflow,
+} from "./run-operations.js";
+
+/** As many bytes as a name may have, in which nothing repeats itself that an index could save. */
+function longName(of: string): string {
+  let name = "";
+  for (let i = 0; name.length < 512; i++) name += createHash("sha256").update(`${of} ${i}`).digest("base64url");
+  return name.slice(0, 512);
+}
+
+export const starting: ContractGroup = {
+  verb: "start",
+  cases: [
+    runCase("50 starts of one id at once, through two handles: one creates it, all others get that run", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const starts = numbers(50).map((i) => startOf({ input: `input ${i}`, fingerprint: `print ${i}`, first: firstOf() }));
+      const answers = await Promise.all(starts.map((one, i) => submit(i % 2 === 0 ? store : other, one)));
+      assert.deepEqual(count(answers.map(({ kind }) => kind)), { created: 1, exists: 49 });
+      const winner = starts[answers.findIndex(({ kind }) => kind === "created")];
+      const run = await runOf(store);
+      assert.deepEqual(
+        [run.creator, run.input, run.fingerprint, run.owner],
+        [winner?.creator, winner?.input, winner?.fingerprint, winner?.first?.owner],
+      );
+      for (const answer of answers) if (answer.kind === "exists") assert.deepEqual({ ...answer.run }, run);
+      assert.deepEqual(await eventsOf(store, "run"), [winner?.first?.entry.events]);
+    }),
+
+    runCase("the same start again, with the same creator, is created again, and writes nothing more", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      for (const first of [null, firstOf({ hooks: [hookOf("token")], children: [startOf({ id: "child", parent: "with first" })] })]) {
+        const asked = startOf({ id: first ? "with first" : "pending", first });
+        expectAnswer(await submit(store, asked), "created");
+        for (const handle of [store, other]) {
+          const answer = await unchanged(store, [asked.id, "child"], () => submit(handle, asked));
+          assert.deepEqual(expectAnswer(answer, "created").conflicts, []);
+        }
+      }
+    }),
+
+    runCase("also when it is sent several times at once, on two handles", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const asked = startOf({ first: firstOf({ hooks: [hookOf("token")] }) });
+      const answers = await Promise.all([store, other, store, other].map((handle) => submit(handle, asked)));
+      for (const answer of answers) assert.deepEqual(expectAnswer(answer, "created").conflicts, []);
+      const { run, journal, hooks } = await picture(store, "run");
+      assert.deepEqual([run?.epoch, journal.length, hooks.length], [1, 1, 1]);
+    }),
+
+    runCase("also when the run has gone on, was taken over, or is over by then", async (scene) => {
+      const store = await scene.store();
+      const asked = startOf({ first: firstOf({}, shortMs) });
+      const { first } = asked;
+      assert.ok(first);
+      expectAnswer(await submit(store, asked), "created");
+      const again = () => unchanged(store, ["run"], () => submit(store, asked));
+      await append(store, { id: "run", owner: first.owner, epoch: 1, seq: 1 });
+      expectAnswer(await again(), "created");
+      await lapse(scene, store);
+      const { run } = await take(store, "run");
+      expectAnswer(await again(), "created");
+      await append(store, { id: "run", owner: run.owner ?? "", epoch: 2, seq: 2 }, { next: ended() });
+      expectAnswer(await again(), "created");
+    }),
+
+    runCase("whoever starts it with a first entry owns it from that commit on", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const before = await timeOf(store);
+      const asked = startOf({ fingerprint: "print", parent: "parent", retentionMs: 1234, first: firstOf({ events: "first" }, 50_000) });
+      const { now } = expectAnswer(await submit(store, asked), "created");
+      assert.ok(now >= before && now <= (await timeOf(store)), `created at ${now}`);
+      const { run, journal } = await picture(other, "run");
+      const createdAt = run?.createdAt ?? Number.NaN;
+      assert.ok(createdAt >= before && createdAt <= now);
+      assert.deepEqual(run, {
+        id: "run",
+        workflow,
+        status: "running",
+        input: '"input"',
+        fingerprint: "print",
+        output: null,
+        trouble: null,
+        owner: asked.first?.owner,
+        epoch: 1,
+        wakeAt: createdAt + 50_000,
+        mail: 0,
+        consumed: 0,
+        parent: "parent",
+        creator: asked.creator,
+        createdAt,
+        startedAt: createdAt,
+        endedAt: null,
+        retentionMs: 1234,
+      });
+      assert.deepEqual(journal, [{ seq: 1, epoch: 1, at: createdAt, events: "first" }]);
+      assert.deepEqual(await claimedIds(other), []);
+    }),
+
+    runCase("without a first entry it is pending, nobody's, without a journal, and due at once", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const { creator } = await create(store, { retentionMs: null });
+      const { run, journal, mail, hooks } = await picture(other, "run");
+      const createdAt = run?.createdAt ?? Number.NaN;
+      assert.deepEqual(run, {
+        id: "run",
+        workflow,
+        status: "pending",
+        input: '"input"',
+        fingerprint: null,
+        output: null,
+        trouble: null,
+        owner: null,
+        epoch: 0,
+        wakeAt: createdAt,
+        mail: 0,
+        consumed: 0,
+        parent: null,
+        creator,
+        createdAt,
+        startedAt: null,
+        endedAt: null,
+        retentionMs: null,
+      });
+      assert.deepEqual([journal, mail, hooks], [[], [], []]);
+      assert.deepEqual(await claimedIds(other), ["run"]);
+    }),
+
+    runCase("the first entry may already be the last one, or the last one for now", async (scene) => {
+      const store = await scene.store();
+      await begin(store, { id: "parent" });
+      await begin(store, { id: "short", parent: "parent", first: firstOf({ next: ended("failed", '"why"') }) });
+      const over = await runOf(store, "short");
+      assert.deepEqual([over.status, over.output, over.owner, over.wakeAt, over.epoch], ["failed", '"why"', null, null, 1]);
+      assert.equal(over.endedAt, over.createdAt);
+      const [told] = await store.runs.mail("parent", 0);
+      assert.deepEqual([told?.kind, told?.about], ["child", "short"]);
+      const wakeAt = (await timeOf(store)) + dayMs;
+      await begin(store, { id: "sleeper", first: firstOf({ next: released({ wakeAt }) }) });
+      const asleep = await runOf(store, "sleeper");
+      assert.deepEqual([asleep.status, asleep.owner, asleep.wakeAt, asleep.epoch], ["running", null, wakeAt, 1]);
+      for (const id of ["short", "sleeper"]) assert.equal((await eventsOf(store, id)).length, 1);
+      assert.deepEqual(await claimedIds(store), []);
+    }),
+
+    runCase("the run that exists is shown as it is, whatever has become of it", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const said = { fingerprint: "print", input: "its own" };
+      await create(store, { ...said, id: "pending" });
+      await begin(store, { ...said, id: "running" });
+      for (const status of ["unknown", "diverged"] as const)
+        await play(store, { ...said, id: status }, released({ status, trouble: "in words" }));
+      for (const status of ["completed", "failed", "cancelled"] as const)
+        await play(store, { ...said, id: status }, ended(status, `output of ${status}`));
+      for (const id of ["pending", "running", "unknown", "diverged", "completed", "failed", "cancelled"]) {
+        const asked = startOf({ id, input: "another's", fingerprint: "another's", first: firstOf() });
+        const { run } = expectAnswer(await unchanged(store, [id], () => submit(other, asked)), "exists");
+        assert.deepEqual({ ...run }, await runOf(store, id));
+        assert.deepEqual([run.status, run.fingerprint, run.input], [id, "print", "its own"]);
+      }
+    }),
+
+    runCase("ids that differ only in case, accents, spaces, separators or wildcards stay apart", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const owned = await Promise.all(names.map((id) => begin(store, { id, input: `input of ${id}`, first: firstOf({ events: id }) })));
+      await Promise.all(owned.map((one) => append(store, one, { next: ended("completed", one.id) })));
+      for (const id of names) {
+        const { run, journal } = await picture(other, id);
+        assert.deepEqual([run?.id, run?.input, run?.output, journal[0]?.events], [id, `input of ${id}`, id, id]);
+      }
+    }),
+
+    runCase("names as long as they may be reach everywhere: ids, parents, workflows, owners, tokens, keys", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const [parent, id, workflow, token, key] = ["parent", "id", "workflow", "token", "key"].map(longName) as [string, ...string[]];
+      const owner = longName("owner");
+      await begin(store, { id: parent });
+      await create(store, { id: id ?? "", parent, workflow: workflow ?? "" });
+      const { claimed } = await claim(other, { workflows: [workflow ?? ""], owner });
+      assert.deepEqual([claimed[0]?.run.id, claimed[0]?.run.owner], [id, owner]);
+      const owned = { id: id ?? "", owner, epoch: 1, seq: 0 };
+      await append(other, owned, { hooks: [hookOf(`${token}${token}${token}`)] });
+      const asked = sendOf({ to: { token: `${token}${token}${token}` }, key: key ?? "" });
+      for (const duplicate of [false, true]) assert.deepEqual(await submit(store, asked), { kind: "sent", run: id, duplicate });
+      await append(other, { ...owned, seq: 1 }, { next: ended() });
+      assert.equal((await store.runs.mail(parent, 0))[0]?.about, id);
+    }),
+
+    runCase("an input of 1 MB comes back as it went in, from read, from exists and from a claim", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const part = "\u00fc\ud83d\ude00\u2028\ufffd\\u0000\"' ";
+      const input = part.repeat(Math.ceil((1024 * 1024) / Buffer.byteLength(part)));
+      await create(store, { input });
+      assert.ok((await runOf(other)).input === input);
+      assert.ok(expectAnswer(await submit(other, startOf()), "exists").run.input === input);
+      assert.ok((await take(other, "run")).run.input === input);
+    }),
+
+    runCase("many starts in one turn share their flushes, and each has its own answer", async (scene) => {
+      const store = await scene.store();
+      const before = store.metrics.flushes;
+      await create(store, { id: "run 10" });
+      const answers = await Promise.all(numbers(600).map((i) => submit(store, startOf({ id: `run ${i}`, first: firstOf() }))));
+      assert.ok(store.metrics.flushes - before <= 4, `${store.metrics.flushes - before} flushes`);
+      for (const [i, answer] of answers.entries()) expectAnswer(answer, i + 1 === 10 ? "exists" : "created");
+      assert.equal(store.metrics.runsCreated, 600);
+    }),
+
+    runCase("runs and records of one name are strangers, also in one turn", async (scene) => {
+      const store = await scene.store();
+      const [held] = await Promise.all([start(store, beginOf({ key: "run" })), begin(store)]);
+      await Promise.all([settle(store, held, completed("record")), post(store), create(store, { id: "operation" })]);
+      expectKind(await send(store, beginOf({ key: "operation" })), "started");
+      assert.equal((await runOf(store)).mail, 1);
+      assert.equal((await scene.record(held.begin)).outcome, '"record"');
+    }),
+
+    runCase("what was handed in before the store is closed is written, what comes after is refused", async (scene) => {
+      const [store, doomed] = [await scene.store(), await scene.open()];
+      const starting = submit(doomed, startOf());
+      const closing = doomed.close();
+      await assert.rejects(submit(doomed, startOf({ id: "too late" })), { code: "STORE_UNREACHABLE" });
+      expectAnswer(await starting, "created");
+      await closing;
+      assert.deepEqual(
+        (await claim(store)).claimed.map(({ run }) => run.id),
+        ["run"],
+      );
+    }),
+  ],
+};

@@ -1,0 +1,81 @@
+import { decode } from "../core/codec.js";
+import { createStore } from "../core/create-store.js";
+import { InvalidInputError } from "../core/errors.js";
+import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
+import type { RunOperation } from "../core/run-operation.js";
+import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
+import { definitionOf, type Workflow } from "../workflow/define.js";
+import { Execution } from "../workflow/execution.js";
+import { History } from "../workflow/history.js";
+import type { Host } from "../workflow/host.js";
+
+export interface ReplayOptions {
+  readonly workflow: Workflow<never[], unknown>;
+  readonly run: RunRecord;
+  readonly journal: readonly JournalEntry[];
+}
+
+export type Replayed =
+  | { readonly kind: "ended"; readonly status: EndStatus; readonly output: string | null }
+  /** The journal is at its end, and the code is not: it would go on from here. */
+  | { readonly kind: "open" }
+  | { readonly kind: "diverged"; readonly why: string };
+
+/**
+ * Executes a workflow's code on a journal, and nothing else: no step's body runs, nothing is written. Tells how the
+ * code would end, or that it would go on, or that it is not the code that wrote this journal.
+ *
+ * @example
+ * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
+ */
+export async function replayJournal({ workflow, run, journal }: ReplayOptions): Promise<Replayed> {
+  const definition = definitionOf(workflow);
+  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+  const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
+  return await new Promise((resolve) => {
+    let replayed: Replayed = { kind: "open" };
+    let pending = 0;
+    const end = () => {
+      execution.lose(new Error("the replay is over"));
+      resolve(replayed);
+    };
+    const host: Host = {
+      store,
+      owner: "replay",
+      leaseMs: 1000,
+      now: () => run.endedAt ?? run.createdAt,
+      learn() {},
+      random: () => 0,
+      crowded: () => false,
+      left() {},
+      touch(touched) {
+        if (touched.touched) return;
+        touched.touched = true;
+        pending += 1;
+        store.clock.soon(() => {
+          pending -= 1;
+          touched.touched = false;
+          touched.advance();
+          if (pending === 0) end();
+        });
+      },
+      // The first thing that it would write is all that is left to be known; and it is not written.
+      commit(operation) {
+        replayed = endOf(operation);
+        return new Promise(() => {});
+      },
+    };
+    const args = decode(run.input) as unknown[];
+    const history = new History(journal);
+    const fresh = { seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
+    const startedAt = run.startedAt ?? run.createdAt;
+    const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
+    execution.run();
+  });
+}
+
+function endOf(operation: RunOperation): Replayed {
+  const then = operation.verb === "append" ? operation.entry.then : undefined;
+  if (then?.kind === "end") return { kind: "ended", status: then.status, output: then.output };
+  return then?.kind === "release" && then.status === "diverged" ? { kind: "diverged", why: then.trouble ?? "" } : { kind: "open" };
+}

@@ -1,0 +1,76 @@
+import type { StepBody } from "../../../workflow/step-body.js";
+import { PromiseBroken } from "../observer.js";
+import type { World } from "../world.js";
+import type { Fleet } from "./fleet.js";
+import type { RunObserver } from "./run-observer.js";
+
+interface Attempt {
+  /** The process that it runs in has died, or it is over. */
+  over: () => boolean;
+}
+
+/** Looks at every body as it begins and as it calls the other side. */
+export class BodyWatch {
+  readonly #world: World;
+  readonly #fleet: Fleet;
+  readonly #observer: RunObserver;
+  readonly #leaseMs: number;
+  readonly #begun = new Map<string, Map<number, Attempt>>();
+  /** Journals are being replayed: nothing may be executed. */
+  replaying = false;
+  bodies = 0;
+
+  constructor(world: World, fleet: Fleet, observer: RunObserver, leaseMs: number) {
+    this.#world = world;
+    this.#fleet = fleet;
+    this.#observer = observer;
+    this.#leaseMs = leaseMs;
+  }
+
+  begin(step: StepBody): void {
+    const { execution, id, attempt, stepId } = step;
+    const { process } = this.#fleet.of(execution.host.owner);
+    this.bodies += 1;
+    this.#observer.note(() => `p${process.id} begins ${execution.id} ${id} attempt ${attempt}`);
+    this.#observer.guard(() => {
+      const what = `${execution.id} ${id} attempt ${attempt}`;
+      if (this.replaying) throw new PromiseBroken(`${what}: a replay executed it`);
+      this.#mustHaveEntry(step, "began");
+      const attempts = this.#begun.get(stepId) ?? new Map<number, Attempt>();
+      this.#begun.set(stepId, attempts);
+      if (attempts.has(attempt)) throw new PromiseBroken(`${what}: its body began twice`);
+      let ended = false;
+      attempts.set(attempt, { over: () => ended || process.dead });
+      this.#ends.set(step, () => {
+        ended = true;
+      });
+      const run = this.#observer.run(execution.id);
+      const mine = run?.owner === execution.host.owner && run.epoch === execution.epoch;
+      // A jump of the store's clock ends leases that their owners could not know to be over.
+      const excused = this.#world.now() - this.#fleet.jumpedAt < this.#leaseMs;
+      if (!mine && !excused) throw new PromiseBroken(`${what}: began while the run belonged to somebody else`);
+    });
+  }
+
+  /** The other side is called now. */
+  call(step: StepBody): void {
+    this.#observer.note(() => `${step.execution.id} ${step.id} attempt ${step.attempt} calls the other side`);
+    this.#observer.guard(() => this.#mustHaveEntry(step, "called"));
+  }
+
+  readonly #ends = new WeakMap<StepBody, () => void>();
+
+  end(step: StepBody): void {
+    this.#ends.get(step)?.();
+  }
+
+  /** No body of this step will ever do anything any more. */
+  isOver(stepId: string): boolean {
+    return [...(this.#begun.get(stepId)?.values() ?? [])].every(({ over }) => over());
+  }
+
+  #mustHaveEntry({ execution, id, attempt }: StepBody, did: string): void {
+    const started = this.#observer.run(execution.id)?.journal.steps.get(id)?.attempts ?? 0;
+    if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without its entry in the journal`);
+  }
+}

@@ -1,0 +1,145 @@
+import type { Mail, RunRecord } from "../../../core/run.js";
+import type { Entry } from "../../../core/run-operation.js";
+import { type Event, isDelivery } from "../../../workflow/event.js";
+import { PromiseBroken } from "../observer.js";
+
+interface StepFacts {
+  /** Started entries. */
+  attempts: number;
+  /** The attempt whose outcome is unknown. */
+  doubt: number | undefined;
+  settled: boolean;
+}
+
+interface Taking {
+  readonly events: readonly Event[];
+  readonly entry: Entry;
+  /** All that was ever sent to the run. */
+  readonly mail: readonly Mail[];
+  readonly now: number;
+  readonly childOf: (id: string) => RunRecord | undefined;
+}
+
+/** What a journal says so far; each entry is checked against what came before it as it is written. */
+export class JournalFacts {
+  readonly #run: string;
+  readonly steps = new Map<string, StepFacts>();
+  /** What the code was told, in order, and by which entry of the journal. */
+  readonly deliveries: { readonly event: Event; readonly entry: number }[] = [];
+  readonly #sleeps = new Map<string, { readonly until: number; readonly heard: number }>();
+  readonly #hooks = new Map<string, { got: number; open: boolean }>();
+  readonly #children = new Map<string, string>();
+  #entries = 0;
+  consumed = 0;
+  over = false;
+
+  constructor(run: string) {
+    this.#run = run;
+  }
+
+  take({ events, entry, mail, now, childOf }: Taking): void {
+    const heard = this.consumed;
+    if (events.length > 0) this.#entries += 1;
+    if (entry.consumed !== null) {
+      if (entry.consumed < heard) this.#broken(`took in mail up to ${entry.consumed} after mail up to ${heard}`);
+      this.consumed = entry.consumed;
+    }
+    const ids = new Set(entry.children.map(({ id }) => id));
+    for (const event of events) {
+      if (this.over) this.#broken(`${event[0]} ${event[1]} after the end`);
+      if (isDelivery(event)) this.deliveries.push({ event, entry: this.#entries });
+      this.#note(event, { heard, mail, now, childOf });
+      if (event[0] === "child" && !ids.has(event[3])) this.#broken(`child ${event[3]} is in the journal and was not made with its entry`);
+    }
+    if (this.over !== (entry.then.kind === "end") && events.length > 0) this.#broken("its end and its journal do not agree");
+    this.#checkMail(mail);
+  }
+
+  #note(event: Event, { heard, mail, now, childOf }: Pick<Taking, "mail" | "now" | "childOf"> & { readonly heard: number }): void {
+    switch (event[0]) {
+      case "step":
+      case "done":
+      case "fail":
+      case "doubt":
+        return this.#noteStep(event);
+      case "sleep":
+        this.#sleeps.set(event[1], { until: event[3], heard });
+        return;
+      case "woke": {
+        const sleep = this.#sleeps.get(event[1]);
+        this.#sleeps.delete(event[1]);
+        if (sleep === undefined) this.#broken(`${event[1]} ended, and it did not last`);
+        const woken = mail.some(({ kind, seq }) => kind === "wake" && seq > (sleep?.heard ?? 0) && seq <= this.consumed);
+        if (sleep && now < sleep.until && !woken) this.#broken(`${event[1]} ended ${sleep.until - now} ms before its time`);
+        return;
+      }
+      case "hook":
+        this.#hooks.set(event[1], { got: 0, open: true });
+        return;
+      case "got":
+        return this.#noteGot(event, mail);
+      case "hooked":
+        if (event[3]) this.#close(event[1]);
+        return;
+      case "drop":
+        return this.#close(event[1]);
+      case "child":
+        this.#children.set(event[1], event[3]);
+        return;
+      case "ended": {
+        const child = this.#children.get(event[1]);
+        const run = child === undefined ? undefined : childOf(child);
+        this.#children.delete(event[1]);
+        if (run?.status !== event[3] || run.output !== event[4]) this.#broken(`was told a wrong end of ${event[1]}, or told it twice`);
+        return;
+      }
+      case "end":
+        this.over = true;
+    }
+  }
+
+  #noteStep(event: Extract<Event, readonly [type: "step" | "done" | "fail" | "doubt", ...unknown[]]>): void {
+    const [type, id, , attempt] = event;
+    const what = `${type} ${id} attempt ${attempt}`;
+    const step = this.steps.get(id) ?? { attempts: 0, doubt: undefined, settled: false };
+    this.steps.set(id, step);
+    if (step.settled) this.#broken(`${what}: it was settled before`);
+    if (type === "step") {
+      if (attempt !== step.attempts + 1) this.#broken(`${what} follows attempt ${step.attempts}`);
+      step.attempts = attempt;
+      step.doubt = undefined;
+      return;
+    }
+    if (attempt !== step.attempts) this.#broken(`${what}: the last one was attempt ${step.attempts}`);
+    step.doubt = type === "doubt" ? attempt : undefined;
+    step.settled = isDelivery(event);
+  }
+
+  #noteGot([, id, , payload]: Extract<Event, readonly [type: "got", ...unknown[]]>, mail: readonly Mail[]): void {
+    const hook = this.#hooks.get(id);
+    const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got ?? 0];
+    if (hook === undefined || sent === undefined) return this.#broken(`${id} got a payload that nobody sent`);
+    hook.got += 1;
+    if (sent.payload !== payload) this.#broken(`${id} got ${payload}, and ${sent.payload} was its turn`);
+    if (sent.seq > this.consumed) this.#broken(`${id} got mail ${sent.seq}, and only mail up to ${this.consumed} was taken in with it`);
+  }
+
+  /** Whatever was taken in for a hook that is open was told to it. */
+  #checkMail(mail: readonly Mail[]): void {
+    if (this.over) return;
+    for (const [id, { got, open }] of this.#hooks) {
+      if (!open) continue;
+      const taken = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq <= this.consumed).length;
+      if (taken !== got) this.#broken(`${id} got ${got} of the ${taken} payloads that were taken in for it`);
+    }
+  }
+
+  #close(id: string): void {
+    const hook = this.#hooks.get(id);
+    if (hook) hook.open = false;
+  }
+
+  #broken(what: string): never {
+    throw new PromiseBroken(`${this.#run}: ${what}`);
+  }
+}

@@ -1,0 +1,26 @@
+import { resolveStep } from "../../../workflow/api.js";
+import { stepIdOf } from "../../../workflow/identity.js";
+import type { WorkflowSimulation } from "./simulate-workflows.js";
+
+/**
+ * Somebody who looks, now and then, at steps whose outcome is unknown. What the other side has is completed by hand;
+ * what it does not have is declared not to have happened, but only when nobody can be at it any more.
+ */
+export function startResolver({ world, plan, observer, effects, watch, calm }: WorkflowSimulation): void {
+  const look = async () => {
+    for (const { id: runId, ended, journal } of observer.runs()) {
+      if (ended) continue;
+      for (const [id, { doubt }] of journal.steps) {
+        if (doubt === undefined) continue;
+        const stepId = stepIdOf(runId, id);
+        const found = effects.find(stepId);
+        if (found === "absent" && !watch.isOver(stepId)) continue;
+        const nothing = world.random.chance(0.7) ? ("notApplied" as const) : { failed: new Error("somebody gave it up") };
+        const resolution = found === "absent" ? nothing : { completed: found.found };
+        for (let i = world.random.between(1, 2); i > 0; i--) await resolveStep({ store: calm, runId, stepId, attempt: doubt }, resolution);
+      }
+    }
+    world.after(world.random.between(1, plan.leaseMs * 6), () => void look());
+  };
+  world.after(world.random.between(1, plan.leaseMs * 6), () => void look());
+}

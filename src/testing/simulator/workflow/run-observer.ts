@@ -1,0 +1,232 @@
+import type { JournalEntry } from "../../../core/run.js";
+import type { Append, Claimed, Entry, RunAnswer, RunBackend, RunOperation, StartRun } from "../../../core/run-operation.js";
+import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
+import { decodeEvents } from "../../../workflow/event.js";
+import { PromiseBroken } from "../observer.js";
+import { JournalFacts } from "./journal-facts.js";
+import { describeAnswer, describeOperation } from "./trace.js";
+
+/** The observer's own idea of a run: kept from what was asked and answered, with none of the store's code. */
+export interface KnownRun {
+  readonly id: string;
+  readonly creator: string;
+  readonly parent: string | null;
+  readonly entries: JournalEntry[];
+  readonly journal: JournalFacts;
+  readonly mailKeys: Set<string>;
+  owner: string | null;
+  epoch: number;
+  /** Whether the claim of this epoch took it from somebody who fell silent. */
+  lapsed: boolean;
+  leaseUntil: number;
+  wakeAt: number | null;
+  /** Mail came since it was released. */
+  woken: boolean;
+  ended: boolean;
+}
+
+export interface RunObserverOptions {
+  readonly now: () => number;
+  readonly memory: MemoryRuns;
+  readonly nameOf: (owner: string | null) => string;
+}
+
+/**
+ * Watches every call at the store's side, and checks on the spot: one owner at a time and nobody before the lease is
+ * over, journals without gaps and without words of those who were overtaken, one run per id, mail once and in order.
+ */
+export class RunObserver {
+  readonly #options: RunObserverOptions;
+  readonly #runs = new Map<string, KnownRun>();
+  readonly #trace: (() => string)[] = [];
+  /** The first promise that was broken. Kept, not thrown: nobody's error handling must swallow it. */
+  broken: Error | undefined;
+  operations = 0;
+
+  constructor(options: RunObserverOptions) {
+    this.#options = options;
+  }
+
+  get trace(): string[] {
+    return this.#trace.map((line) => line());
+  }
+
+  run(id: string): KnownRun | undefined {
+    return this.#runs.get(id);
+  }
+
+  runs(): KnownRun[] {
+    return [...this.#runs.values()];
+  }
+
+  note(line: () => string): void {
+    const at = this.#options.now();
+    this.#trace.push(() => `${at} ${line()}`);
+  }
+
+  guard(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      this.broken ??= error as Error;
+    }
+  }
+
+  observe(runs: RunBackend): RunBackend {
+    const { nameOf } = this.#options;
+    return {
+      ...runs,
+      flush: async (operations) => {
+        const answers = await runs.flush(operations);
+        operations.forEach((operation, i) => {
+          const answer = answers[i];
+          if (answer === undefined || answer === "again") return;
+          this.operations += 1;
+          this.note(() => `${describeOperation(operation)} → ${describeAnswer(answer)}`);
+          this.guard(() => this.#written(operation, answer));
+        });
+        return answers;
+      },
+      claim: async (query) => {
+        const claims = await runs.claim(query);
+        if (claims.claimed.length > 0) {
+          this.operations += 1;
+          const what = claims.claimed.map(({ run, lapsed }) => `${run.id} e${run.epoch}${lapsed ? " lapsed" : ""}`);
+          this.note(() => `${nameOf(query.owner)} claims ${what.join(", ")}`);
+        }
+        for (const claimed of claims.claimed) this.guard(() => this.#claimed(claimed, query.owner, query.leaseMs));
+        return claims;
+      },
+      renew: async (query) => {
+        const renewed = await runs.renew(query);
+        if (renewed.length > 0) {
+          this.operations += 1;
+          this.note(() => `${nameOf(query.owner)} renews ${renewed.map(({ id, epoch }) => `${id} e${epoch}`).join(", ")}`);
+        }
+        for (const { id, epoch } of renewed) this.guard(() => this.#renewed(id, epoch, query.owner, query.leaseMs));
+        return renewed;
+      },
+    };
+  }
+
+  #written(operation: RunOperation, answer: RunAnswer): void {
+    if (operation.verb === "start" && answer.kind === "created") this.#created(operation);
+    if (operation.verb === "start" && answer.kind === "exists" && !this.#runs.has(operation.id))
+      throw new PromiseBroken(`${operation.id}: called existing, and nobody ever made it`);
+    if (operation.verb === "append" && answer.kind === "appended") this.#appended(operation);
+    if (operation.verb === "send" && answer.kind === "sent") {
+      const run = this.#known(answer.run);
+      if (!answer.duplicate && run.mailKeys.has(operation.key))
+        throw new PromiseBroken(`${run.id}: mail "${operation.key}" was taken twice`);
+      run.mailKeys.add(operation.key);
+      run.woken ||= !answer.duplicate;
+    }
+  }
+
+  #created(operation: StartRun): void {
+    const { id, creator, parent, first } = operation;
+    const now = this.#options.now();
+    const known = this.#runs.get(id);
+    if (known) {
+      if (known.creator !== creator) throw new PromiseBroken(`${id}: two who started it were both told that they made it`);
+      return;
+    }
+    const run: KnownRun = {
+      id,
+      creator,
+      parent,
+      entries: [],
+      journal: new JournalFacts(id),
+      mailKeys: new Set(),
+      owner: first?.owner ?? null,
+      epoch: first ? 1 : 0,
+      lapsed: false,
+      leaseUntil: first ? now + first.leaseMs : 0,
+      wakeAt: now,
+      woken: false,
+      ended: false,
+    };
+    this.#runs.set(id, run);
+    if (first) this.#write(run, { seq: 1, epoch: 1 }, first.entry);
+  }
+
+  #appended({ id, epoch, seq, entry }: Append): void {
+    const run = this.#known(id);
+    const there = run.entries[seq - 1];
+    if (entry.events !== null && there !== undefined) {
+      if (there.epoch !== epoch)
+        throw new PromiseBroken(`${id}: entry ${seq} of epoch ${epoch} was taken where epoch ${there.epoch} has one`);
+      if (there.events !== entry.events)
+        throw new PromiseBroken(`${id}: entry ${seq} was taken for one that is there, and says something else`);
+      return;
+    }
+    if (run.ended) {
+      // Sent again after its reply was lost.
+      if (entry.events === null && entry.then.kind === "end") return;
+      throw new PromiseBroken(`${id}: entry ${seq} was written after the end`);
+    }
+    if (entry.events === null && epoch !== run.epoch)
+      throw new PromiseBroken(`${id}: an overtaken owner (epoch ${epoch}) released the run`);
+    this.#write(run, { seq, epoch }, entry);
+  }
+
+  #write(run: KnownRun, at: { readonly seq: number; readonly epoch: number }, entry: Entry): void {
+    const now = this.#options.now();
+    const { memory } = this.#options;
+    const last = run.entries.at(-1);
+    if (entry.events !== null) {
+      if (at.seq !== run.entries.length + 1) throw new PromiseBroken(`${run.id}: entry ${at.seq} follows entry ${run.entries.length}`);
+      if (last && at.epoch < last.epoch)
+        throw new PromiseBroken(`${run.id}: epoch ${at.epoch} wrote after epoch ${last.epoch} had written`);
+      const fenced = at.epoch !== run.epoch || !run.lapsed || (last?.epoch ?? 0) === at.epoch || entry.events.startsWith('[["claim"');
+      if (!fenced) throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took it over, and its first entry is not the fence`);
+      run.entries.push({ ...at, at: now, events: entry.events });
+    }
+    for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
+    const mail = memory.mailboxes.get(run.id)?.mail ?? [];
+    const events = entry.events === null ? [] : decodeEvents(entry.events);
+    run.journal.take({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
+    this.#then(run, entry, now);
+  }
+
+  #then(run: KnownRun, { then }: Entry, now: number): void {
+    if (then.kind === "hold") return;
+    if (then.kind === "release") {
+      if (then.status === "diverged") throw new PromiseBroken(`${run.id}: ${then.trouble}`);
+      run.wakeAt = then.wakeAt;
+      run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
+    } else {
+      run.ended = true;
+      const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
+      if (parent) parent.woken = true;
+    }
+    run.owner = null;
+    run.leaseUntil = now;
+  }
+
+  #claimed({ run: { id, epoch }, lapsed, journal }: Claimed, owner: string, leaseMs: number): void {
+    const now = this.#options.now();
+    const run = this.#known(id);
+    if (run.ended) throw new PromiseBroken(`${id}: claimed after its end`);
+    if (run.owner !== null && now < run.leaseUntil) throw new PromiseBroken(`${id}: claimed while its owner held a live lease`);
+    if (run.owner === null && !run.woken && (run.wakeAt === null || now < run.wakeAt))
+      throw new PromiseBroken(`${id}: woke before its time, and nobody had woken it`);
+    if (epoch !== run.epoch + 1) throw new PromiseBroken(`${id}: epoch ${epoch} followed epoch ${run.epoch}`);
+    if (lapsed !== (run.owner !== null)) throw new PromiseBroken(`${id}: whether its last owner fell silent was told wrongly`);
+    if (journal.length !== run.entries.length)
+      throw new PromiseBroken(`${id}: claimed with ${journal.length} of ${run.entries.length} entries`);
+    Object.assign(run, { owner, epoch, lapsed, leaseUntil: now + leaseMs, woken: false });
+  }
+
+  #renewed(id: string, epoch: number, owner: string, leaseMs: number): void {
+    const run = this.#known(id);
+    if (run.owner !== owner || run.epoch !== epoch) throw new PromiseBroken(`${id}: renewed for somebody who does not have it`);
+    run.leaseUntil = this.#options.now() + leaseMs;
+  }
+
+  #known(id: string): KnownRun {
+    const run = this.#runs.get(id);
+    if (run === undefined) throw new PromiseBroken(`${id}: nobody ever made this run`);
+    return run;
+  }
+}

@@ -1,0 +1,145 @@
+import { encode } from "../../../core/codec.js";
+import { currentExecution } from "../../../workflow/context.js";
+import { type Workflow, workflow } from "../../../workflow/define.js";
+import type { Execution } from "../../../workflow/execution.js";
+import { createHook, now, random, sleep, uuid } from "../../../workflow/primitives.js";
+import { start } from "../../../workflow/start.js";
+import type { Program } from "./program.js";
+import type { Steps } from "./step-bodies.js";
+
+/** What the code was told: how something that it asked for ended. */
+export interface Told {
+  readonly id: string;
+  readonly ok: boolean;
+  /** The encoded value, or the error's message. */
+  readonly what: string;
+}
+
+/** One execution of a run's code, from its beginning to its end or to the death of its process, as the code saw it. */
+export class Script {
+  readonly execution: Execution;
+  readonly told: Told[] = [];
+  /** What the code would hear of. */
+  readonly listens = new Set<string>();
+  /** The payloads that were taken from each hook, in order. */
+  readonly payloads = new Map<string, string[]>();
+  readonly #counts = new Map<string, number>();
+
+  constructor(execution: Execution) {
+    this.execution = execution;
+  }
+
+  /** The engine's name of the next thing of this kind. */
+  next(name: string): string {
+    const n = this.#counts.get(name) ?? 0;
+    this.#counts.set(name, n + 1);
+    return `${name}#${n}`;
+  }
+
+  hear<T>(id: string, promise: PromiseLike<T>): Promise<T> {
+    const first = !this.listens.has(id);
+    this.listens.add(id);
+    const heard = Promise.resolve(promise).then(
+      (value) => {
+        if (first) this.told.push({ id, ok: true, what: encode(value ?? null) });
+        return value;
+      },
+      (error: unknown) => {
+        if (first) this.told.push({ id, ok: false, what: error instanceof Error ? error.message : String(error) });
+        throw error;
+      },
+    );
+    heard.catch(() => {});
+    return heard;
+  }
+
+  took(hook: string, payload: unknown): void {
+    const taken = this.payloads.get(hook) ?? [];
+    this.payloads.set(hook, taken);
+    taken.push(encode(payload));
+  }
+}
+
+export interface Play {
+  /** Every execution that there was. */
+  readonly scripts: Script[];
+  readonly workflow: Workflow<[Program], unknown>;
+}
+
+/** The one workflow of a world: executes the program that it is given. */
+export function playOf(steps: Steps): Play {
+  const scripts: Script[] = [];
+  const play = workflow("simulated", async (program: Program): Promise<unknown> => {
+    const script = new Script(currentExecution() as Execution);
+    scripts.push(script);
+    return await perform(program, script);
+  });
+
+  async function perform(program: Program, script: Script): Promise<unknown> {
+    switch (program.do) {
+      case "step": {
+        const given = { name: program.name, drawn: program.draws ? draw() : null };
+        const id = program.kind === "named" ? `named:${program.name}` : script.next(program.kind);
+        return await script.hear(id, steps[program.kind](given));
+      }
+      case "sleep":
+        await script.hear(script.next("sleep"), sleep(program.ms));
+        return "slept";
+      case "draw":
+        return draw();
+      case "hook":
+        return await listen(program, script);
+      case "child": {
+        const options = program.id === null ? {} : { id: program.id };
+        const id = script.next("child simulated");
+        const run = await start(play, [program.program], options);
+        return program.awaited ? await script.hear(`${id} ${run.id}`, run.returnValue) : run.id;
+      }
+      case "sequence": {
+        const results: unknown[] = [];
+        for (const each of program.of) results.push(await perform(each, script));
+        return results;
+      }
+      case "all":
+        return await Promise.all(program.of.map((each) => perform(each, script)));
+      case "race":
+        return await Promise.race(program.of.map((each) => perform(each, script)));
+      case "any":
+        return await Promise.any(program.of.map((each) => perform(each, script)));
+      case "settled":
+        return (await Promise.allSettled(program.of.map((each) => perform(each, script)))).map(({ status }) => status);
+      case "try":
+        return await perform(program.program, script).catch((error: unknown) => ({ caught: String(error) }));
+      case "leave":
+        void perform(program.program, script).catch(() => {});
+        return "left";
+    }
+  }
+  return { scripts, workflow: play };
+}
+
+function draw(): unknown {
+  return { now: now().getTime(), random: random(), uuid: uuid() };
+}
+
+async function listen({ token, payloads, as }: Extract<Program, { do: "hook" }>, script: Script): Promise<unknown> {
+  const id = script.next("hook");
+  const hook = createHook({ token });
+  const taken: unknown[] = [];
+  const take = (payload: unknown) => {
+    script.took(id, payload);
+    taken.push(payload);
+  };
+  if (as === "asked") {
+    const conflict = await hook.getConflict();
+    if (conflict) return "conflict";
+  }
+  if (as === "iterated") {
+    for await (const payload of hook) {
+      take(payload);
+      if (taken.length === payloads) break;
+    }
+  } else for (let i = 0; i < payloads; i++) take(await hook);
+  if (as === "asked") hook.dispose();
+  return taken;
+}

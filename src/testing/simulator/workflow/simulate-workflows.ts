@@ -1,0 +1,125 @@
+import { createStore } from "../../../core/create-store.js";
+import { hasEnded } from "../../../core/run.js";
+import type { RunBackend } from "../../../core/run-operation.js";
+import type { Store } from "../../../core/store.js";
+import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
+import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
+import { EffectLedger } from "../../effect-ledger.js";
+import { PromiseBroken } from "../observer.js";
+import { Random } from "../random.js";
+import { SimulationFailure } from "../simulate.js";
+import { SimulatedProcess, World } from "../world.js";
+import { startBlows } from "./blows.js";
+import { BodyWatch } from "./body-watch.js";
+import { startMeddler, startResumer, startStarter } from "./customers.js";
+import { Fleet } from "./fleet.js";
+import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
+import { startResolver } from "./resolver.js";
+import type { Storm } from "./run-faults.js";
+import { RunObserver } from "./run-observer.js";
+import { type Play, playOf } from "./script.js";
+import { stepsOf } from "./step-bodies.js";
+import { startTroubleWatch } from "./trouble-watch.js";
+import { verify } from "./verify.js";
+
+export interface WorkflowSimulationOptions {
+  /** The queue and journal under test, on the world's memory. Default: the memory store's. */
+  readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
+  /** What every process does with them: an engine that breaks a promise, say. */
+  readonly engine?: (runs: RunBackend) => RunBackend;
+}
+
+export interface WorkflowSimulationReport {
+  readonly seed: number;
+  readonly runs: number;
+  readonly bodies: number;
+  readonly crashes: number;
+  readonly operations: number;
+  /** Events of the world. */
+  readonly steps: number;
+  /** One line for everything that happened at the store, to a process or in a body: equal for equal seeds. */
+  readonly trace: readonly string[];
+}
+
+export interface WorkflowSimulation {
+  readonly world: World;
+  readonly plan: WorkflowPlan;
+  readonly storm: Storm;
+  readonly memory: MemoryRuns;
+  readonly observer: RunObserver;
+  readonly fleet: Fleet;
+  readonly effects: EffectLedger;
+  readonly watch: BodyWatch;
+  readonly play: Play;
+  /** A handle with no faults, for those who only look. */
+  readonly calm: Store;
+}
+
+const stepsMax = 100_000;
+
+/**
+ * One seed's world of workflows: customers who start, resume, cancel and wait, on processes that crash, pause, restart
+ * and lose messages. Promises are checked at every operation and every body, and once more when all runs have ended.
+ */
+export async function simulateWorkflows(seed: number, options: WorkflowSimulationOptions = {}): Promise<WorkflowSimulationReport> {
+  const simulation = prepare(seed, options);
+  const { world, plan, storm, memory, observer, fleet, watch } = simulation;
+  const trouble = startTroubleWatch(observer);
+  try {
+    for (const slot of plan.slots.keys()) fleet.host(slot);
+    const customers = [
+      ...plan.starters.map((starter) => startStarter(simulation, starter)),
+      ...plan.meddlers.map((meddler) => startMeddler(simulation, meddler)),
+    ];
+    for (const resumer of plan.resumers) startResumer(simulation, resumer);
+    startResolver(simulation);
+    startBlows(simulation);
+    world.after(plan.stormMs, () => {
+      storm.over = true;
+      fleet.wakeAll();
+      observer.note(() => "the storm is over");
+    });
+    const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(({ status }) => hasEnded(status));
+    const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
+    if (observer.broken) throw observer.broken;
+    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation)}`);
+    await verify(simulation);
+  } catch (error) {
+    throw new SimulationFailure(seed, error as Error, observer.trace, "--workflows");
+  } finally {
+    trouble.stop();
+  }
+  const { crashes } = fleet;
+  const { bodies } = watch;
+  const { operations } = observer;
+  return { seed, runs: memory.runs.size, bodies, crashes, operations, steps: world.steps, trace: observer.trace };
+}
+
+function prepare(
+  seed: number,
+  { runs: under = (faithful) => faithful, engine = (runs) => runs }: WorkflowSimulationOptions,
+): WorkflowSimulation {
+  const random = new Random(seed);
+  const world = new World(random);
+  const plan = workflowPlanOf(random);
+  const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
+  const { runs: memory, now } = ledger;
+  const storm: Storm = { weather: plan.weather, over: false };
+  const observer = new RunObserver({ now, memory, nameOf: (owner) => fleet.nameOf(owner) });
+  const backend = memoryBackend(ledger);
+  const server = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
+  const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
+  const note = (line: () => string) => observer.note(line);
+  const fleet: Fleet = new Fleet({ world, plan, storm, server, engine, workflow: () => play.workflow, note });
+  const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
+  const play: Play = playOf(stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow }));
+  const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
+  return { world, plan, storm, memory, observer, fleet, effects, watch, play, calm };
+}
+
+function stillOpen({ memory }: WorkflowSimulation): string {
+  const open = [...memory.runs.values()].filter(({ status }) => !hasEnded(status));
+  return open
+    .map(({ id, status, owner, wakeAt, mail, consumed }) => `${id} ${JSON.stringify({ status, owner, wakeAt, mail, consumed })}`)
+    .join(", ");
+}

@@ -1,0 +1,116 @@
+import { NotApplied } from "../../../core/errors.js";
+import { key } from "../../../core/key.js";
+import { once } from "../../../core/once.js";
+import { currentStep } from "../../../workflow/context.js";
+import { type Step, step, type Workflow } from "../../../workflow/define.js";
+import { FatalError, RetryableError } from "../../../workflow/errors.js";
+import { start } from "../../../workflow/start.js";
+import type { StepBody } from "../../../workflow/step-body.js";
+import type { EffectLedger } from "../../effect-ledger.js";
+import type { World } from "../world.js";
+import type { BodyWatch } from "./body-watch.js";
+import type { Fleet } from "./fleet.js";
+import type { WorkflowPlan } from "./plan.js";
+import type { Program, StepKind } from "./program.js";
+
+export interface Given {
+  readonly name: string;
+  readonly drawn: unknown;
+}
+
+export type Steps = Readonly<Record<StepKind, Step<[Given], unknown>>>;
+
+export interface BodyScene {
+  readonly world: World;
+  readonly plan: WorkflowPlan;
+  readonly fleet: Fleet;
+  readonly effects: EffectLedger;
+  readonly watch: BodyWatch;
+  /** What a step may start. */
+  readonly play: () => Workflow<[Program], unknown>;
+}
+
+/** The steps of a world. Their bodies take the world's time, call the other side, and fail as the seed will have it. */
+export function stepsOf(scene: BodyScene): Steps {
+  const { plan, effects, world } = scene;
+  const { backoff, maxRetries, crashMax, timeoutMs, graceMs, reconcileAfterMs } = plan.steps;
+  const usual = { maxRetries, crashMax, graceMs, backoff };
+  const reconcile = async ({ stepId }: { readonly stepId: string }) => {
+    await world.wait(world.random.between(0, plan.leaseMs));
+    if (world.random.chance(plan.bodies.cannotTell)) throw new Error("body: the other side did not answer");
+    return world.random.chance(plan.bodies.cannotTell) ? ("unknown" as const) : effects.find(stepId);
+  };
+  const body = (act: (step: StepBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
+  const call = async ({ stepId, attempt }: StepBody, result: unknown) => effects.call(stepId, { attempt, result });
+  return {
+    plain: step("plain", body(call), usual),
+    keyed: step("keyed", body(call), { ...usual, effect: "keyed" }),
+    reconcile: step("reconcile", body(call), { ...usual, effect: "reconcile", reconcile, reconcileAfterMs }),
+    atMostOnce: step("atMostOnce", body(call), { ...usual, effect: "atMostOnce" }),
+    timed: step("timed", body(call), { ...usual, timeoutMs }),
+    named: step("named", body(call), { ...usual, key: ({ name }) => name }),
+    brittle: step("brittle", body(call), { ...usual, maxRetries: 0 }),
+    ledgered: step("ledgered", body(callOnce(scene)), usual),
+    spawning: step("spawning", body(spawn(scene)), usual),
+  };
+}
+
+async function perform(
+  { world, plan, fleet, watch }: BodyScene,
+  { name }: Given,
+  act: (step: StepBody, result: unknown) => Promise<unknown>,
+): Promise<unknown> {
+  const { random } = world;
+  const { msMax, throwBefore, throwAfter, fatal, deaf } = plan.bodies;
+  const step = currentStep() as StepBody;
+  const { clock } = fleet.of(step.execution.host.owner).process;
+  const hears = !random.chance(deaf);
+  const wait = () =>
+    new Promise<void>((resolve, reject) => {
+      const cancel = clock.after(random.between(0, msMax), resolve);
+      if (!hears) return;
+      const abort = () => {
+        cancel();
+        reject(new NotApplied("body: aborted"));
+      };
+      if (step.signal.aborted) abort();
+      else step.signal.addEventListener("abort", abort, { once: true });
+    });
+  const fail = () => {
+    if (random.chance(fatal)) return new FatalError("body: it will never work");
+    return random.chance(0.3)
+      ? new RetryableError("body: later", { retryAfter: random.between(0, plan.leaseMs) })
+      : new Error("body: failed");
+  };
+  watch.begin(step);
+  try {
+    await wait();
+    if (random.chance(throwBefore)) throw random.chance(0.5) ? new NotApplied("body: nothing happened") : fail();
+    watch.call(step);
+    const { id, attempt } = step;
+    const result = await act(step, { id, attempt, name });
+    await wait();
+    if (random.chance(throwAfter)) throw fail();
+    return result;
+  } finally {
+    watch.end(step);
+  }
+}
+
+/** Under the ledger's own key, on the process's own store: the two front ends share a store, and a storm. */
+function callOnce({ plan, effects }: BodyScene) {
+  return async ({ stepId, attempt, execution }: StepBody, result: unknown) => {
+    const options = { key: key.of(stepId), leaseMs: plan.leaseMs, waitMs: plan.leaseMs, retentionMs: "forever" as const };
+    const answer = await once(execution.store, options, () => effects.call(stepId, { attempt, result }));
+    return "value" in answer ? answer.value : answer.status;
+  };
+}
+
+/** Starts a run from inside a step: however often the step is tried, it is one run. */
+function spawn({ play, effects }: BodyScene) {
+  return async ({ stepId, attempt, execution }: StepBody) => {
+    effects.call(stepId, { attempt, result: null });
+    const program: Program = { do: "step", kind: "plain", name: "d", draws: false };
+    return (await start(play(), [program], { store: execution.store })).id;
+  };
+}

@@ -1,0 +1,47 @@
+import type { Entry, RunAnswer, RunOperation } from "../../../core/run-operation.js";
+import { decodeEvents, type Event } from "../../../workflow/event.js";
+
+/** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
+export function describeOperation(operation: RunOperation): string {
+  switch (operation.verb) {
+    case "start":
+      return `start ${operation.id}${operation.first ? ` ${describeEntry(operation.first.entry)}` : ""}`;
+    case "append":
+      return `append ${operation.id} e${operation.epoch} #${operation.seq} ${describeEntry(operation.entry)}`;
+    case "send": {
+      const to = "run" in operation.to ? operation.to.run : `"${operation.to.token}"`;
+      return `send ${operation.kind} to ${to}${operation.payload === null ? "" : ` ${operation.payload.slice(0, 60)}`}`;
+    }
+  }
+}
+
+export function describeAnswer(answer: RunAnswer): string {
+  return answer.kind === "sent" && answer.duplicate ? "sent before" : answer.kind;
+}
+
+function describeEntry({ events, consumed, children, then }: Entry): string {
+  const parts = [events === null ? "nothing" : decodeEvents(events).map(describeEvent).join(", ")];
+  if (consumed !== null) parts.push(`mail ≤ ${consumed}`);
+  if (children.length > 0) parts.push(`children ${children.map(({ id }) => id).join(" ")}`);
+  if (then.kind === "release") parts.push(`release until ${then.wakeAt}${then.status === "running" ? "" : ` (${then.status})`}`);
+  if (then.kind === "end") parts.push(`end ${then.status}`);
+  return parts.join("; ");
+}
+
+function describeEvent(event: Event): string {
+  const [type, id] = event;
+  switch (type) {
+    case "step":
+    case "done":
+    case "doubt":
+      return `${type} ${id}/${event[3]}`;
+    case "fail":
+      return `${type} ${id}/${event[3]}${event[5] === null ? "" : " again"}`;
+    case "sleep":
+      return `${id} until ${event[3]}`;
+    case "claim":
+      return type;
+    default:
+      return `${type} ${id}`;
+  }
+}

@@ -1,0 +1,22 @@
+import { PromiseBroken } from "../observer.js";
+import type { RunObserver } from "./run-observer.js";
+
+/** Rejections that nobody handles, and runs that could not be written, break a seed, too. */
+export function startTroubleWatch(observer: RunObserver): { stop(): void } {
+  const onRejection = (reason: unknown) =>
+    observer.guard(() => {
+      throw new PromiseBroken(`nobody handled a rejection: ${reason instanceof Error ? reason.stack : String(reason)}`);
+    });
+  const onWarning = (warning: Error & { readonly code?: string }) =>
+    observer.guard(() => {
+      if (warning.code === "ONCEFLOW_RUN_NOT_WRITTEN") throw new PromiseBroken(warning.message);
+    });
+  process.on("unhandledRejection", onRejection);
+  process.on("warning", onWarning);
+  return {
+    stop() {
+      process.off("unhandledRejection", onRejection);
+      process.off("warning", onWarning);
+    },
+  };
+}

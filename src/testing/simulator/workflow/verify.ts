@@ -1,0 +1,100 @@
+import { decode } from "../../../core/codec.js";
+import { hasEnded, type RunRecord } from "../../../core/run.js";
+import type { Event } from "../../../workflow/event.js";
+import { stepIdOf } from "../../../workflow/identity.js";
+import { replayJournal } from "../../replay-journal.js";
+import { PromiseBroken } from "../observer.js";
+import type { KnownRun } from "./run-observer.js";
+import type { Script, Told } from "./script.js";
+import type { WorkflowSimulation } from "./simulate-workflows.js";
+
+/** The storm is over and every run has ended: journals, executions and the other side must tell one story. */
+export async function verify(simulation: WorkflowSimulation): Promise<void> {
+  const { memory, observer, watch } = simulation;
+  watch.replaying = true;
+  for (const run of observer.runs()) {
+    const record = memory.runs.get(run.id) as RunRecord;
+    if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: ${record.status} when everything was over`);
+    checkCalls(simulation, run);
+    checkScripts(simulation, run);
+    await checkReplay(simulation, run, record);
+  }
+  if (observer.broken) throw observer.broken;
+}
+
+/** Raw calls per step: none without its entry, none twice, and never two where one was the most. */
+function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
+  for (const [id, { attempts, doubt }] of journal.steps) {
+    const calls = effects.calls(stepIdOf(run, id)).map(({ attempt }) => attempt ?? 0);
+    if (new Set(calls).size !== calls.length) throw new PromiseBroken(`${run} ${id}: one attempt called twice: ${calls}`);
+    if (calls.some((attempt) => attempt < 1 || attempt > attempts))
+      throw new PromiseBroken(`${run} ${id}: called by an attempt without entry`);
+    if (id.startsWith("atMostOnce#") && calls.length > 1)
+      throw new PromiseBroken(`${run} ${id}: at most once, and called ${calls.length} times`);
+    if (doubt !== undefined && simulationNeverCancels(journal.over)) throw new PromiseBroken(`${run} ${id}: still in doubt`);
+  }
+}
+
+/** A run may end with a step in doubt: it did not wait for it. */
+function simulationNeverCancels(over: boolean): boolean {
+  return !over;
+}
+
+/** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
+function checkScripts({ play }: WorkflowSimulation, run: KnownRun): void {
+  const scripts = play.scripts.filter(({ execution }) => execution.id === run.id);
+  scripts.forEach((script, i) => {
+    const { epoch } = script.execution;
+    const isLast = !scripts.slice(i + 1).some((later) => later.execution.epoch === epoch);
+    const entries = run.entries.filter((entry) => entry.epoch < epoch || (isLast && entry.epoch === epoch)).length;
+    compare(run, script, entries);
+  });
+}
+
+function compare(run: KnownRun, script: Script, entries: number): void {
+  const ids = new Map([...script.listens].map((id) => [journalIdOf(id), id]));
+  const said = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && ids.has(event[1]) && event[0] !== "got");
+  const told = script.told.filter(({ id }) => !id.startsWith("hook#"));
+  for (const [i, { event }] of said.entries()) {
+    const heard = told[i];
+    // What came after the code had ended was told to nobody.
+    if (heard === undefined) break;
+    const expected = toldBy(event, ids.get(event[1]) ?? "");
+    if (heard.id !== expected.id || heard.ok !== expected.ok || (expected.what !== undefined && heard.what !== expected.what))
+      throw new PromiseBroken(
+        `${run.id}: the code was told ${JSON.stringify(heard)} in epoch ${script.execution.epoch}, and its journal says ${JSON.stringify(event)}`,
+      );
+  }
+  for (const [hook, payloads] of script.payloads) {
+    const got = run.journal.deliveries.flatMap(({ event, entry }) =>
+      entry <= entries && event[0] === "got" && event[1] === hook ? [event[3]] : [],
+    );
+    const differs = payloads.slice(0, got.length).some((payload, i) => payload !== got[i]);
+    if (differs) throw new PromiseBroken(`${run.id}: ${hook} gave the code ${payloads}, and its journal says ${got}`);
+  }
+}
+
+/** Children are heard of under their request and their run. */
+function journalIdOf(id: string): string {
+  return id.startsWith("child ") ? id.slice(0, id.indexOf(" ", "child simulated".length)) : id;
+}
+
+function toldBy(event: Event, id: string): Omit<Told, "what"> & { readonly what?: string } {
+  switch (event[0]) {
+    case "done":
+      return { id, ok: true, what: event[4] };
+    case "fail":
+      return { id, ok: false, what: (decode(event[4]) as { message: string }).message };
+    case "ended":
+      return event[3] === "completed" ? { id, ok: true, what: event[4] ?? "null" } : { id, ok: false };
+    default:
+      return { id, ok: true };
+  }
+}
+
+/** The same code on the same journal ends in the same way, and nothing is executed. */
+async function checkReplay({ play, memory }: WorkflowSimulation, { id }: KnownRun, run: RunRecord): Promise<void> {
+  const replayed = await replayJournal({ workflow: play.workflow, run, journal: memory.journals.get(id) ?? [] });
+  if (replayed.kind !== "ended" || replayed.status !== run.status || replayed.output !== run.output)
+    throw new PromiseBroken(`${id}: ${run.status} with ${run.output}, and its replay ${JSON.stringify(replayed)}`);
+}

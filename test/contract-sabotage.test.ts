@@ -1,0 +1,352 @@
+import { memoryTarget, runContract } from "onceflow/testing";
+import { describe, expect, test } from "vitest";
+
+/** A store that breaks one promise, on the same memory: the run contract must find each of them. */
+type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["runs"]>;
+type Runs = Parameters<Sabotage>[0];
+type Memory = Parameters<Sabotage>[1];
+type Operation = Parameters<Runs["flush"]>[0][number];
+type Append = Extract<Operation, { readonly verb: "append" }>;
+type Answer = Awaited<ReturnType<Runs["flush"]>>[number];
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** Every operation goes through `meddle`, which may pass it on, changed or not, and touch the memory before and after. */
+function meddling(
+  meddle: (operation: Operation, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>,
+): Sabotage {
+  return (faithful, memory) => ({
+    ...faithful,
+    async flush(operations) {
+      const pass = async (operation: Operation) => (await faithful.flush([operation]))[0] as Answer;
+      const answers: Answer[] = [];
+      for (const operation of operations) answers.push(await meddle(operation, pass, memory));
+      return answers;
+    },
+  });
+}
+
+const appends = (meddle: (append: Append, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>): Sabotage =>
+  meddling((operation, pass, memory) => (operation.verb === "append" ? meddle(operation, pass, memory) : pass(operation)));
+
+const claims =
+  (claim: (faithful: Runs, memory: Memory) => Runs["claim"]): Sabotage =>
+  (faithful, memory) => ({
+    ...faithful,
+    claim: claim(faithful, memory),
+  });
+
+const kindOf = (answer: Answer) => (answer === "again" ? answer : answer.kind);
+
+const lengthOf = ({ journals }: Memory, id: string) => journals.get(id)?.length ?? 0;
+
+function edit({ runs }: Memory, id: string, change: (run: NonNullable<ReturnType<Memory["runs"]["get"]>>) => object): void {
+  const run = runs.get(id);
+  if (run) runs.set(id, { ...run, ...change(run) });
+}
+
+/** What it breaks, the verb under which that must be found, and how it breaks it. */
+const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = [
+  [
+    "lets the last creator win",
+    "start",
+    meddling(async (operation, pass, memory) => {
+      if (operation.verb === "start") memory.runs.delete(operation.id);
+      return await pass(operation);
+    }),
+  ],
+  [
+    "takes an entry that leaves a gap",
+    "append",
+    appends((append, pass, memory) => pass({ ...append, seq: Math.min(append.seq, lengthOf(memory, append.id) + 1) })),
+  ],
+  [
+    "writes the same entry twice when its reply was lost",
+    "append",
+    appends((append, pass, memory) => {
+      const again = memory.journals.get(append.id)?.[append.seq - 1]?.epoch === append.epoch && append.entry.events !== null;
+      return pass(again ? { ...append, seq: lengthOf(memory, append.id) + 1 } : append);
+    }),
+  ],
+  [
+    "forgets the mail when a run is released",
+    "append",
+    appends(async (append, pass, memory) => {
+      const answer = await pass(append);
+      const { then } = append.entry;
+      if (then.kind === "release" && kindOf(answer) === "appended") edit(memory, append.id, () => ({ wakeAt: then.wakeAt }));
+      return answer;
+    }),
+  ],
+  [
+    "lets a late owner write behind its successor's back",
+    "fence",
+    appends((append, pass, memory) => {
+      const there = memory.journals.get(append.id)?.[append.seq - 1];
+      return pass(there && there.epoch !== append.epoch ? { ...append, seq: lengthOf(memory, append.id) + 1 } : append);
+    }),
+  ],
+  [
+    "starts the children of an entry that it refuses",
+    "fence",
+    appends(async (append, pass) => {
+      for (const child of append.entry.children) await pass(child);
+      return await pass(append);
+    }),
+  ],
+  [
+    "gives a token to whoever asks last",
+    "hook",
+    meddling(async (operation, pass, memory) => {
+      const entry = operation.verb === "append" ? operation.entry : operation.verb === "start" ? operation.first?.entry : undefined;
+      for (const change of entry?.hooks ?? []) if ("add" in change) memory.hooks.delete(change.add);
+      return await pass(operation);
+    }),
+  ],
+  [
+    "keeps the hooks of a run that has ended",
+    "hook",
+    appends(async (append, pass, memory) => {
+      const hooks = [...memory.hooks].filter(([, { run }]) => run === append.id);
+      const answer = await pass(append);
+      if (append.entry.then.kind === "end") for (const [token, hook] of hooks) memory.hooks.set(token, hook);
+      return answer;
+    }),
+  ],
+  [
+    "forgets the key of a mail that was taken in",
+    "mail",
+    meddling(async (operation, pass, memory) => {
+      for (const [id, { keys, mail }] of memory.mailboxes) if (memory.runs.get(id)?.consumed === mail.length) keys.clear();
+      return await pass(operation);
+    }),
+  ],
+  [
+    "lets mail wait for the timer of its run",
+    "mail",
+    meddling(async (operation, pass, memory) => {
+      const before = new Map(memory.runs);
+      const answer = await pass(operation);
+      if (typeof answer === "object" && answer.kind === "sent")
+        edit(memory, answer.run, ({ id }) => ({ wakeAt: before.get(id)?.wakeAt ?? null }));
+      return answer;
+    }),
+  ],
+  [
+    "takes a run from its live owner when mail comes",
+    "mail",
+    meddling(async (operation, pass, memory) => {
+      const answer = await pass(operation);
+      if (typeof answer === "object" && answer.kind === "sent" && !answer.duplicate) edit(memory, answer.run, () => ({ wakeAt: 0 }));
+      return answer;
+    }),
+  ],
+  [
+    "tells a parent of the end of its child in a commit of its own",
+    "child",
+    appends(async (append, pass, memory) => {
+      const { parent } = { ...memory.runs.get(append.id) };
+      if (append.entry.then.kind !== "end" || !parent) return await pass(append);
+      edit(memory, append.id, () => ({ parent: null }));
+      const answer = await pass(append);
+      edit(memory, append.id, () => ({ parent }));
+      const { status, output } = append.entry.then;
+      const payload = JSON.stringify([status, output]);
+      const mail = { verb: "send", to: { run: parent }, kind: "child", about: append.id, payload, key: `child ${append.id}` } as const;
+      setTimeout(() => void pass(mail), 5);
+      return answer;
+    }),
+  ],
+  [
+    "claims what a live owner holds",
+    "claim",
+    claims((faithful, memory) => async (query) => {
+      for (const { id, owner } of [...memory.runs.values()]) if (owner !== null) edit(memory, id, () => ({ wakeAt: 0 }));
+      return await faithful.claim(query);
+    }),
+  ],
+  [
+    "does not raise the epoch",
+    "claim",
+    claims((faithful, memory) => async (query) => {
+      const { claimed, ...rest } = await faithful.claim(query);
+      for (const { run } of claimed) edit(memory, run.id, ({ epoch }) => ({ epoch: Math.max(1, epoch - 1) }));
+      return { ...rest, claimed: claimed.map((one) => ({ ...one, run: memory.runs.get(one.run.id) ?? one.run })) };
+    }),
+  ],
+  [
+    "gives one run to two workers that ask at once",
+    "claim",
+    claims((faithful, memory) => async (query) => {
+      const seen = [...memory.runs.values()].filter(({ wakeAt, owner }) => owner === null && wakeAt !== null).slice(0, query.limit);
+      await turn();
+      for (const run of seen) memory.runs.set(run.id, run);
+      return await faithful.claim(query);
+    }),
+  ],
+  [
+    "renews everybody's leases",
+    "renew",
+    (faithful, memory) => ({
+      ...faithful,
+      async renew(query) {
+        const others = new Set([...memory.runs.values()].flatMap(({ owner }) => owner ?? []));
+        const all = await Promise.all([...others].map((owner) => faithful.renew({ ...query, owner })));
+        return all.flat();
+      },
+    }),
+  ],
+  [
+    "pages by time alone",
+    "read",
+    (faithful) => ({
+      ...faithful,
+      async list({ after, ...query }) {
+        const runs = await faithful.list({ ...query, limit: 10_000 });
+        return runs.filter(({ createdAt }) => after === undefined || createdAt < after.createdAt).slice(0, query.limit);
+      },
+    }),
+  ],
+  [
+    "removes what is to be kept for ever",
+    "purge",
+    (faithful, memory) => ({
+      ...faithful,
+      async purge(limit) {
+        for (const { id, retentionMs } of [...memory.runs.values()]) if (retentionMs === null) edit(memory, id, () => ({ retentionMs: 0 }));
+        return await faithful.purge(limit);
+      },
+    }),
+  ],
+  [
+    "leaves the mail of a purged run behind",
+    "purge",
+    (faithful, memory) => ({
+      ...faithful,
+      async purge(limit) {
+        const boxes = new Map(memory.mailboxes);
+        const removed = await faithful.purge(limit);
+        for (const [id, box] of boxes) memory.mailboxes.set(id, box);
+        return removed;
+      },
+    }),
+  ],
+  [
+    "goes on telling who has stopped to watch",
+    "watch",
+    (faithful) => ({
+      ...faithful,
+      watch(changed) {
+        faithful.watch(changed);
+        return () => {};
+      },
+    }),
+  ],
+  [
+    "sleeps through mail that comes while a run is released",
+    "race",
+    appends(async (append, pass, memory) => {
+      const { then, consumed } = append.entry;
+      const seen = memory.runs.get(append.id);
+      await turn();
+      const answer = await pass(append);
+      if (then.kind === "release" && kindOf(answer) === "appended" && seen?.mail === (consumed ?? seen?.consumed))
+        edit(memory, append.id, () => ({ wakeAt: then.wakeAt }));
+      return answer;
+    }),
+  ],
+];
+
+/** How long a case may take here; one that does not come to its end has failed, too. */
+const caseMsMax = 5000;
+
+async function holds(verb: string, name: string, runs: Sabotage): Promise<boolean> {
+  const target = memoryTarget({ time: "virtual", runs });
+  const one = casesOf(verb).find((each) => each.name === name);
+  if (one === undefined || one.skip(target) !== undefined) return true;
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), caseMsMax);
+  });
+  const ended = one.run(target).then(
+    () => true,
+    () => false,
+  );
+  const held = await Promise.race([ended, tooLong]);
+  clearTimeout(timer);
+  return held;
+}
+
+const casesOf = (verb: string) => runContract.find((group) => group.verb === verb)?.cases ?? [];
+
+/** The first promise that the memory store itself keeps, and this one does not. */
+async function broken(verb: string, runs: Sabotage): Promise<string | undefined> {
+  for (const { name } of casesOf(verb)) {
+    if (!(await holds(verb, name, runs)) && (await holds(verb, name, (faithful) => faithful))) return name;
+  }
+  return undefined;
+}
+
+describe("the run contract finds a store that", () => {
+  for (const [does, verb, sabotage] of sabotages) test(does, async () => expect(await broken(verb, sabotage)).toBeTypeOf("string"));
+});
+
+describe("the run contract has nothing against a store that", () => {
+  /** Each call takes its time, and others come in between. */
+  const slow: Sabotage = (faithful) => {
+    let calls = 0;
+    const later = async () => {
+      calls += 1;
+      for (let turns = calls % 5; turns > 0; turns--) await turn();
+    };
+    const slowly =
+      <A extends readonly unknown[], R>(verb: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        await later();
+        const result = await verb(...args);
+        await later();
+        return result;
+      };
+    return {
+      ...faithful,
+      flush: slowly(faithful.flush),
+      claim: slowly(faithful.claim),
+      load: slowly(faithful.load),
+      renew: slowly(faithful.renew),
+      mail: slowly(faithful.mail),
+      read: slowly(faithful.read),
+      journal: slowly(faithful.journal),
+      list: slowly(faithful.list),
+      hook: slowly(faithful.hook),
+      purge: slowly(faithful.purge),
+      // A word that comes late, without a name, and more often than needed.
+      watch: (changed) => {
+        let stopped = false;
+        const stop = faithful.watch(() => {
+          for (const ms of [1, 5]) setTimeout(() => stopped || changed(null), ms);
+        });
+        return () => {
+          stopped = true;
+          stop();
+        };
+      },
+    };
+  };
+
+  /** Refuses every other operation at first: somebody else was faster. */
+  const contended: Sabotage = (faithful) => ({
+    ...faithful,
+    async flush(operations) {
+      const taken = operations.filter((_, i) => operations.length === 1 || i % 2 === 0);
+      const answers = await faithful.flush(taken);
+      return operations.map((operation) => answers[taken.indexOf(operation)] ?? "again");
+    },
+  });
+
+  for (const { verb } of runContract) {
+    test(`is slow: ${verb}`, async () => expect(await broken(verb, slow)).toBeUndefined());
+    // It is allowed to take more flushes than one that never has to try again.
+    if (verb !== "start" && verb !== "append")
+      test(`loses races: ${verb}`, async () => expect(await broken(verb, contended)).toBeUndefined());
+  }
+});

@@ -1,0 +1,202 @@
+import { ContextError, createHook, getStepMetadata, RunCancelledError, sleep, step, workflow } from "onceflow/workflow";
+import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
+import { expect } from "vitest";
+import { everyStore, gate, heldAt, onStores, settled, story, until, untilReleased } from "./workflow-scene.js";
+
+onStores("cancel", everyStore, (test) => {
+  test("aborts what runs, journals its verdict, ends cancelled; returnValue rejects", async ({ scene }) => {
+    const called = gate<AbortSignal>();
+    const slow = step("slow", async () => {
+      const { signal } = getStepMetadata();
+      called.open(signal);
+      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    const after = step("after", async () => 1);
+    const run = workflow(scene.name("run"), async () => {
+      await slow();
+      return await after();
+    });
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const signal = await called.opened;
+    await started.cancel();
+    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
+    expect(signal.aborted).toBe(true);
+    expect(String(signal.reason)).toContain("cancelled");
+    expect(await started.status).toBe("cancelled");
+    const lines = await story(store, started.id);
+    expect(lines[0]).toBe("step slow#0");
+    expect(lines).toContain("fail slow#0");
+    expect(lines.at(-1)).toBe("end cancelled");
+    expect(lines).not.toContain("step after#0");
+  });
+
+  test("what succeeds in its grace is journaled as done", async ({ scene }) => {
+    const called = gate();
+    const slow = step("slow", async () => {
+      const { signal } = getStepMetadata();
+      called.open();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return "done all the same";
+    });
+    const run = workflow(scene.name("run"), async () => await slow());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    await called.opened;
+    await started.cancel();
+    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
+    expect(await story(store, started.id)).toEqual(["step slow#0", "done slow#0", "end cancelled"]);
+  });
+
+  test("a body that does not stop is left behind after its grace, and the journal says so", async ({ scene }) => {
+    const called = gate<string>();
+    const deaf = step(
+      "deaf",
+      async () => {
+        called.open(getStepMetadata().stepId);
+        await new Promise(() => {});
+      },
+      { graceMs: 20 },
+    );
+    const run = workflow(scene.name("run"), async () => await deaf());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const stepId = await called.opened;
+    await started.cancel();
+    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
+    expect(await readAttempts(started.id, stepId, { store })).toMatchObject([{ attempt: 1, verdict: "failed", how: "abandoned" }]);
+  });
+
+  test("of a sleeping run, in memory and out of it", async ({ scene }) => {
+    const asleep = workflow(scene.name("asleep"), async (ms: number) => await sleep(ms));
+    const { store, worker } = await scene.work();
+    const short = await start(asleep, [900], { store });
+    const long = await start(asleep, [3_600_000], { store });
+    await untilReleased(store, long.id);
+    await Promise.all([short.cancel(), long.cancel()]);
+    for (const run of [short, long]) await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(worker.running).toBe(0);
+  });
+
+  test("of a run that waits for a hook, and of one that waits for a retry", async ({ scene }) => {
+    const waiting = workflow(scene.name("waiting"), async () => await createHook());
+    let calls = 0;
+    const broken = step(
+      "broken",
+      async () => {
+        calls += 1;
+        throw new Error("no");
+      },
+      { backoff: { minMs: 900, maxMs: 900, jitter: 0 } },
+    );
+    const retrying = workflow(scene.name("retrying"), async () => await broken());
+    const { store } = await scene.work();
+    const runs = [await start(waiting, [], { store }), await start(retrying, [], { store })];
+    await until("it has failed once", () => calls === 1);
+    for (const run of runs) {
+      await run.cancel();
+      await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    }
+    expect(calls).toBe(1);
+  });
+
+  test("of a pending run: nothing of it is ever executed", async ({ scene }) => {
+    let calls = 0;
+    const count = step("count", async () => ++calls);
+    const run = workflow(scene.name("run"), async () => await count());
+    const outside = await scene.open();
+    const started = await start(run, [], { store: outside });
+    await started.cancel();
+    expect(await started.status).toBe("pending");
+    const { store } = await scene.work();
+    await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
+    expect(calls).toBe(0);
+  });
+
+  test("twice, from two processes at once, and of an ended run: nothing more happens", async ({ scene }) => {
+    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
+    const quick = workflow(scene.name("quick"), async () => "done");
+    const { store } = await scene.work();
+    const other = await scene.open();
+    const run = await start(asleep, [], { store });
+    await Promise.all([run.cancel(), run.cancel(), getRun(run.id, { store: other }).cancel()]);
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    const journal = await readJournal(run.id, { store });
+    await run.cancel();
+    expect(await readJournal(run.id, { store })).toEqual(journal);
+    const ended = await start(quick, [], { store });
+    expect(await ended.returnValue).toBe("done");
+    await ended.cancel();
+    expect(await ended.status).toBe("completed");
+  });
+
+  test("from another process, while a step runs", async ({ scene }) => {
+    const called = gate();
+    const slow = step("slow", async () => {
+      const { signal } = getStepMetadata();
+      called.open();
+      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    const run = workflow(scene.name("run"), async () => await slow());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    await called.opened;
+    const outside = getRun(started.id, { store: await scene.open() });
+    await outside.cancel();
+    await expect(outside.returnValue).rejects.toThrow(RunCancelledError);
+  });
+
+  test("a step that is about to begin does not begin any more", async ({ scene }) => {
+    const calls: string[] = [];
+    const first = step("first", async () => void calls.push("first"));
+    const second = step("second", async () => void calls.push("second"));
+    const run = workflow(scene.name("run"), async () => {
+      await first();
+      await second();
+    });
+    const held = heldAt(await scene.open(), "done first#0");
+    const { store } = await scene.work({}, held.store);
+    const started = await start(run, [], { store });
+    await held.reached;
+    await started.cancel();
+    await held.heard;
+    await settled();
+    held.free();
+    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
+    expect(calls).toEqual(["first"]);
+    const lines = await story(store, started.id);
+    expect(lines.at(-1)).toBe("end cancelled");
+    // Its entry was written, so what became of it has to be written, too.
+    if (lines.includes("step second#0")) expect(lines).toContain("fail second#0");
+  });
+
+  test("a cancelled run survives a takeover: it ends cancelled, nothing is run again", async ({ scene }) => {
+    const called = gate();
+    let calls = 0;
+    const deaf = step("deaf", async () => {
+      calls += 1;
+      called.open();
+      await new Promise(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await deaf());
+    const doomed = await scene.workAndDie();
+    const started = await start(run, [], { store: doomed.store });
+    await called.opened;
+    doomed.die();
+    const outside = await scene.open();
+    await getRun(started.id, { store: outside }).cancel();
+    const { store } = await scene.work();
+    await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
+    expect(calls).toBe(1);
+  });
+
+  test("in a workflow, runs cannot be cancelled or woken directly", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => {
+      const other = getRun("other");
+      const asked = await Promise.allSettled([other.cancel(), other.wakeUp()]);
+      return asked.map((result) => result.status === "rejected" && result.reason instanceof ContextError);
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual([true, true]);
+  });
+});

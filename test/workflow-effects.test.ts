@@ -1,0 +1,474 @@
+import { InvalidInputError, NotApplied, type Store } from "onceflow";
+import { EffectLedger } from "onceflow/testing";
+import {
+  createHook,
+  FatalError,
+  getStepMetadata,
+  RunCancelledError,
+  RunNotFoundError,
+  type StepOptions,
+  sleep,
+  step,
+  type Workflow,
+  workflow,
+} from "onceflow/workflow";
+import { getRun, listRuns, readAttempts, resolveStep, start } from "onceflow/workflow/api";
+import { expect } from "vitest";
+import { everyStore, gate, onStores, type Scene, story, until, untilReleased, untilStatus } from "./workflow-scene.js";
+
+const quick = { backoff: { minMs: 1, maxMs: 1 } } satisfies StepOptions;
+
+/** A step that calls the other side, and can be held there: in its first attempt its process dies. */
+class Deed {
+  readonly effects: EffectLedger;
+  readonly reached = gate<string>();
+  holds = true;
+
+  constructor(honoursKeys = false) {
+    this.effects = new EffectLedger({ honoursKeys });
+  }
+
+  readonly body = async (amount: number): Promise<string> => {
+    const { stepId, attempt } = getStepMetadata();
+    const result = this.effects.call(stepId, { attempt, result: `deed ${attempt} of ${amount}` });
+    this.reached.open(stepId);
+    if (this.holds && attempt === 1) await new Promise(() => {});
+    return result;
+  };
+}
+
+/** Starts the run where its process dies in the middle of the deed; returns the step that was called. */
+async function dieIn(scene: Scene, deed: Deed, run: Workflow<[], unknown>, id: string): Promise<string> {
+  const doomed = await scene.workAndDie({ workflows: [run] });
+  await start(run, [], { id, store: doomed.store });
+  const stepId = await deed.reached.opened;
+  doomed.die();
+  return stepId;
+}
+
+async function verdicts(store: Store, run: string, stepId: string): Promise<string[]> {
+  const attempts = await readAttempts(run, stepId, { store });
+  return attempts.map(({ attempt, verdict, how }) => [attempt, verdict, how].filter((part) => part !== undefined).join(" "));
+}
+
+onStores("effects when the process died midway", everyStore, (test) => {
+  test("idempotent: run again, with the same key and the next attempt", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body);
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("deed 2 of 5");
+    expect(deed.effects.calls(stepId).map(({ attempt }) => attempt)).toEqual([1, 2]);
+    expect(deed.effects.keys()).toEqual([stepId]);
+    expect(await verdicts(store, "o-1", stepId)).toEqual(["1 lapsed", "2 completed"]);
+  });
+
+  test("keyed: run again, and the provider dedupes", async ({ scene }) => {
+    const deed = new Deed(true);
+    const charge = step("charge", deed.body, { effect: "keyed" });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("deed 1 of 5");
+    expect([deed.effects.rawCalls(stepId), deed.effects.applied(stepId)]).toEqual([2, 1]);
+  });
+
+  test("reconcile, found: recorded, not called again; it is asked by stepId, attempt and input", async ({ scene }) => {
+    const deed = new Deed();
+    const asked: unknown[] = [];
+    const charge = step("charge", deed.body, {
+      effect: "reconcile",
+      reconcileAfterMs: 0,
+      reconcile: (request) => {
+        asked.push(request);
+        return deed.effects.find(request.stepId) as { found: string };
+      },
+    });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("deed 1 of 5");
+    expect(deed.effects.rawCalls(stepId)).toBe(1);
+    expect(asked).toEqual([{ stepId, attempt: 1, input: [5] }]);
+    expect(await verdicts(store, "o-1", stepId)).toEqual(["1 completed reconciled"]);
+  });
+
+  test("reconcile, absent: run", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, { effect: "reconcile", reconcileAfterMs: 0, reconcile: () => "absent" });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("deed 2 of 5");
+    expect(await verdicts(store, "o-1", stepId)).toEqual(["1 lapsed", "2 completed"]);
+  });
+
+  const cannotTell: Record<string, () => unknown> = {
+    'says "unknown"': () => "unknown",
+    throws: () => Promise.reject(new Error("provider down")),
+    "answers nothing": () => undefined,
+    "answers something else": () => ({}),
+  };
+  for (const [what, reconcile] of Object.entries(cannotTell)) {
+    test(`reconcile ${what}: unknown, and nothing is called`, async ({ scene }) => {
+      const deed = new Deed();
+      const charge = step("charge", deed.body, { effect: "reconcile", reconcileAfterMs: 0, reconcile: reconcile as () => "unknown" });
+      const order = workflow(scene.name("order"), async () => await charge(5));
+      const stepId = await dieIn(scene, deed, order, "o-1");
+      const { store } = await scene.work();
+      await untilStatus(store, "o-1", "unknown");
+      expect(deed.effects.rawCalls(stepId)).toBe(1);
+      expect(await getRun("o-1", { store }).trouble).toContain(stepId);
+      await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "a person looked" });
+      expect(await getRun("o-1", { store }).returnValue).toBe("a person looked");
+    });
+  }
+
+  test("reconcile is not asked before the answer can be trusted", async ({ scene }) => {
+    const deed = new Deed();
+    const times: number[] = [];
+    const charge = step(
+      "charge",
+      async (amount: number) => {
+        times.push(Number(getStepMetadata().stepStartedAt));
+        return await deed.body(amount);
+      },
+      {
+        effect: "reconcile",
+        reconcileAfterMs: 300,
+        reconcile: () => {
+          times.push(Date.now());
+          return { found: "found" };
+        },
+      },
+    );
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("found");
+    expect(Number(times[1]) - Number(times[0])).toBeGreaterThanOrEqual(290);
+  });
+
+  test("in reconcile a step is just that function, and the run is nobody's context", async ({ scene }) => {
+    const deed = new Deed();
+    const look = step("look", async () => "looked");
+    const charge = step("charge", deed.body, {
+      effect: "reconcile",
+      reconcileAfterMs: 0,
+      reconcile: async () => ({ found: await look() }),
+    });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    expect(await getRun("o-1", { store }).returnValue).toBe("looked");
+    expect(await story(store, "o-1")).not.toContain("step look#0");
+  });
+
+  test("what reconcile finds and cannot be journaled fails the step, and does not end the process", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, {
+      effect: "reconcile",
+      reconcileAfterMs: 0,
+      reconcile: () => ({ found: (() => 1) as never }),
+    });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    await expect(getRun("o-1", { store }).returnValue).rejects.toThrow(/cannot be journaled/);
+    expect(deed.effects.rawCalls(stepId)).toBe(1);
+  });
+
+  test("atMostOnce: never again; the run is parked as unknown and listed with its trouble; other runs go on", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, { effect: "atMostOnce" });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store, worker } = await scene.work();
+    await untilStatus(store, "o-1", "unknown");
+    deed.holds = false;
+    expect(await (await start(order, [], { id: "o-2", store })).returnValue).toBe("deed 1 of 5");
+    const { items } = await listRuns({ store, status: "unknown" });
+    expect(items.map(({ id }) => id)).toEqual(["o-1"]);
+    expect(items[0]?.trouble).toContain(`step "charge" (${stepId}), attempt 1`);
+    expect(items[0]?.trouble).toContain("fell silent");
+    expect(worker.running).toBe(0);
+    expect(deed.effects.rawCalls(stepId)).toBe(1);
+    expect(await verdicts(store, "o-1", stepId)).toEqual([expect.stringMatching(/^1 unknown/)]);
+  });
+
+  test("a person says completed, failed or not applied, and the run goes on", async ({ scene }) => {
+    const outcomes = workflow(scene.name("order"), async () => {
+      const deeds = ["a", "b", "c"].map((id) => charge(id));
+      return (await Promise.allSettled(deeds)).map((result) =>
+        result.status === "fulfilled" ? result.value : (result.reason as Error).message,
+      );
+    });
+    const called = new Map<string, number>();
+    const ids = new Map<string, string>();
+    const charge = step(
+      "charge",
+      async (id: string) => {
+        called.set(id, (called.get(id) ?? 0) + 1);
+        ids.set(id, getStepMetadata().stepId);
+        if (getStepMetadata().attempt === 1) await new Promise(() => {});
+        return `charged ${id}`;
+      },
+      { effect: "atMostOnce" },
+    );
+    const doomed = await scene.workAndDie();
+    await start(outcomes, [], { id: "o-1", store: doomed.store });
+    await until("all three were called", () => called.size === 3);
+    doomed.die();
+    const { store } = await scene.work();
+    await untilStatus(store, "o-1", "unknown");
+    const at = (id: string) => ({ runId: "o-1", stepId: ids.get(id) ?? "", attempt: 1, store });
+    await resolveStep(at("a"), { completed: { by: "hand" } });
+    await untilReleased(store, "o-1");
+    await resolveStep(at("b"), { failed: new Error("never arrived") });
+    await resolveStep(at("c"), "notApplied");
+    expect(await getRun("o-1", { store }).returnValue).toEqual([{ by: "hand" }, "never arrived", "charged c"]);
+    expect([...called]).toEqual([
+      ["a", 1],
+      ["b", 1],
+      ["c", 2],
+    ]);
+    expect(await verdicts(store, "o-1", ids.get("a") ?? "")).toEqual(["1 completed resolved"]);
+    expect(await verdicts(store, "o-1", ids.get("b") ?? "")).toEqual(["1 failed resolved"]);
+  });
+
+  test("a resolution that means another attempt changes nothing; bad ones are refused", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, { effect: "atMostOnce" });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    await untilStatus(store, "o-1", "unknown");
+    const at = { runId: "o-1", stepId, attempt: 1, store };
+    await resolveStep({ ...at, attempt: 2 }, { completed: "wrong attempt" });
+    await resolveStep({ ...at, stepId: "step_other" }, { completed: "wrong step" });
+    await until("both are taken in", async () => (await store.runs.read("o-1"))?.consumed === 2);
+    await untilStatus(store, "o-1", "unknown");
+    await expect(resolveStep({ ...at, runId: "nobody" }, "notApplied")).rejects.toThrow(RunNotFoundError);
+    await expect(resolveStep(at, "maybe" as never)).rejects.toThrow(InvalidInputError);
+    await expect(resolveStep(at, { completed: () => 1 })).rejects.toThrow(InvalidInputError);
+    await resolveStep(at, { completed: "right" });
+    expect(await getRun("o-1", { store }).returnValue).toBe("right");
+  });
+
+  test("an unknown run stays so when it is woken, and can be cancelled", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, { effect: "atMostOnce" });
+    const order = workflow(scene.name("order"), async () => await charge(5));
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    await untilStatus(store, "o-1", "unknown");
+    const run = getRun("o-1", { store });
+    await run.wakeUp();
+    await until("it was looked at", async () => (await store.runs.read("o-1"))?.consumed === 1);
+    await untilStatus(store, "o-1", "unknown");
+    await run.cancel();
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(deed.effects.rawCalls(stepId)).toBe(1);
+    expect(await run.trouble).toBeUndefined();
+  });
+
+  test("while one step is in doubt the others of its run are finished", async ({ scene }) => {
+    const deed = new Deed();
+    const charge = step("charge", deed.body, { effect: "atMostOnce" });
+    const notify = step("notify", async () => "notified");
+    const order = workflow(scene.name("order"), async () => {
+      const charged = charge(5);
+      await sleep(1);
+      const notified = await notify();
+      await sleep(1);
+      return [await notify(), notified, await charged];
+    });
+    const stepId = await dieIn(scene, deed, order, "o-1");
+    const { store } = await scene.work();
+    await untilStatus(store, "o-1", "unknown");
+    expect(await story(store, "o-1")).toContain("done notify#1");
+    await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
+    expect(await getRun("o-1", { store }).returnValue).toEqual(["notified", "notified", "charged"]);
+  });
+
+  test("deaths do not eat retries; more of them than crashMax fail the step", async ({ scene }) => {
+    let calls = 0;
+    let held = gate();
+    const hold = async () => {
+      calls += 1;
+      held.open();
+      await new Promise(() => {});
+    };
+    const poison = step("poison", hold, { maxRetries: 0, crashMax: 2 });
+    const order = workflow(scene.name("order"), async () => await poison().catch((error: Error) => [FatalError.is(error), error.message]));
+    const first = await scene.workAndDie({ workflows: [order] });
+    await start(order, [], { id: "o-1", store: first.store });
+    await held.opened;
+    first.die();
+    for (let death = 2; death <= 3; death++) {
+      held = gate();
+      const doomed = await scene.workAndDie({ workflows: [order] });
+      await held.opened;
+      doomed.die();
+    }
+    const { store } = await scene.work({ workflows: [order] });
+    expect(await getRun("o-1", { store }).returnValue).toEqual([true, expect.stringContaining("died 3 times")]);
+    expect(calls).toBe(3);
+  });
+});
+
+onStores("effects when the body throws", everyStore, (test) => {
+  test("idempotent and keyed: retried by policy with the same key", async ({ scene }) => {
+    const effects = new EffectLedger({ honoursKeys: true });
+    const body = async (name: string) => {
+      const { stepId, attempt } = getStepMetadata();
+      effects.call(stepId, { attempt, result: name });
+      if (attempt === 1) throw new Error("timeout after the effect");
+      return stepId;
+    };
+    const plain = step("plain", body, quick);
+    const keyed = step("keyed", body, { effect: "keyed", ...quick });
+    const order = workflow(scene.name("order"), async () => [await plain("a"), await keyed("b")]);
+    const { store } = await scene.work();
+    const ids = (await (await start(order, [], { store })).returnValue) as string[];
+    for (const id of ids) expect([effects.rawCalls(id), effects.applied(id)]).toEqual([2, 1]);
+  });
+
+  test("reconcile: the next attempt asks first, so that what happened is not repeated", async ({ scene }) => {
+    const effects = new EffectLedger({ honoursKeys: false });
+    const reconcile = ({ stepId }: { stepId: string }) => effects.find(stepId) as { found: string } | "absent";
+    const options = { effect: "reconcile", reconcileAfterMs: 0, reconcile, ...quick } as const;
+    const after = step(
+      "after",
+      async () => {
+        const { stepId, attempt } = getStepMetadata();
+        effects.call(stepId, { attempt, result: "effect" });
+        throw new Error("timeout after the effect");
+      },
+      options,
+    );
+    const before = step(
+      "before",
+      async () => {
+        const { stepId, attempt } = getStepMetadata();
+        if (attempt === 1) throw new Error("refused before the effect");
+        return effects.call(stepId, { attempt, result: "effect" });
+      },
+      options,
+    );
+    const order = workflow(scene.name("order"), async () => [await after(), await before()]);
+    const { store } = await scene.work();
+    expect(await (await start(order, [], { store })).returnValue).toEqual(["effect", "effect"]);
+    expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1, 1]);
+  });
+
+  test("reconcile: the last attempt, too, is asked about before the step is called failed", async ({ scene }) => {
+    const effects = new EffectLedger({ honoursKeys: false });
+    const find = ({ stepId }: { stepId: string }) => effects.find(stepId) as { found: string } | "absent";
+    const fail = (happens: boolean) => async () => {
+      const { stepId, attempt } = getStepMetadata();
+      if (happens) effects.call(stepId, { attempt, result: "effect" });
+      throw new Error("timeout");
+    };
+    const options = { effect: "reconcile", reconcileAfterMs: 0, reconcile: find, maxRetries: 0 } as const;
+    const happened = step("happened", fail(true), options);
+    const didNot = step("did not", fail(false), options);
+    const order = workflow(scene.name("order"), async () => [await happened(), await didNot().catch((error: Error) => error.message)]);
+    const { store } = await scene.work();
+    expect(await (await start(order, [], { store })).returnValue).toEqual([
+      "effect",
+      expect.stringContaining("failed after its only attempt: timeout"),
+    ]);
+  });
+
+  test("reconcile: after a throw, too, it is not asked before the answer can be trusted", async ({ scene }) => {
+    const times: number[] = [];
+    const charge = step(
+      "charge",
+      async () => {
+        times.push(Date.now());
+        throw new Error("timeout");
+      },
+      {
+        effect: "reconcile",
+        reconcileAfterMs: 200,
+        reconcile: () => {
+          times.push(Date.now());
+          return { found: "found" };
+        },
+        ...quick,
+      },
+    );
+    const order = workflow(scene.name("order"), async () => await charge());
+    const { store } = await scene.work();
+    expect(await (await start(order, [], { store })).returnValue).toBe("found");
+    expect(Number(times[1]) - Number(times[0])).toBeGreaterThanOrEqual(190);
+  });
+
+  test("atMostOnce: unknown, whatever was thrown, and no retry", async ({ scene }) => {
+    let calls = 0;
+    const charge = step(
+      "charge",
+      async (error: string) => {
+        calls += 1;
+        throw error === "fatal" ? new FatalError("fatal") : new TypeError("plain");
+      },
+      { effect: "atMostOnce", ...quick },
+    );
+    const order = workflow(scene.name("order"), async (error: string) => await charge(error));
+    const { store } = await scene.work();
+    for (const error of ["fatal", "plain"]) {
+      await start(order, [error], { id: error, store });
+      await untilStatus(store, error, "unknown");
+    }
+    expect(await getRun("plain", { store }).trouble).toContain("it threw TypeError");
+    expect(calls).toBe(2);
+  });
+
+  test("atMostOnce: a timeout is unknown, too", async ({ scene }) => {
+    const charge = step("charge", () => new Promise<never>(() => {}), { effect: "atMostOnce", timeoutMs: 10, graceMs: 10 });
+    const order = workflow(scene.name("order"), async () => await charge());
+    const { store } = await scene.work();
+    await start(order, [], { id: "o-1", store });
+    await untilStatus(store, "o-1", "unknown");
+    expect(await getRun("o-1", { store }).trouble).toContain("TimeoutError");
+  });
+
+  test("NotApplied says that nothing happened: retried, and failed when that was the last try", async ({ scene }) => {
+    let calls = 0;
+    const body = async (until: number) => {
+      calls += 1;
+      if (getStepMetadata().attempt < until) throw new NotApplied("refused at the door");
+      return "applied";
+    };
+    const once = step("once", body, { effect: "atMostOnce", ...quick });
+    const never = step("never", body, { effect: "atMostOnce", maxRetries: 1, ...quick });
+    const order = workflow(scene.name("order"), async () => [
+      await once(3),
+      await never(99).catch((error: Error) => [FatalError.is(error), (error.cause as Error).name]),
+    ]);
+    const { store } = await scene.work();
+    expect(await (await start(order, [], { store })).returnValue).toEqual(["applied", [true, "NotApplied"]]);
+    expect(calls).toBe(5);
+  });
+
+  test("a run in doubt that also waits for a hook goes on with both", async ({ scene }) => {
+    const charge = step("charge", async () => Promise.reject(new Error("no")), { effect: "atMostOnce" });
+    const order = workflow(scene.name("order"), async () => {
+      const hook = createHook<string>({ token: scene.name("token") });
+      return await Promise.all([hook, charge()]);
+    });
+    const { store } = await scene.work();
+    await start(order, [], { id: "o-1", store });
+    await untilStatus(store, "o-1", "unknown");
+    const { resumeHook } = await import("onceflow/workflow/api");
+    const [hook] = (await store.runs.load("o-1"))?.hooks ?? [];
+    await resumeHook(hook?.token ?? "", "resumed", { store });
+    await until("the payload is taken in", async () => (await store.runs.read("o-1"))?.consumed === 1);
+    await untilStatus(store, "o-1", "unknown");
+    const stepId = /step_[\w-]+/.exec((await getRun("o-1", { store }).trouble) ?? "")?.[0] ?? "";
+    await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
+    expect(await getRun("o-1", { store }).returnValue).toEqual(["resumed", "charged"]);
+  });
+});

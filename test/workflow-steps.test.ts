@@ -1,0 +1,522 @@
+import {
+  FatalError,
+  getStepMetadata,
+  getWorkflowMetadata,
+  RetryableError,
+  RunFailedError,
+  type StepOptions,
+  step,
+  workflow,
+} from "onceflow/workflow";
+import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
+import { describe, expect, test as plain } from "vitest";
+import { everyStore, gate, onStores, story } from "./workflow-scene.js";
+
+/** Retries without waiting. */
+const quick = { backoff: { minMs: 1, maxMs: 1 } } satisfies StepOptions;
+
+/** What a promise rejects with. */
+async function thrownBy(promise: PromiseLike<unknown>): Promise<Error> {
+  return await promise.then(
+    () => expect.fail("it did not reject"),
+    (error: unknown) => error as Error,
+  );
+}
+
+onStores("steps", everyStore, (test) => {
+  test("a plain error is retried until it works", async ({ scene }) => {
+    const attempts: number[] = [];
+    const flaky = step(
+      "flaky",
+      async () => {
+        attempts.push(getStepMetadata().attempt);
+        if (attempts.length < 3) throw new Error("not yet");
+        return "done";
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => await flaky());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toBe("done");
+    expect(attempts).toEqual([1, 2, 3]);
+    expect(await story(store, started.id)).toEqual([
+      "step flaky#0",
+      "fail flaky#0",
+      "step flaky#0",
+      "fail flaky#0",
+      "step flaky#0",
+      "done flaky#0",
+      "end completed",
+    ]);
+  });
+
+  test("3 retries by default, then FatalError with the last error as its cause", async ({ scene }) => {
+    let calls = 0;
+    const broken = step(
+      "broken",
+      async () => {
+        calls += 1;
+        throw Object.assign(new TypeError(`failure ${calls}`), { code: "E_BROKEN" });
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => {
+      const error = await thrownBy(broken());
+      expect(error).toBeInstanceOf(FatalError);
+      expect(FatalError.is(error)).toBe(true);
+      return [error.message, (error.cause as Error).name, (error.cause as Error).message, (error.cause as { code?: string }).code];
+    });
+    const { store } = await scene.work();
+    const [message, ...cause] = (await (await start(run, [], { store })).returnValue) as string[];
+    expect(calls).toBe(4);
+    expect(message).toContain('step "broken" failed after 4 attempts: failure 4');
+    expect(cause).toEqual(["TypeError", "failure 4", "E_BROKEN"]);
+  });
+
+  test("an uncaught failure fails the run: RunFailedError, its cause the step's FatalError", async ({ scene }) => {
+    const broken = step("broken", async () => Promise.reject(new Error("no")), { maxRetries: 0 });
+    const run = workflow(scene.name("run"), async () => await broken());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const error = await thrownBy(started.returnValue);
+    expect(error).toBeInstanceOf(RunFailedError);
+    expect((error.cause as Error).name).toBe("FatalError");
+    expect(((error.cause as Error).cause as Error).message).toBe("no");
+    expect(await started.status).toBe("failed");
+  });
+
+  test("FatalError is not retried, and keeps its message", async ({ scene }) => {
+    let calls = 0;
+    const fatal = step("fatal", async () => {
+      calls += 1;
+      throw new FatalError("card stolen", { cause: new Error("bank says so") });
+    });
+    const run = workflow(scene.name("run"), async () => {
+      const error = await thrownBy(fatal());
+      return [error.message, FatalError.is(error), (error.cause as Error).message];
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual(["card stolen", true, "bank says so"]);
+    expect(calls).toBe(1);
+  });
+
+  test("maxRetries 0 is one attempt; by option, by fn.maxRetries and by fn.options", async ({ scene }) => {
+    const calls = { option: 0, property: 0, options: 0, twice: 0 };
+    const fail = (name: keyof typeof calls) => async () => {
+      calls[name] += 1;
+      throw new Error(name);
+    };
+    const option = step("option", fail("option"), { maxRetries: 0 });
+    const property = step("property", fail("property"), quick);
+    property.maxRetries = 0;
+    const options = step("options", fail("options"));
+    options.options = { maxRetries: 0 };
+    const twice = step("twice", fail("twice"), { maxRetries: 7, ...quick });
+    twice.maxRetries = 1;
+    const run = workflow(scene.name("run"), async () => {
+      await Promise.allSettled([option(), property(), options(), twice()]);
+    });
+    const { store } = await scene.work();
+    await (await start(run, [], { store })).returnValue;
+    expect(calls).toEqual({ option: 1, property: 1, options: 1, twice: 2 });
+  });
+
+  test("RetryableError says when: a number, a text, a date", async ({ scene }) => {
+    const soon = new Date(Date.now() + 30);
+    const later = (name: string, retryAfter: number | string | Date) =>
+      step(name, async () => {
+        if (getStepMetadata().attempt === 1) throw new RetryableError("later", { retryAfter });
+      });
+    const steps = [later("number", 40), later("text", "0.06s"), later("date", soon), later("past", new Date(0))];
+    const run = workflow(scene.name("run"), async () => void (await Promise.all(steps.map((each) => each()))));
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    await started.returnValue;
+    const items = await readJournal(started.id, { store });
+    const failure = (id: string) => items.find((item) => item.type === "fail" && item.id === id);
+    const retryAt = (id: string) => Number(failure(id)?.detail[2]);
+    expect(retryAt("number#0") - Number(failure("number#0")?.at)).toBe(40);
+    expect(retryAt("text#0") - Number(failure("text#0")?.at)).toBe(60);
+    expect(retryAt("date#0")).toBe(Number(soon));
+    expect(retryAt("past#0")).toBe(0);
+    for (const id of ["number#0", "text#0", "date#0"]) {
+      const again = items.find((item) => item.type === "step" && item.id === id && item.attempt === 2);
+      expect(Number(again?.at)).toBeGreaterThanOrEqual(retryAt(id));
+    }
+  });
+
+  test("a RetryableError with a time that is none is retried by the policy, and does not end the process", async ({ scene }) => {
+    let calls = 0;
+    const odd = step(
+      "odd",
+      async () => {
+        calls += 1;
+        if (calls === 1) throw new RetryableError("later", { retryAfter: "soon" });
+        return calls;
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => await odd());
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toBe(2);
+  });
+
+  test("the waiting before a retry is in the journal: it grows by its factor up to the cap, less the jitter", async ({ scene }) => {
+    const growing = step("growing", async () => Promise.reject(new Error("no")), {
+      maxRetries: 5,
+      backoff: { minMs: 4, factor: 3, maxMs: 40, jitter: 0 },
+    });
+    const jittered = step("jittered", async () => Promise.reject(new Error("no")), {
+      maxRetries: 8,
+      backoff: { minMs: 20, factor: 1, maxMs: 20, jitter: 0.5 },
+    });
+    const run = workflow(scene.name("run"), async () => void (await Promise.allSettled([growing(), jittered()])));
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    await started.returnValue;
+    const items = await readJournal(started.id, { store });
+    const waits = (id: string) =>
+      items
+        .filter((item) => item.type === "fail" && item.id === id && item.detail[2] !== null)
+        .map((item) => Number(item.detail[2]) - Number(item.at));
+    expect(waits("growing#0")).toEqual([4, 12, 36, 40, 40]);
+    expect(waits("jittered#0")).toHaveLength(8);
+    for (const ms of waits("jittered#0")) expect(ms).toSatisfy((wait: number) => wait >= 10 && wait <= 20);
+    expect(new Set(waits("jittered#0")).size).toBeGreaterThan(1);
+  });
+
+  test("a timeout aborts the signal, waits its grace, and counts as a failed attempt", async ({ scene }) => {
+    const seen: string[] = [];
+    const slow = step(
+      "slow",
+      async () => {
+        const { signal, attempt } = getStepMetadata();
+        if (attempt === 2) return "in time";
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        seen.push(`aborted: ${(signal.reason as Error).name}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        seen.push("ended");
+        throw new Error("stopped");
+      },
+      { timeoutMs: 20, graceMs: 10_000, ...quick },
+    );
+    const run = workflow(scene.name("run"), async () => await slow());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toBe("in time");
+    expect(seen).toEqual(["aborted: TimeoutError", "ended"]);
+    const [first] = await readAttempts(started.id, (await readJournal(started.id, { store }))[0]?.stepId ?? "", { store });
+    expect(first).toMatchObject({ verdict: "failed", how: "timeout" });
+  });
+
+  test("a late success within the grace counts: nothing is called again", async ({ scene }) => {
+    let calls = 0;
+    const late = step(
+      "late",
+      async () => {
+        calls += 1;
+        const { signal } = getStepMetadata();
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        return "late, but done";
+      },
+      { timeoutMs: 10, graceMs: 10_000, ...quick },
+    );
+    const run = workflow(scene.name("run"), async () => await late());
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toBe("late, but done");
+    expect(calls).toBe(1);
+  });
+
+  test("a body that does not stop loses after its grace: the retry begins, what it brings later is nobody's", async ({ scene }) => {
+    const free = gate();
+    let calls = 0;
+    const stubborn = step(
+      "stubborn",
+      async () => {
+        calls += 1;
+        if (calls === 1) {
+          await free.opened;
+          return "first";
+        }
+        return "second";
+      },
+      { timeoutMs: 10, graceMs: 10, ...quick },
+    );
+    const after = step("after", async () => {
+      free.open();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+    const run = workflow(scene.name("run"), async () => {
+      const result = await stubborn();
+      await after();
+      return result;
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toBe("second");
+    expect(calls).toBe(2);
+  });
+
+  test("a result that cannot be journaled is a clear error with its path, and nothing is retried", async ({ scene }) => {
+    let calls = 0;
+    class Money {
+      amount = 1;
+    }
+    const returns = (name: string, value: () => unknown) =>
+      step(name, async () => {
+        calls += 1;
+        return value();
+      });
+    const bodies = [
+      returns("function", () => ({ items: [{ fn: () => 1 }] })),
+      returns("class", () => ({ money: new Money() })),
+      returns("symbol", () => Symbol("s")),
+      returns("hostile", () => ({
+        get boom() {
+          throw new Error("no entry");
+        },
+      })),
+      returns("large", () => "x".repeat(5 * 1024 * 1024)),
+    ];
+    const run = workflow(scene.name("run"), async () => {
+      const results = await Promise.allSettled(bodies.map((body) => body()));
+      return results.map((result) => result.status === "rejected" && FatalError.is(result.reason) && (result.reason as Error).message);
+    });
+    const { store } = await scene.work();
+    const messages = (await (await start(run, [], { store })).returnValue) as string[];
+    expect(calls).toBe(5);
+    expect(messages[0]).toContain(".items[0].fn");
+    expect(messages[1]).toContain(".money");
+    expect(messages[2]).toContain('step "symbol" succeeded, but its result cannot be journaled');
+    expect(messages[3]).toContain("no entry");
+    expect(messages[4]).toContain("bytes");
+  });
+
+  test("a run whose own result cannot be stored fails with its path", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => ({ deep: { fn: () => 1 } }));
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    expect((await thrownBy(started.returnValue)).message).toContain(".deep.fn");
+    expect(await started.status).toBe("failed");
+  });
+
+  test("results are copies, rich ones come back as they were", async ({ scene }) => {
+    const shared = { list: [1], at: new Date(5), tags: new Map([["a", 1n]]) };
+    const give = step("give", async () => shared);
+    const run = workflow(scene.name("run"), async () => {
+      const first = await give();
+      first.list.push(2);
+      const second = await give();
+      return [first === shared, first.list, second.list, second.at, second.tags];
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual([false, [1, 2], [1], new Date(5), new Map([["a", 1n]])]);
+    expect(shared.list).toEqual([1]);
+  });
+
+  test("what a body does to its arguments stays in that attempt", async ({ scene }) => {
+    const seen: number[][] = [];
+    const greedy = step(
+      "greedy",
+      async (basket: { items: number[] }) => {
+        seen.push([...basket.items]);
+        basket.items.push(99);
+        if (seen.length === 1) throw new Error("again");
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => {
+      const basket = { items: [1] };
+      await greedy(basket);
+      return basket.items;
+    });
+    const { store } = await scene.work();
+    // After a replay the body is not called: the workflow must not see what it did.
+    expect(await (await start(run, [], { store })).returnValue).toEqual([1]);
+    expect(seen).toEqual([[1], [1]]);
+  });
+
+  test("functions and instances can be arguments: they are handed on as they are", async ({ scene }) => {
+    const call = step("call", async (fn: (n: number) => number, counter: { count(): number }) => fn(counter.count()));
+    const run = workflow(scene.name("run"), async () => {
+      class Counter {
+        count() {
+          return 20;
+        }
+      }
+      return await call((n) => n + 1, new Counter());
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toBe(21);
+  });
+
+  test("undefined, null, NaN and nothing at all are results", async ({ scene }) => {
+    const echo = step("echo", async (value: unknown) => value);
+    const run = workflow(scene.name("run"), async () => [await echo(undefined), await echo(null), await echo(Number.NaN), await echo(-0)]);
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual([undefined, null, Number.NaN, -0]);
+  });
+
+  test("getStepMetadata: the stepId is the same over retries and another one for every call", async ({ scene }) => {
+    const seen: { stepId: string; attempt: number }[] = [];
+    const look = step(
+      "look",
+      async (fail: boolean) => {
+        const { stepId, stepName, stepStartedAt, attempt, signal } = getStepMetadata();
+        expect(stepName).toBe("look");
+        expect(Math.abs(Number(stepStartedAt) - Date.now())).toBeLessThan(60_000);
+        expect(signal.aborted).toBe(false);
+        seen.push({ stepId, attempt });
+        if (fail && attempt === 1) throw new Error("again");
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => {
+      await look(true);
+      await look(false);
+    });
+    const { store } = await scene.work();
+    await (await start(run, [], { id: "one", store })).returnValue;
+    await (await start(run, [], { id: "two", store })).returnValue;
+    const ids = seen.map(({ stepId }) => stepId);
+    expect(seen.map(({ attempt }) => attempt)).toEqual([1, 2, 1, 1, 2, 1]);
+    expect(ids[0]).toBe(ids[1]);
+    expect(ids[3]).toBe(ids[4]);
+    expect(new Set(ids).size).toBe(4);
+    for (const id of ids) expect(id).toMatch(/^[\w-]{32}$/);
+    expect(() => new Headers({ "idempotency-key": ids[0] ?? "" })).not.toThrow();
+  });
+
+  test("long and strange run ids and step names make stepIds of the same length", async ({ scene }) => {
+    const ids: string[] = [];
+    const name = "снять деньги / \u{1F4B0} ".repeat(10);
+    const long = step(name, async () => void ids.push(getStepMetadata().stepId));
+    const run = workflow(scene.name("run"), async () => await long());
+    const { store } = await scene.work();
+    const started = await start(run, [], { id: `order/ünï/${"x".repeat(400)}`, store });
+    await started.returnValue;
+    expect(ids[0]).toMatch(/^[\w-]{32}$/);
+    expect(await getRun(started.id, { store }).status).toBe("completed");
+  });
+
+  test("getWorkflowMetadata in the workflow and in its steps", async ({ scene }) => {
+    const name = scene.name("run");
+    const inside = step("inside", async () => getWorkflowMetadata());
+    const run = workflow(name, async () => [getWorkflowMetadata(), await inside()]);
+    const { store } = await scene.work();
+    const started = await start(run, [], { id: "meta", store });
+    const [own, steps] = (await started.returnValue) as unknown[];
+    expect(own).toMatchObject({ workflowRunId: "meta", workflowName: name });
+    expect(steps).toEqual(own);
+  });
+
+  test("key: calls are named by their arguments, and one key is one call", async ({ scene }) => {
+    const seen: [string, string][] = [];
+    const charge = step(
+      "charge",
+      async (order: string) => {
+        seen.push([order, getStepMetadata().stepId]);
+        return `charged ${order}`;
+      },
+      { key: (order) => order },
+    );
+    const both = workflow(scene.name("run"), async (orders: string[]) => await Promise.all(orders.map((order) => charge(order))));
+    const { store } = await scene.work();
+    expect(await (await start(both, [["a", "b", "a"]], { id: "x", store })).returnValue).toEqual(["charged a", "charged b", "charged a"]);
+    expect(seen.map(([order]) => order).sort()).toEqual(["a", "b"]);
+    const items = await readJournal("x", { store });
+    expect(items.filter((item) => item.type === "step").map((item) => item.id)).toEqual(["charge:a", "charge:b"]);
+  });
+
+  test("key: the stepId does not depend on the order of the calls", async ({ scene }) => {
+    const seen = new Map<string, Set<string>>();
+    const charge = step(
+      "charge",
+      async (order: string) => void seen.set(order, (seen.get(order) ?? new Set()).add(getStepMetadata().stepId)),
+      { key: (order) => order },
+    );
+    const run = workflow(scene.name("run"), async (orders: string[]) => {
+      for (const order of orders) await charge(order);
+    });
+    // The same run id in two databases, the calls in another order.
+    const [one, two] = [await scene.work(), await scene.work()];
+    await (await start(run, [["a", "b"]], { id: "x", store: one.store })).returnValue;
+    await (await start(run, [["b", "a"]], { id: "y", store: two.store })).returnValue;
+    expect([...(seen.get("a") ?? [])]).toHaveLength(2);
+    expect(new Set([...(seen.get("a") ?? []), ...(seen.get("b") ?? [])]).size).toBe(4);
+  });
+
+  test("key: what is no name fails the call, not the process", async ({ scene }) => {
+    const charge = step("charge", async (order: string) => order, { key: (order) => order });
+    const thrower = step("thrower", async (order: string) => order, {
+      key: () => {
+        throw new Error("no");
+      },
+    });
+    const run = workflow(scene.name("run"), async () => {
+      const results = await Promise.allSettled([(async () => await charge(""))(), (async () => await thrower("x"))()]);
+      return results.map(({ status }) => status);
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual(["rejected", "rejected"]);
+  });
+
+  test("a step that is called in a step is just that function", async ({ scene }) => {
+    const inner = step("inner", async (n: number) => n + 1);
+    const outer = step("outer", async () => (await inner(1)) + (await inner(10)));
+    const run = workflow(scene.name("run"), async () => await outer());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toBe(13);
+    expect(await story(store, started.id)).toEqual(["step outer#0", "done outer#0", "end completed"]);
+  });
+
+  test("thrown values that are no errors are kept as the cause's text", async ({ scene }) => {
+    const odd = step("odd", async () => Promise.reject("just text"), { maxRetries: 0 });
+    const run = workflow(scene.name("run"), async () => (await thrownBy(odd())).message);
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toContain("just text");
+  });
+});
+
+describe("steps without a workflow", () => {
+  plain("a step is just that function: no retries, the error as it is", async () => {
+    let calls = 0;
+    const failure = new TypeError("as it is");
+    const broken = step("broken", async () => {
+      calls += 1;
+      throw failure;
+    });
+    const add = step("add", (a: number, b: number) => a + b);
+    expect(await add(1, 2)).toBe(3);
+    expect(await thrownBy(broken())).toBe(failure);
+    expect(calls).toBe(1);
+    expect(() => getStepMetadata()).toThrow(/only be used in a step/);
+    expect(() => getWorkflowMetadata()).toThrow(/only be used in a workflow or a step/);
+  });
+
+  plain("a workflow that is called is just that function, too", async () => {
+    const add = step("add", async (a: number, b: number) => a + b);
+    const sum = workflow("sum of three", async (a: number, b: number, c: number) => await add(await add(a, b), c));
+    expect(await sum(1, 2, 3)).toBe(6);
+  });
+
+  plain("bad options are refused by name when the step is defined", () => {
+    const define = (options: object) => () => step("bad", async () => 1, options as StepOptions);
+    expect(define({ maxRetries: -1 })).toThrow(/step "bad": maxRetries/);
+    expect(define({ maxRetries: 1.5 })).toThrow(/maxRetries/);
+    expect(define({ crashMax: -1 })).toThrow(/crashMax/);
+    expect(define({ timeoutMs: -1 })).toThrow(/timeoutMs/);
+    expect(define({ backoff: { minMs: -1 } })).toThrow(/backoff.minMs/);
+    expect(define({ backoff: { factor: 0.5 } })).toThrow(/backoff.factor/);
+    expect(define({ backoff: { jitter: 2 } })).toThrow(/backoff.jitter/);
+    expect(define({ effect: "maybe" })).toThrow(/effect/);
+    expect(define({ effect: "reconcile" })).toThrow(/reconcile/);
+    expect(define({ reconcile: () => "absent" })).toThrow(/reconcile/);
+    expect(define({ key: "x" })).toThrow(/key/);
+    expect(() => step("", async () => 1)).toThrow(/name/);
+    expect(() => step("a#1", async () => 1)).toThrow(/name/);
+    expect(() => step("a", 1 as never)).toThrow(/needs a function/);
+  });
+});
