@@ -4,9 +4,9 @@ import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as onceflow from "onceflow";
 import { beforeAll, describe, expect, inject, test } from "vitest";
+import { runStatuses } from "../src/core/run.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
-import { runStatuses } from "../src/core/run.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 /**
@@ -271,7 +271,9 @@ function exportsOf(file: string): string[] {
 function sourceCodes(of: (file: string) => boolean = () => true): { readonly errors: string[]; readonly warnings: string[] } {
   const src = join(root, "src");
   // Tests, and the tests that are part of the product, have codes of their own invention.
-  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => /^(?!testing\/).*(?<!\.test)\.ts$/.test(file) && of(file));
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter(
+    (file) => /^(?!testing\/).*(?<!\.test)\.ts$/.test(file) && of(file),
+  );
   const codes = files.flatMap((file) =>
     [...readFileSync(join(src, file), "utf8").matchAll(/code: "([A-Z_]+)"/g)].map(([, code = ""]) => code),
   );

@@ -1,6 +1,6 @@
 export type { ContractCase, ContractGroup } from "./contract/contract-case.js";
 export { ledgerContract } from "./contract/ledger-contract.js";
-export { memoryTarget } from "./contract/memory-target.js";
+export { type MemoryTargetOptions, memoryTarget } from "./contract/memory-target.js";
 export { type PostgresTarget, postgresTarget } from "./contract/postgres-target.js";
 export { runContract } from "./contract/runs/run-contract.js";
 export { sqliteTarget } from "./contract/sqlite-target.js";

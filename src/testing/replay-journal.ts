@@ -48,6 +48,7 @@ export async function replayJournal({ workflow, run, journal }: ReplayOptions): 
       random: () => 0,
       crowded: () => false,
       left() {},
+      renew() {},
       touch(touched) {
         if (touched.touched) return;
         touched.touched = true;
@@ -67,7 +68,7 @@ export async function replayJournal({ workflow, run, journal }: ReplayOptions): 
     };
     const args = decode(run.input) as unknown[];
     const history = new History(journal);
-    const fresh = { seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
+    const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
     execution.run();

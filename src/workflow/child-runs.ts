@@ -1,9 +1,9 @@
 import { decode, decodeError } from "../core/codec.js";
 import { hasEnded } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
-import { RunCancelledError, RunFailedError } from "./errors.js";
+import { ContextError, RunCancelledError, RunFailedError } from "./errors.js";
 import type { Event } from "./event.js";
-import { type Execution, never } from "./execution.js";
+import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
 
 interface Child {
@@ -47,7 +47,9 @@ export class ChildRuns {
 
   result(run: string): Promise<unknown> {
     const child = this.#children.get(run);
-    if (child === undefined) return never();
+    // Its end would not be journaled here: a replay could not be told of it.
+    if (child === undefined)
+      return Promise.reject(new ContextError(`the result of run "${run}", which this workflow did not start,`, "a step"));
     child.awaited = true;
     return child.result;
   }

@@ -28,6 +28,12 @@ export function describe(event: Event): string {
       return `child ${id} of workflow "${event[4]}"`;
     case "ended":
       return `the end of child ${id}`;
+    case "cancel":
+      return "the cancellation";
+    case "park":
+      return "mail put aside until the code matches";
+    case "unpark":
+      return "mail that was put aside";
     case "claim":
       return `a claim by ${id}`;
     case "end":

@@ -19,7 +19,6 @@ export class EndBoard {
   }
 
   left(run: string, departure: Departure): void {
-    if (departure.why === "exists") return;
     const waiting = this.#waiting.get(run);
     if (waiting === undefined) return;
     this.#waiting.delete(run);

@@ -5,7 +5,7 @@
  * Requests are what the code asked for; deliveries are what it was told, in this order; notes are neither.
  */
 export type Event =
-  /** A step's attempt begins; with attempt 1 also the request. `fingerprint`: of its arguments. */
+  /** A step's attempt begins; with attempt 1 also the request, with 0 only that. `fingerprint`: of its arguments. */
   | readonly [type: "step", id: string, at: number, attempt: number, fingerprint: string]
   | readonly [type: "done", id: string, at: number, attempt: number, value: string, how?: How]
   /** With `retryAt` a note; without, the step has failed for good. */
@@ -20,6 +20,12 @@ export type Event =
   | readonly [type: "drop", id: string, at: number]
   | readonly [type: "child", id: string, at: number, run: string, workflow: string]
   | readonly [type: "ended", id: string, at: number, status: string, output: string | null]
+  /** From here on the code is told nothing more. */
+  | readonly [type: "cancel", id: string, at: number]
+  /** It diverged: mail after this one is counted as taken in, so that it does not wake the run at once, and was not. */
+  | readonly [type: "park", id: string, at: number, mail: number]
+  /** The code matches again: the parked mail is taken in with this entry. */
+  | readonly [type: "unpark", id: string, at: number]
   /** A worker took the run over from an owner that fell silent. */
   | readonly [type: "claim", id: string, at: number]
   | readonly [type: "end", id: string, at: number, output: string | null];
@@ -31,14 +37,14 @@ export type EventOf<Type extends Event[0]> = Extract<Event, readonly [type: Type
 
 export function isRequest(event: Event): boolean {
   const [type, , , attempt] = event;
-  if (type === "step") return attempt === 1;
+  if (type === "step") return attempt <= 1;
   return type === "sleep" || type === "hook" || type === "child" || type === "drop";
 }
 
 export function isDelivery(event: Event): boolean {
   const [type] = event;
   if (type === "fail") return event[5] === null;
-  return type === "done" || type === "woke" || type === "hooked" || type === "got" || type === "ended";
+  return type === "done" || type === "woke" || type === "hooked" || type === "got" || type === "ended" || type === "cancel";
 }
 
 export function encodeEvents(events: readonly Event[]): string {

@@ -35,6 +35,8 @@ export interface ExecutionOptions {
   readonly create?: Omit<StartRun, "first">;
   /** As it was claimed. */
   readonly history: History;
+  /** By this process's clock: when the store was asked for what made the run ours. */
+  readonly heldAt: number;
   readonly seq: number;
   readonly lapsed: boolean;
   readonly mail: readonly Mail[];
@@ -67,7 +69,7 @@ export class Execution {
   readonly hooks: Hooks;
   readonly children = new ChildRuns(this);
   /** Ended, released, taken over or lost: nothing of it counts any more. */
-  gone = false;
+  departure: Departure | undefined;
   /** How many random numbers and UUIDs the code has drawn. */
   draws = 0;
   /** The worker's note that it is to be advanced. */
@@ -81,6 +83,8 @@ export class Execution {
   readonly #ordinals = new Map<string, number>();
   #create: Omit<StartRun, "first"> | undefined;
   #unread: readonly Mail[];
+  readonly #consumedBefore: number;
+  #heldAt: number;
   #seq: number;
   /** How much of the history the code was told. */
   #told = 0;
@@ -96,6 +100,8 @@ export class Execution {
   #newChildren: StartRun[] = [];
   #consumed: number | null = null;
   #afterCommit: (() => void)[] = [];
+  /** Committed, and to begin as soon as the run is known to be ours. */
+  #committedStarts: (() => void)[] = [];
   #committing = false;
   #inTransaction = false;
 
@@ -106,22 +112,25 @@ export class Execution {
   #idleSince: number | undefined;
   #cancelTimer: (() => void) | undefined;
 
-  constructor({ host, workflow, run, args, startedAt, create, history, seq, lapsed, mail, hooks }: ExecutionOptions) {
+  constructor({ host, workflow, run, args, startedAt, create, history, heldAt, seq, lapsed, mail, hooks }: ExecutionOptions) {
     this.host = host;
     this.store = host.store;
     this.workflow = workflow;
     this.id = run.id;
     this.epoch = run.epoch;
-    this.startedAt = startedAt;
+    this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#create = create;
     this.#history = history;
+    this.#heldAt = heldAt;
     this.#seq = seq;
     this.#lapsed = lapsed;
     this.#unread = mail;
-    this.#heard = run.consumed;
-    this.#clock = startedAt;
+    this.#consumedBefore = run.consumed;
+    this.#heard = history.parked ?? run.consumed;
+    this.#clock = this.startedAt;
     this.hooks = new Hooks(this, hooks);
+    this.on("run", () => this.#cancel());
   }
 
   /** Calls the function. It runs until it waits; everything after that is `advance`. */
@@ -260,6 +269,20 @@ export class Execution {
     return this.#heard;
   }
 
+  get gone(): boolean {
+    return this.departure !== undefined;
+  }
+
+  get heldAt(): number {
+    return this.#heldAt;
+  }
+
+  /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
+  held(askedAt: number): void {
+    this.#heldAt = askedAt;
+    this.#beginStarts();
+  }
+
   // ——— leaving
 
   /** The run goes back to the store as soon as no body runs. */
@@ -271,7 +294,9 @@ export class Execution {
   /** The bound is over: bodies that still run are on their own, and the next owner will see that they began. */
   abandon(reason: unknown): void {
     for (const call of this.#calls.values()) call.abort(reason);
-    if (!this.gone && !this.#committing) void this.#commit(this.#handedBack());
+    if (this.gone || this.#committing) return;
+    this.#withholdStarts();
+    void this.#commit(this.#handedBack());
   }
 
   lose(reason: unknown): void {
@@ -305,9 +330,10 @@ export class Execution {
 
   #tellLive(): boolean {
     if (this.#inTransaction || this.#result !== undefined) {
-      // Over: what still comes in is recorded, and told to nobody.
       if (this.#inTransaction) return false;
-      for (const { event } of this.#deliveries.splice(0)) if (event) this.record(event);
+      // Over: verdicts of what still ran are recorded, and told to nobody; whatever else comes in is for nobody.
+      for (const { event } of this.#deliveries.splice(0))
+        if ((event?.[0] === "done" || event?.[0] === "fail") && !this.#ending) this.record(event);
       return false;
     }
     const next = this.#deliveries.shift();
@@ -334,7 +360,8 @@ export class Execution {
     this.#live = true;
     // Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write.
     if (this.#lapsed) this.record(["claim", this.host.owner, this.now()]);
-    for (const [id, log] of this.#history.attempts) this.#calls.get(id)?.resume(log);
+    if (this.#history.parked !== undefined) this.record(["unpark", "mail", this.now()]);
+    if (this.#result === undefined) for (const [id, log] of this.#history.attempts) this.#calls.get(id)?.resume(log);
     this.hooks.resume();
     this.children.resume();
     this.receive(this.#unread);
@@ -349,7 +376,19 @@ export class Execution {
     for (const discarded of [this.#events, this.#hookChanges, this.#newChildren, this.#afterCommit, this.#deliveries]) discarded.length = 0;
     this.#consumed = null;
     this.#history.deliveries.length = 0;
-    void this.#commit({ kind: "release", wakeAt: this.now() + divergedRetryMs, status: "diverged", trouble });
+    const now = this.now();
+    if (this.#unread.some(({ kind }) => kind === "cancel")) {
+      // No code is needed for that.
+      this.#events.push(["cancel", "run", now], ["end", "cancelled", now, null]);
+      return void this.#commit({ kind: "end", status: "cancelled", output: null });
+    }
+    const last = this.#unread.at(-1)?.seq ?? 0;
+    if (last > this.#consumedBefore) {
+      // Mail that is not taken in would make the run due again, at once and for ever.
+      this.#events.push(["park", "mail", now, this.#heard]);
+      this.#consumed = last;
+    }
+    void this.#commit({ kind: "release", wakeAt: now + divergedRetryMs, status: "diverged", trouble });
   }
 
   // ——— mail
@@ -361,15 +400,14 @@ export class Execution {
       case "child":
         return this.children.ended(about ?? "", payload ?? "[]", seq);
       case "wake":
-        this.sleeps.wakeAll();
-        return this.deliver(null, seq);
-      case "cancel":
         this.deliver(null, seq);
-        return this.#cancel();
+        return this.sleeps.wakeAll();
+      case "cancel":
+        return this.deliver(["cancel", "run", this.now()], seq);
       case "resolve": {
         const { attempt, to } = JSON.parse(payload ?? "{}") as { attempt: number; to: Parameters<StepCall["resolve"]>[1] };
-        this.callBy(about ?? "")?.resolve(attempt, to);
-        return this.deliver(null, seq);
+        this.deliver(null, seq);
+        return this.callBy(about ?? "")?.resolve(attempt, to);
       }
     }
   }
@@ -400,10 +438,13 @@ export class Execution {
 
   /** What still runs is aborted and gets its grace; its verdict is journaled; then the run ends. */
   #wrapUp(): void {
-    // What has not begun will not begin.
-    this.#events = this.#events.filter(([type, id]) => type !== "step" || this.#calls.get(id)?.state !== "starting");
-    for (const call of this.#calls.values()) if (call.state === "starting") call.state = "settled";
-    this.#afterCommit = [];
+    // What has not begun will not begin, also when the entry that would begin it is on its way.
+    const unwritten = this.#withholdStarts();
+    for (const call of this.#calls.values()) {
+      if (call.state === "starting") call.withdraw(!unwritten.has(call.id));
+      // Nor is it asked about, waited for or tried again.
+      else if (call.state !== "running") call.state = "settled";
+    }
     const running = [...this.#calls.values()].filter((call) => call.state === "running");
     if (running.length > 0) {
       if (this.#wrappingUp) return;
@@ -422,6 +463,21 @@ export class Execution {
     this.record(["end", status, this.now(), output]);
   }
 
+  /**
+   * Attempts whose entry is not on its way yet will not begin here. What the code asked for stays in the journal, as not
+   * begun: without it, a replay would ask for it where the journal goes on with something else. Retries are left out.
+   */
+  #withholdStarts(): ReadonlySet<string> {
+    const withheld = new Set<string>();
+    this.#events = this.#events.flatMap((event) => {
+      if (event[0] !== "step") return [event];
+      withheld.add(event[1]);
+      return event[3] > 1 ? [] : [event.with(3, 0) as unknown as Event];
+    });
+    this.#afterCommit = [];
+    return withheld;
+  }
+
   // ——— commits
 
   #commitOrRest(): void {
@@ -433,14 +489,17 @@ export class Execution {
     if (this.#leaving) return this.#handBackOrWait();
     const rest = this.#rest();
     if (rest !== undefined) void this.#commit(rest);
-    else if (this.#events.length > 0 || this.#consumed !== null) void this.#commit({ kind: "hold" });
+    // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
+    else if (this.#events.length > 0 || this.#consumed !== null || this.#create) void this.#commit({ kind: "hold" });
     else this.#armTimer();
   }
 
   #handBackOrWait(): void {
-    const running = [...this.#calls.values()].some((call) => call.state === "running" || call.state === "asking");
-    if (!running) return void this.#commit(this.#handedBack());
-    if (this.#events.some(([type]) => type !== "step")) void this.#commit({ kind: "hold" });
+    // They are the next owner's to begin.
+    const withheld = this.#withholdStarts();
+    for (const call of this.#calls.values()) if (withheld.has(call.id)) call.withhold();
+    if (![...this.#calls.values()].some((call) => call.busy)) return void this.#commit(this.#handedBack());
+    if (this.#events.length > 0 || this.#consumed !== null) void this.#commit({ kind: "hold" });
   }
 
   #handedBack(): Then {
@@ -449,6 +508,8 @@ export class Execution {
 
   /** How to leave, when there is nothing to do here for a while. */
   #rest(): Then | undefined {
+    const idleSince = this.#idleSince;
+    this.#idleSince = undefined;
     if (this.#busy()) return undefined;
     const calls = [...this.#calls.values()];
     const unknown = calls.filter((call) => call.state === "unknown");
@@ -458,7 +519,7 @@ export class Execution {
     if (wakeAt === undefined && !listening && unknown.length === 0) return undefined;
     if (wakeAt !== undefined && wakeAt - this.now() <= keepMs && !this.host.crowded()) return undefined;
     if (listening && unknown.length === 0 && !this.host.crowded()) {
-      this.#idleSince ??= this.store.clock.now();
+      this.#idleSince = idleSince ?? this.store.clock.now();
       if (this.#events.length > 0 || this.store.clock.now() - this.#idleSince < idleMs) return undefined;
     }
     const trouble = unknown.map((call) => `step "${call.definition.name}" (${call.stepId}), attempt ${call.attempt}: ${call.doubt}`);
@@ -492,24 +553,33 @@ export class Execution {
     if (then.kind === "end") return this.#leave({ why: "ended", status: then.status, output: then.output });
     if (then.kind === "release") return this.#leave({ why: "released" });
     this.hooks.made(entry.hooks, conflicts);
-    for (const go of after) go();
+    this.#committedStarts.push(...after);
+    this.#beginStarts();
     this.host.touch(this);
   }
 
-  /** While leaving, attempts that have not begun stay unwritten: they are the next owner's to begin. */
+  /**
+   * A process that was paused for longer than its lease may find its entry written, and the run taken over since: both
+   * would be at the same step. So it asks first.
+   */
+  #beginStarts(): void {
+    if (this.#committedStarts.length === 0) return;
+    if (this.store.clock.now() - this.#heldAt >= this.host.leaseMs) return this.host.renew();
+    for (const go of this.#committedStarts.splice(0)) go();
+  }
+
   #takeEntry(then: Then): { entry: Entry; after: (() => void)[] } {
-    const cut = this.#leaving && this.#result === undefined ? this.#events.findIndex(([type]) => type === "step") : -1;
-    const events = cut < 0 ? this.#events : this.#events.slice(0, cut);
-    const after = cut < 0 ? this.#afterCommit : [];
-    this.#events = cut < 0 ? [] : this.#events.slice(cut);
-    if (cut < 0) this.#afterCommit = [];
+    const events = this.#events;
+    const after = this.#afterCommit;
     const entry = {
-      events: events.length > 0 ? encodeEvents(events) : null,
+      events: events.length > 0 ? encodeEvents(this.#seq === 1 ? stamped(events, this.startedAt) : events) : null,
       consumed: this.#consumed,
       hooks: this.#hookChanges,
       children: this.#newChildren,
       then,
     };
+    this.#events = [];
+    this.#afterCommit = [];
     this.#hookChanges = [];
     this.#newChildren = [];
     this.#consumed = null;
@@ -588,7 +658,7 @@ export class Execution {
 
   #leave(departure: Departure): void {
     if (this.gone) return;
-    this.gone = true;
+    this.departure = departure;
     this.#cancelTimer?.();
     this.host.left(this, departure);
   }
@@ -636,6 +706,11 @@ function inputOf(args: readonly unknown[]): { readonly print: string; readonly i
     // Functions and the like can be neither copied nor compared; the order of the calls has to do.
     return { print: "", input: () => args };
   }
+}
+
+/** The time of the first event is when the code began: so that a replay's clock begins at the same time. */
+function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
+  return [first?.with(2, startedAt) as unknown as Event, ...rest];
 }
 
 function checkedKey(name: string, key: unknown): string {

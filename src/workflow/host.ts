@@ -26,6 +26,8 @@ export interface Host {
   touch(execution: Execution): void;
   /** Tries until it is answered; undefined when it is of no use any more. */
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined>;
+  /** Asks the store, at once, whether the runs here are still ours. */
+  renew(): void;
   /** Others wait for room. */
   crowded(): boolean;
   left(execution: Execution, departure: Departure): void;

@@ -71,6 +71,7 @@ export async function readAttempts(run: string, stepId: string, options: InStore
 function note(attempts: StepAttempt[], { type, at, attempt = 0, detail }: JournalItem): void {
   const last = attempts.length - 1;
   const open = attempts[last];
+  if (type === "step" && attempt === 0) return;
   if (type === "step") {
     // A later attempt began: whoever was at this one fell silent.
     if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };

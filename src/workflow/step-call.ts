@@ -69,7 +69,7 @@ export class StepCall {
     if (this.state === "settled") return;
     for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
       const [type, , at, attempt] = event;
-      if (type === "step") {
+      if (type === "step" && attempt > 0) {
         if (this.state === "running") this.#crashes += 1;
         this.state = "running";
         this.attempt = attempt;
@@ -79,7 +79,8 @@ export class StepCall {
       if (type === "fail" || type === "doubt") this.state = "waiting";
     }
     const last = log.at(-1);
-    if (last?.[0] === "step") this.#takeOver();
+    if (last?.[0] === "step" && last[3] === 0) this.#startNext();
+    else if (last?.[0] === "step") this.#takeOver();
     else if (last?.[0] === "fail") this.#waitUntil(last[5] ?? this.#execution.now());
     else if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
   }
@@ -111,11 +112,27 @@ export class StepCall {
     this.#body?.abort(reason);
   }
 
+  /** The run ends before the body could begin. An entry that says it did is on its way when it was written. */
+  withdraw(written: boolean): void {
+    this.state = "settled";
+    if (written) this.#leaveBehind("the run ended before it could begin");
+  }
+
+  /** The run is handed back before the body could begin. */
+  withhold(): void {
+    this.state = "waiting";
+    this.dueAt = undefined;
+  }
+
   /** Its grace is over and it did not stop: the run ends without its verdict. */
   abandon(): void {
     if (this.state !== "running") return;
     this.state = "settled";
-    const error = encodeError(new Error(`still running when the run ended; its outcome was not awaited`));
+    this.#leaveBehind("still running when the run ended; its outcome was not awaited");
+  }
+
+  #leaveBehind(why: string): void {
+    const error = encodeError(new Error(why));
     this.#execution.record(["fail", this.id, this.#execution.now(), this.attempt, error, null, "abandoned"]);
   }
 
@@ -136,6 +153,8 @@ export class StepCall {
   }
 
   readonly #run = (): void => {
+    // The run has ended while its entry was written.
+    if (this.state !== "starting") return;
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);

@@ -1,10 +1,10 @@
 import { sleep } from "../core/clock.js";
 import { decode } from "../core/codec.js";
-import { InvalidInputError, LeaseLostError, NotKnownError, UnreachableError } from "../core/errors.js";
+import { assert, InvalidInputError, LeaseLostError, NotKnownError, UnreachableError } from "../core/errors.js";
 import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
-import type { Claimed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
+import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
 import { runOutside } from "./context.js";
 import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
@@ -59,6 +59,9 @@ export class Worker implements Host {
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
   #cancelRenew: () => void = () => {};
+  #renewing = false;
+  #renewAgain = false;
+  readonly #reloading = new Set<string>();
   #renewedAt: number;
   /** Store's time minus ours. */
   #offset: number | undefined;
@@ -93,7 +96,7 @@ export class Worker implements Host {
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
     this.#stopWatching = store.onRunChange((run) => this.#changed(run));
-    this.#scheduleRenew();
+    this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
   }
 
@@ -140,15 +143,18 @@ export class Worker implements Host {
    * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
    * in the store; undefined when this worker can't take it.
    */
-  start(create: Omit<StartRun, "first">): Promise<Departure | "created"> | undefined {
+  async start(create: Omit<StartRun, "first">): Promise<Departure | "created" | undefined> {
+    // The first look at the store tells its time, and a run must not go by this machine's.
+    if (this.#offset === undefined) await this.#claiming?.catch(() => {});
+    if (this.#offset === undefined) return undefined;
     const workflow = (this.#named ?? definedWorkflows()).get(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#auto || this.crowded() || this.#live.has(create.id)) return undefined;
-    return new Promise((resolve) => {
+    return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
       const args = decode(create.input) as unknown[];
       const run = { id: create.id, epoch: 1, consumed: 0 };
-      const fresh = { history: new History([]), seq: 1, lapsed: false, mail: [], hooks: [] };
+      const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
       this.#live.set(create.id, execution);
       this.#starting.set(create.id, resolve);
@@ -164,7 +170,8 @@ export class Worker implements Host {
   // ——— what executions need
 
   now(): number {
-    return Math.round(this.store.clock.now() + (this.#offset ?? Date.now() - this.store.clock.now()));
+    assert(this.#offset !== undefined, "the store's time is known before anything is executed");
+    return Math.floor(this.store.clock.now() + this.#offset);
   }
 
   learn(now: number): void {
@@ -172,7 +179,6 @@ export class Worker implements Host {
     // An answer was under way for a while: of two estimates the later one is nearer to the truth.
     this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
   }
-
 
   crowded(): boolean {
     return this.#live.size >= this.#concurrency;
@@ -206,12 +212,20 @@ export class Worker implements Host {
         if (answer.kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
         return answer;
       } catch (error) {
+        if (!wanted()) return undefined;
         const passing = error instanceof UnreachableError || error instanceof NotKnownError;
         if (!passing || this.store.closed) return this.#cannotCommit(operation, error);
         await sleep(this.store.clock, backoffMs);
         if (!wanted()) return undefined;
       }
     }
+  }
+
+  renew(): void {
+    this.#renewAgain = true;
+    if (this.#renewing) return;
+    this.#cancelRenew();
+    void this.#renew();
   }
 
   left(execution: Execution, departure: Departure): void {
@@ -293,9 +307,10 @@ export class Worker implements Host {
     }
     const { owner, leaseMs, workflows } = this;
     if (workflows.length === 0) return 0;
+    const askedAt = this.store.clock.now();
     const { now, claimed, nextAt } = await this.store.runs.claim({ owner, workflows, leaseMs, limit });
     this.learn(now);
-    for (const each of claimed) this.#adopt(each);
+    await Promise.all(claimed.map((each) => this.#adopt(each, askedAt)));
     if (claimed.length === limit) this.#claimAgain = true;
     else if (nextAt !== null) this.#scheduleLook(nextAt - this.now());
     return claimed.length;
@@ -314,36 +329,44 @@ export class Worker implements Host {
     this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
   }
 
-  #adopt({ run, lapsed, journal, mail, hooks }: Claimed): void {
+  async #adopt({ run, lapsed, journal, mail: unread, hooks }: Claimed, heldAt: number): Promise<void> {
     const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
+    const history = new History(journal);
+    // When this fails, the next renewal finds that the run is ours and not here.
+    const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || this.#live.has(run.id)) return;
     const args = decode(run.input) as unknown[];
-    const history = new History(journal);
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
-    const execution = new Execution({ host: this, workflow, run, args, startedAt, history, seq, lapsed, mail, hooks });
+    const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
     this.#live.set(run.id, execution);
     execution.run();
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
-  async #reload({ id, epoch }: Pick<Execution, "id" | "epoch">): Promise<void> {
+  async #reload({ id, epoch, heldAt }: Pick<Execution, "id" | "epoch" | "heldAt">): Promise<void> {
+    this.#reloading.add(id);
     try {
       const now = await this.store.runs.load(id);
       if (now === undefined || hasEnded(now.run.status) || now.run.owner !== this.owner || now.run.epoch !== epoch) return;
-      if (!this.#stopped) this.#adopt({ ...now, lapsed: true });
+      if (!this.#stopped) await this.#adopt({ ...now, lapsed: true }, heldAt);
     } catch {
       // The next renewal finds it again.
+    } finally {
+      this.#reloading.delete(id);
     }
   }
 
   // ——— leases
 
-  #scheduleRenew(): void {
-    this.#cancelRenew = this.store.clock.after(Math.max(10, this.leaseMs / 3), () => void this.#renew(), true);
+  #scheduleRenew(ms: number): void {
+    this.#cancelRenew = this.store.clock.after(ms, () => void this.#renew(), true);
   }
 
   async #renew(): Promise<void> {
+    let nextMs = Math.max(10, this.leaseMs / 3);
+    this.#renewing = true;
+    this.#renewAgain = false;
     this.#lease.alive();
     const sentAt = this.store.clock.now();
     const held = [...this.#live.values()].filter((execution) => !this.#starting.has(execution.id));
@@ -354,16 +377,37 @@ export class Worker implements Host {
       for (const execution of held) {
         const mine = still.get(execution.id);
         if (execution.gone || this.#live.get(execution.id) !== execution) continue;
-        if (mine?.epoch !== execution.epoch) execution.lose(lost(execution, "another worker has taken the run over"));
-        else if (mine.mail > execution.heard) void this.#fetchMail(execution);
+        if (mine?.epoch !== execution.epoch) {
+          execution.lose(lost(execution, "another worker has taken the run over"));
+          continue;
+        }
+        execution.held(sentAt);
+        if (mine.mail > execution.heard) void this.#fetchMail(execution);
       }
-      // Ours in the store and not here: the reply to a claim was lost, or we gave it up too early.
-      for (const { id, epoch } of renewed) if (!this.#live.has(id) && !this.#stopped) void this.#reload({ id, epoch });
+      void this.#giveBack(renewed.filter(({ id }) => !this.#live.has(id)));
+      if (this.#renewAgain) nextMs = 0;
     } catch {
       if (this.store.clock.now() - this.#renewedAt >= this.leaseMs)
         for (const execution of held) execution.lose(lost(execution, "the store could not be reached for a whole lease"));
     }
-    if (!this.#stopped || this.#live.size > 0) this.#scheduleRenew();
+    this.#renewing = false;
+    if (!this.#stopped || this.#live.size > 0) this.#scheduleRenew(nextMs);
+  }
+
+  /**
+   * Ours in the store and not here: the reply to a claim was lost, or we gave it up too early. What we may have sent for
+   * it could still arrive, and be taken for what a second execution in the same epoch sends; so it is claimed anew.
+   */
+  async #giveBack(runs: readonly Renewed[]): Promise<void> {
+    // Those may just be on their way to us.
+    if (runs.length > 0) await this.#claiming?.catch(() => {});
+    for (const { id, epoch } of runs) {
+      if (this.#live.has(id) || this.#reloading.has(id)) continue;
+      const then = { kind: "release", wakeAt: 0, status: "running", trouble: null } as const;
+      const entry = { events: null, consumed: null, hooks: [], children: [], then };
+      // Refused when it is ours no longer; when it fails, the next renewal finds it again.
+      await this.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } }).catch(() => {});
+    }
   }
 
   // ——— waiting for an end

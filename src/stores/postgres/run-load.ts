@@ -18,7 +18,7 @@ export async function loadRuns(client: PgClient, schema: string, runs: readonly 
   const all = (what: string, from: string, order: string) =>
     `(SELECT json_agg(x ORDER BY ${order}) FROM (SELECT ${what} FROM ${schema}.${from}) x)`;
   const text = `SELECT ${selectedRun},
-      ${all(selectedEntry, "journal WHERE run = r.id", "x.seq")} AS journal,
+      ${all(selectedEntry, "journal WHERE run = r.id AND events IS NOT NULL", "x.seq")} AS journal,
       ${all(selectedMail, "mail WHERE run = r.id AND seq > r.consumed", "x.seq")} AS unread,
       ${all(selectedHook, "hooks WHERE run = r.id", 'x."createdAt", x.token')} AS hooks
     FROM ${schema}.runs r WHERE id = ANY ($1::text[])`;

@@ -29,7 +29,7 @@ export interface QuickParts {
  * instead, and every run and entry had to be joined with what was really inserted, and every run locked before its
  * entry: that was measured at a third more time, for a race that nearly never happens.
  *
- * A hold does not lock its run. If its run ends at the same moment without an entry, the hold counts as the earlier one.
+ * A hold neither locks nor reads its run: the journal says whether an entry can follow.
  */
 export function quickStatement(schema: string, parts: QuickParts): string {
   const source = parts.alone ? onlyRow : unnest;
@@ -42,7 +42,7 @@ export function quickStatement(schema: string, parts: QuickParts): string {
       `starts AS MATERIALIZED (SELECT a.*, (SELECT true FROM $schema.runs r WHERE r.id = a.id) AS exist FROM ${source(startColumns, before)})`,
       `created AS (${insertRuns("starts a, clock WHERE exist IS NULL")})`,
     );
-    entries.push("SELECT id, 1, 1, now, events FROM starts, clock WHERE exist IS NULL AND events IS NOT NULL");
+    entries.push("SELECT id, 1, 1, now, events, NULL::boolean FROM starts, clock WHERE exist IS NULL AND events IS NOT NULL");
     answers.push(
       "(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing",
       `(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`,
@@ -50,9 +50,8 @@ export function quickStatement(schema: string, parts: QuickParts): string {
     before += startColumns.length;
   }
   if (parts.holds) {
-    withs.push(`holds AS MATERIALIZED (SELECT a.*, ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id) AS fits
-  FROM ${source(entryColumns, before)})`);
-    entries.push("SELECT id, seq, epoch, now, events FROM holds, clock WHERE fits");
+    withs.push(`holds AS MATERIALIZED (SELECT a.*, ${canFollow} AS fits FROM ${source(entryColumns, before)})`);
+    entries.push("SELECT id, seq, epoch, now, events, NULL::boolean FROM holds, clock WHERE fits");
     answers.push("(SELECT string_agg(ord::text, ',') FROM holds WHERE fits IS NOT TRUE) AS unfit");
     before += entryColumns.length;
   }
@@ -63,19 +62,25 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   WHERE r.id = a.id AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
     AND CASE WHEN a.events IS NULL THEN r.epoch = a.epoch AND r.owner IS NOT NULL ELSE ${isNext} END
   RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, r.wake_at <= now OR (a.over AND ${wasClaimed}) AS matters)`);
-    entries.push("SELECT id, seq, epoch, now, events FROM changes, clock WHERE events IS NOT NULL");
+    entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes, clock WHERE events IS NOT NULL");
     answers.push(
       "(SELECT string_agg(ord::text, ',') FROM changes) AS changed",
       `(SELECT count(${tell("id")}) FROM changes
   WHERE matters OR (over AND (SELECT count(*) FROM changes) <= ${endsToldMax})) AS told_changes`,
     );
   }
-  withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events) ${entries.join(" UNION ALL ")})`);
+  withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events, closing) ${entries.join(" UNION ALL ")})`);
   return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);
 }
 
-/** The entry of `a` comes right after the last one. */
-const isNext = "coalesce((SELECT j.seq FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1), 0) = a.seq - 1";
+const lastEntry = "FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1";
+
+/** The entry of `a` comes right after the last one, or is the first. */
+const isNext = `coalesce((SELECT j.seq ${lastEntry}), 0) = a.seq - 1`;
+
+/** The same, in a run that goes on. Only before its first entry does one have to look at the run itself. */
+const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
+    ELSE (SELECT j.seq = a.seq - 1 AND j.closing IS NULL ${lastEntry}) END`;
 
 /** Whoever created the run is probably not the one who executed it, and may wait for its end in another process. */
 const wasClaimed = "(r.epoch > 1 OR r.started_at > r.created_at)";

@@ -30,7 +30,9 @@ export async function quickRuns(
   const changes: [number, Append][] = [];
   for (const [i, operation] of operations.entries()) {
     if (operation.verb === "start" && isPlainStart(operation)) starts.push([i, operation]);
-    if (operation.verb === "append" && isPlain(operation.entry)) (onlyJournals(operation.entry) ? holds : changes).push([i, operation]);
+    if (operation.verb !== "append" || !isPlain(operation.entry)) continue;
+    if (onlyJournals(operation.entry)) holds.push([i, operation]);
+    else if (!endsSilently(operation.entry)) changes.push([i, operation]);
   }
   const given = starts.length + holds.length + changes.length;
   if (given === 0) return answers;
@@ -83,6 +85,11 @@ function isPlain({ hooks, children }: Entry): boolean {
 
 function onlyJournals({ events, consumed, then }: Entry): boolean {
   return events !== null && consumed === null && then.kind === "hold";
+}
+
+/** An end without an entry has to close the journal all the same. */
+function endsSilently({ events, then }: Entry): boolean {
+  return events === null && then.kind === "end";
 }
 
 function valuesOf<O, V>(part: Part<O>, toValues: (operation: O) => V): V[] {

@@ -9,7 +9,7 @@ export async function readRun(client: PgClient, schema: string, id: string): Pro
 }
 
 export async function readJournal(client: PgClient, schema: string, id: string, after: number, limit: number): Promise<JournalEntry[]> {
-  const sql = `SELECT ${selectedEntry} FROM ${schema}.journal WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3`;
+  const sql = `SELECT ${selectedEntry} FROM ${schema}.journal WHERE run = $1 AND seq > $2 AND events IS NOT NULL ORDER BY seq LIMIT $3`;
   const { rows } = await client.query<JournalEntry>(sql, [id, after, limit]);
   return rows;
 }

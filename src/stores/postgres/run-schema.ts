@@ -11,6 +11,9 @@
  *   over     what has an expiry.
  *
  * `hook_rev` is 0 while a run never had a hook, and +1 at every change of its hooks.
+ *
+ * `closing` marks the entry with which a run ended: whether an entry can follow is seen in the journal alone, without a
+ * look at the run. An end that has no entry leaves a row without events, which nobody is shown.
  */
 export const runTables = `
   CREATE TYPE $schema.run_status AS ENUM ('pending', 'running', 'unknown', 'diverged', 'completed', 'failed', 'cancelled');
@@ -45,7 +48,8 @@ export const runTables = `
     seq int NOT NULL,
     epoch int NOT NULL,
     at bigint NOT NULL,
-    events text NOT NULL,
+    closing boolean,
+    events text,
     PRIMARY KEY (run, seq)
   );
   CREATE TABLE $schema.mail (

@@ -7,6 +7,8 @@ import { inSchema, tell } from "./run-tell.js";
 const nowAfterStart = `$${startColumns.length + 1}::bigint`;
 const [hookChanges, nowAfterChange] = [`$${changeColumns.length + 1}::int`, `$${changeColumns.length + 2}::bigint`];
 
+const lastSeq = "coalesce((SELECT seq FROM $schema.journal WHERE run = $1::text ORDER BY seq DESC LIMIT 1), 0)";
+
 /**
  * The statements of a transaction that writes one operation. Each answers with at most one JSON text: in a user's own
  * transaction they pass through a client of theirs, and how that one reads numbers is not ours to know. One instant,
@@ -32,13 +34,19 @@ const texts = {
 
   /** The fence: nothing is written when the place is taken, or is not the next one. */
   write: `WITH written AS (
-      INSERT INTO $schema.journal (run, seq, epoch, at, events)
-      SELECT $1::text, $2::int, $3::int, $4::bigint, $5::text
-      WHERE coalesce((SELECT seq FROM $schema.journal WHERE run = $1::text ORDER BY seq DESC LIMIT 1), 0) = $2::int - 1
+      INSERT INTO $schema.journal (run, seq, epoch, at, events, closing)
+      SELECT $1::text, $2::int, $3::int, $4::bigint, $5::text, nullif($6::boolean, false) WHERE ${lastSeq} = $2::int - 1
       ON CONFLICT DO NOTHING RETURNING 1)
     SELECT json_build_object('written', count(*))::text AS answer FROM written`,
 
-  writer: "SELECT json_build_object('epoch', epoch)::text AS answer FROM $schema.journal WHERE run = $1 AND seq = $2",
+  /** An end without an entry: no entry can follow. None is written when somebody has just appended one. */
+  close: `WITH written AS (
+      INSERT INTO $schema.journal (run, seq, epoch, at, closing) SELECT $1::text, ${lastSeq} + 1, $2::int, $3::bigint, true
+      ON CONFLICT DO NOTHING RETURNING 1)
+    SELECT json_build_object('written', count(*))::text AS answer FROM written`,
+
+  writer: `SELECT json_build_object('epoch', epoch)::text AS answer FROM $schema.journal
+    WHERE run = $1 AND seq = $2 AND events IS NOT NULL`,
 
   addHook: `INSERT INTO $schema.hooks (run, token, about, metadata, created_at) VALUES ($1, $2, $3, $4, $5::bigint)
     ON CONFLICT (token) DO NOTHING`,

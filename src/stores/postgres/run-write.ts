@@ -20,9 +20,9 @@ export async function startWithin(ask: Ask, start: StartRun, at: number | null =
     if (run === undefined) return "again";
     if (run.creator !== creator) return { kind: "exists", run };
   } else if (first) {
-    const { entry } = first;
-    if (entry.events !== null) await writeEntry(ask, { id, seq: 1, epoch: 1, events: entry.events, now });
-    await apply(ask, { verb: "append", id, epoch: 1, seq: 1, entry }, now);
+    const append: Append = { verb: "append", id, epoch: 1, seq: 1, entry: first.entry };
+    if (first.entry.events !== null) await writeEntry(ask, append, now);
+    await apply(ask, append, now);
   }
   return { kind: "created", now, conflicts: await conflictsOf(ask, id, first?.entry) };
 }
@@ -36,7 +36,7 @@ export async function appendInside(ask: Ask, append: Append): Promise<RunAnswer>
   const { now } = run;
   if (events === null) {
     if (run.ended || run.epoch !== epoch || !run.owned) return { kind: "overtaken" };
-  } else if (run.ended || !(await writeEntry(ask, { id, seq, epoch, events, now }))) {
+  } else if (run.ended || !(await writeEntry(ask, append, now))) {
     // What stands there is our own: the reply to it was lost.
     const writer = await ask<{ epoch: number }>("writer", [id, seq]);
     if (writer?.epoch !== epoch) return { kind: "overtaken" };
@@ -46,23 +46,24 @@ export async function appendInside(ask: Ask, append: Append): Promise<RunAnswer>
   return { kind: "appended", now, conflicts: await conflictsOf(ask, id, entry) };
 }
 
-async function writeEntry(
-  ask: Ask,
-  { id, seq, epoch, events, now }: { id: string; seq: number; epoch: number; events: string; now: number },
-): Promise<boolean> {
-  return (await ask<{ written: number }>("write", [id, seq, epoch, now, events]))?.written === 1;
+async function writeEntry(ask: Ask, { id, seq, epoch, entry }: Append, now: number): Promise<boolean> {
+  const values = [id, seq, epoch, now, entry.events, entry.then.kind === "end"];
+  return (await ask<{ written: number }>("write", values))?.written === 1;
 }
 
 /** Everything that goes with an entry, in the order in which the entry says it. */
 async function apply(ask: Ask, append: Append, now: number): Promise<void> {
-  const { id, entry } = append;
-  const { hooks, children, consumed, then } = entry;
+  const { id, epoch, entry } = append;
+  const { events, hooks, children, consumed, then } = entry;
   for (const change of hooks) {
     if ("add" in change) await ask("addHook", [id, change.add, change.about, change.metadata, now]);
     else await ask("dropHook", [id, change.drop]);
   }
   for (const child of children) await startWithin(ask, child, now);
   if (then.kind === "hold" && consumed === null && hooks.length === 0) return;
+  if (then.kind === "end" && events === null) {
+    while ((await ask<{ written: number }>("close", [id, epoch, now]))?.written === 0);
+  }
   const run = await ask<{ parent: string | null }>("change", [...changeValues(append), hooks.length, now]);
   if (then.kind !== "end" || !run?.parent) return;
   // Ended in the same transaction: of parent and child, nobody ever sees one without the other.

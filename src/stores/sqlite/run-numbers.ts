@@ -13,7 +13,8 @@ export class RunNumbers {
   }
 
   set(id: string, no: number): void {
-    if (this.#numbers.size >= numbersMax) for (const oldest of this.#numbers.keys()) if (this.#numbers.delete(oldest)) break;
+    const oldest = this.#numbers.size < numbersMax ? undefined : this.#numbers.keys().next().value;
+    if (oldest !== undefined) this.#numbers.delete(oldest);
     this.#numbers.set(id, no);
   }
 

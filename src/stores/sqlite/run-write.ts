@@ -96,13 +96,13 @@ export class RunWriter {
     const short = input.length <= inputLengthMax;
     const inserted = this.#sql(first === null ? startPending : startOwned).run(
       text(id),
-      workflow,
-      fingerprint,
-      parent,
-      creator,
+      text(workflow),
+      text(fingerprint),
+      text(parent),
+      text(creator),
       retentionMs,
       short ? input : null,
-      first?.owner ?? null,
+      text(first?.owner ?? null),
       now + (first?.leaseMs ?? 0),
       now,
       first === null ? null : now,

@@ -85,11 +85,16 @@ export class SimulatedProcess {
     this.id = id;
     this.clock = {
       now: () => world.now(),
-      // As real timers do, they keep the async context in which they were set.
-      soon: (fn) => void world.after(0, AsyncResource.bind(fn), this),
-      after: (ms, fn) => world.after(ms, AsyncResource.bind(fn), this),
+      soon: (fn) => void world.after(0, inContext(fn), this),
+      after: (ms, fn) => world.after(ms, inContext(fn), this),
     };
   }
+}
+
+/** As a real timer does, it keeps the async context in which it was set. */
+function inContext(fn: () => void): () => void {
+  const context = new AsyncResource("simulated timer");
+  return () => context.runInAsyncScope(fn);
 }
 
 /** What a call into the store gets when its process has died meanwhile: no answer, ever. */

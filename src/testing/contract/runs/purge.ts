@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
 import { dayMs } from "../operations.js";
 import { shortMs } from "../scene.js";
-import { lapse, meanwhile, picture, runCase, timeOf, unchanged } from "./run-case.js";
+import { eventsOf, lapse, meanwhile, picture, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   after,
   append,
@@ -63,7 +63,7 @@ export const purgingRuns: ContractGroup = {
 
     runCase("a run goes with its journal and its mail: whoever has its id next starts from nothing", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
-      const owned = await begin(store, { ...over, first: firstOf({ hooks: [hookOf("token")] }) });
+      const owned = await begin(store, { ...over, input: "large ".repeat(50_000), first: firstOf({ hooks: [hookOf("token")] }) });
       await begin(store, { id: "neighbour", first: firstOf({ hooks: [hookOf("neighbour")] }) });
       for (const to of [{ run: "run" }, { run: "neighbour" }]) await post(store, { to, key: "key" });
       await append(store, await append(store, owned), { next: ended() });
@@ -71,11 +71,27 @@ export const purgingRuns: ContractGroup = {
       assert.deepEqual(await picture(other, "run"), { run: undefined, journal: [], mail: [], hooks: [] });
       expectAnswer(await submit(other, sendOf()), "absent");
       expectAnswer(await submit(store, appendOf(after(owned, 2))), "overtaken");
-      await begin(other, { first: firstOf({ events: "anew", hooks: [hookOf("token")] }) });
+      const anew = await begin(other, { first: firstOf({ events: "anew", hooks: [hookOf("token")] }) });
       await post(other, { key: "key", payload: "anew" });
       const { run, journal, mail, hooks } = await picture(store, "run");
       assert.deepEqual([run?.epoch, run?.mail, run?.consumed, run?.output], [1, 1, 0, null]);
       assert.deepEqual([journal.map(({ events }) => events), mail.map(({ payload }) => payload), hooks.length], [["anew"], ["anew"], 1]);
+      assert.equal(run?.input, '"input"');
+      // By the handle that knew the run of old.
+      await append(store, anew, { events: "and on", next: ended() });
+      assert.deepEqual([(await runOf(other)).status, (await eventsOf(other, "run"))[1]], ["completed", "and on"]);
+    }),
+
+    // The new run may stand where the old one stood, and the late owner's handle may still know the place.
+    runCase("a late owner of a run that is purged writes nothing into one that came after it", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const late = await begin(store, { ...over, id: "old" });
+      await append(other, late, { next: ended() });
+      assert.equal(await other.runs.purge(100), 1);
+      await begin(other, { id: "new" });
+      for (const seq of [1, 2])
+        expectAnswer(await unchanged(store, ["old", "new"], () => submit(store, appendOf({ ...late, seq }))), "overtaken");
+      expectAnswer(await submit(store, sendOf({ to: { run: "old" } })), "absent");
     }),
 
     runCase("no more than `limit` at a time", async (scene) => {

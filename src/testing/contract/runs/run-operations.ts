@@ -54,7 +54,7 @@ export interface Said extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
 
-export function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
+function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
   return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...said };
 }
 

@@ -212,14 +212,17 @@ export const starting: ContractGroup = {
       assert.equal((await store.runs.mail(parent, 0))[0]?.about, id);
     }),
 
-    runCase("an input of 1 MB comes back as it went in, from read, from exists and from a claim", async (scene) => {
+    runCase("an input of 1 MB comes back as it went in, wherever it is asked for", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const part = "\u00fc\ud83d\ude00\u2028\ufffd\\u0000\"' ";
       const input = part.repeat(Math.ceil((1024 * 1024) / Buffer.byteLength(part)));
       await create(store, { input });
+      assert.ok((await store.runs.list({ limit: 1 }))[0]?.input === input);
       assert.ok((await runOf(other)).input === input);
       assert.ok(expectAnswer(await submit(other, startOf()), "exists").run.input === input);
-      assert.ok((await take(other, "run")).run.input === input);
+      const { run, journal } = await take(other, "run");
+      assert.ok(run.input === input);
+      assert.deepEqual([journal, await store.runs.journal("run", 0, 10)], [[], []]);
     }),
 
     runCase("many starts in one turn share their flushes, and each has its own answer", async (scene) => {

@@ -11,6 +11,7 @@ import type { Program } from "./program.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
 
 export interface Customer {
+  readonly wants: string;
   done: boolean;
 }
 
@@ -19,7 +20,7 @@ const otherProgram: Program = { do: "draw" };
 /** Starts a run, again after every answer that is none, and perhaps waits for its end. */
 export function startStarter(simulation: WorkflowSimulation, { run, otherInput, slot, startMs, waits }: StarterPlan): Customer {
   const program = otherInput ? otherProgram : run.program;
-  return persist(simulation, slot, startMs, async (host) => {
+  return persist(simulation, { wants: `to start ${run.id}`, slot, startMs }, async (host) => {
     const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store });
     const stored = simulation.memory.runs.get(run.id);
     if (stored === undefined) throw new PromiseBroken(`${run.id}: started, as its starter was told, and it is not there`);
@@ -47,7 +48,7 @@ async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<v
 /** Cancels a run, or ends its sleeps; gives up when it was never started. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
   let tries = 0;
-  return persist(simulation, slot, startMs, async (host) => {
+  return persist(simulation, { wants: `${does} of ${run.id}`, slot, startMs }, async (host) => {
     try {
       await getRun(run.id, { store: host.store })[does]();
     } catch (error) {
@@ -70,13 +71,16 @@ export function startResumer(simulation: WorkflowSimulation, { token, payloads, 
     await world.wait(world.random.between(0, simulation.plan.leaseMs));
     return await send(host);
   };
-  return persist(simulation, slot, startMs, send);
+  return persist(simulation, { wants: `to resume ${token}`, slot, startMs }, send);
 }
 
 /** Does it on one process after the other until it is done. */
-function persist(simulation: WorkflowSimulation, slot: number, startMs: number, act: (host: Host) => Promise<void>): Customer {
-  const { world, fleet, plan, observer } = simulation;
-  const customer: Customer = { done: false };
+function persist(
+  { world, fleet, plan, observer }: WorkflowSimulation,
+  { wants, slot, startMs }: { readonly wants: string; readonly slot: number; readonly startMs: number },
+  act: (host: Host) => Promise<void>,
+): Customer {
+  const customer: Customer = { wants, done: false };
   const attempt = async (tries: number) => {
     const host = fleet.host((slot + tries) % plan.slots.length);
     try {

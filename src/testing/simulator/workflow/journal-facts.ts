@@ -104,6 +104,10 @@ export class JournalFacts {
     const step = this.steps.get(id) ?? { attempts: 0, doubt: undefined, settled: false };
     this.steps.set(id, step);
     if (step.settled) this.#broken(`${what}: it was settled before`);
+    if (type === "step" && attempt === 0) {
+      if (step.attempts > 0) this.#broken(`${what} follows attempt ${step.attempts}`);
+      return;
+    }
     if (type === "step") {
       if (attempt !== step.attempts + 1) this.#broken(`${what} follows attempt ${step.attempts}`);
       step.attempts = attempt;

@@ -14,6 +14,8 @@ export interface KnownRun {
   readonly entries: JournalEntry[];
   readonly journal: JournalFacts;
   readonly mailKeys: Set<string>;
+  /** Who had it in each epoch, and how many entries the journal had when they got it. */
+  readonly owners: Map<number, { readonly owner: string; readonly entries: number }>;
   owner: string | null;
   epoch: number;
   /** Whether the claim of this epoch took it from somebody who fell silent. */
@@ -138,6 +140,7 @@ export class RunObserver {
       entries: [],
       journal: new JournalFacts(id),
       mailKeys: new Set(),
+      owners: new Map(first ? [[1, { owner: first.owner, entries: 0 }]] : []),
       owner: first?.owner ?? null,
       epoch: first ? 1 : 0,
       lapsed: false,
@@ -178,8 +181,8 @@ export class RunObserver {
       if (at.seq !== run.entries.length + 1) throw new PromiseBroken(`${run.id}: entry ${at.seq} follows entry ${run.entries.length}`);
       if (last && at.epoch < last.epoch)
         throw new PromiseBroken(`${run.id}: epoch ${at.epoch} wrote after epoch ${last.epoch} had written`);
-      const fenced = at.epoch !== run.epoch || !run.lapsed || (last?.epoch ?? 0) === at.epoch || entry.events.startsWith('[["claim"');
-      if (!fenced) throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took it over, and its first entry is not the fence`);
+      const fenced = at.epoch !== run.epoch || !run.lapsed || (last?.epoch ?? 0) === at.epoch || entry.events.includes('["claim"');
+      if (!fenced) throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took it over, and its first entry does not say so`);
       run.entries.push({ ...at, at: now, events: entry.events });
     }
     for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
@@ -215,6 +218,7 @@ export class RunObserver {
     if (lapsed !== (run.owner !== null)) throw new PromiseBroken(`${id}: whether its last owner fell silent was told wrongly`);
     if (journal.length !== run.entries.length)
       throw new PromiseBroken(`${id}: claimed with ${journal.length} of ${run.entries.length} entries`);
+    run.owners.set(epoch, { owner, entries: journal.length });
     Object.assign(run, { owner, epoch, lapsed, leaseUntil: now + leaseMs, woken: false });
   }
 

@@ -24,6 +24,7 @@ export class Script {
   /** The payloads that were taken from each hook, in order. */
   readonly payloads = new Map<string, string[]>();
   readonly #counts = new Map<string, number>();
+  readonly #children = new Map<string, string>();
 
   constructor(execution: Execution) {
     this.execution = execution;
@@ -34,6 +35,12 @@ export class Script {
     const n = this.#counts.get(name) ?? 0;
     this.#counts.set(name, n + 1);
     return `${name}#${n}`;
+  }
+
+  /** Under which request the end of a child is told: the first that named it. */
+  requestOf(child: string, request: string): string {
+    if (!this.#children.has(child)) this.#children.set(child, request);
+    return this.#children.get(child) ?? request;
   }
 
   hear<T>(id: string, promise: PromiseLike<T>): Promise<T> {
@@ -91,9 +98,10 @@ export function playOf(steps: Steps): Play {
         return await listen(program, script);
       case "child": {
         const options = program.id === null ? {} : { id: program.id };
-        const id = script.next("child simulated");
+        const request = script.next("child simulated");
         const run = await start(play, [program.program], options);
-        return program.awaited ? await script.hear(`${id} ${run.id}`, run.returnValue) : run.id;
+        const id = script.requestOf(run.id, request);
+        return program.awaited ? await script.hear(id, run.returnValue) : run.id;
       }
       case "sequence": {
         const results: unknown[] = [];

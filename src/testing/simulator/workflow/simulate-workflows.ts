@@ -11,7 +11,7 @@ import { SimulationFailure } from "../simulate.js";
 import { SimulatedProcess, World } from "../world.js";
 import { startBlows } from "./blows.js";
 import { BodyWatch } from "./body-watch.js";
-import { startMeddler, startResumer, startStarter } from "./customers.js";
+import { type Customer, startMeddler, startResumer, startStarter } from "./customers.js";
 import { Fleet } from "./fleet.js";
 import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
 import { startResolver } from "./resolver.js";
@@ -55,7 +55,7 @@ export interface WorkflowSimulation {
   readonly calm: Store;
 }
 
-const stepsMax = 100_000;
+const stepsMax = 20_000;
 
 /**
  * One seed's world of workflows: customers who start, resume, cancel and wait, on processes that crash, pause, restart
@@ -82,7 +82,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(({ status }) => hasEnded(status));
     const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
     if (observer.broken) throw observer.broken;
-    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation)}`);
+    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation, customers)}`);
     await verify(simulation);
   } catch (error) {
     throw new SimulationFailure(seed, error as Error, observer.trace, "--workflows");
@@ -117,9 +117,9 @@ function prepare(
   return { world, plan, storm, memory, observer, fleet, effects, watch, play, calm };
 }
 
-function stillOpen({ memory }: WorkflowSimulation): string {
-  const open = [...memory.runs.values()].filter(({ status }) => !hasEnded(status));
-  return open
-    .map(({ id, status, owner, wakeAt, mail, consumed }) => `${id} ${JSON.stringify({ status, owner, wakeAt, mail, consumed })}`)
-    .join(", ");
+function stillOpen({ memory }: WorkflowSimulation, customers: readonly Customer[]): string {
+  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
+  const runs = [...memory.runs.values()].filter(({ status }) => !hasEnded(status));
+  const facts = runs.map(({ id, status, wakeAt, mail, consumed }) => `${id} ${JSON.stringify({ status, wakeAt, mail, consumed })}`);
+  return [...waiting, ...facts].join(", ");
 }
