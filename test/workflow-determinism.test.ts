@@ -18,8 +18,8 @@ async function deploy(scene: Scene, before: () => Promise<unknown>, after: () =>
   const run = await start(version(name, before), [], { id: "r", store: old.store });
   await until("it waits for its hook", async () => (await story(old.store, run.id)).includes("hook hook#0"));
   await old.worker.stop();
+  await resumeHook("go", "go", { store: old.store });
   const next = await scene.work({ workflows: [version(name, after)] });
-  await resumeHook("go", "go", { store: next.store });
   return { name, store: next.store, worker: next.worker, run: getRun("r", { store: next.store }) };
 }
 

@@ -27,8 +27,8 @@ interface Workplace {
   readonly worker: Worker;
 }
 
-/** A lease that is soon over. */
-export const shortMs = 60;
+/** A lease that is soon over, and still longer than a round trip on a busy machine: who is not sure to hold it begins nothing. */
+export const shortMs = 250;
 
 let named = 0;
 
@@ -72,7 +72,8 @@ export class Scene {
 
   /** A worker whose process will die; nobody has to stop it. */
   async workAndDie(options: WorkerOptions = {}): Promise<Mortal> {
-    const doomed = mortal(await this.open());
+    // The stand-in is a thread, and would go on renewing for a process that is not really dead.
+    const doomed = mortal(await this.open({ stallMsMax: 0 }));
     await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
     return doomed;
   }

@@ -12,6 +12,10 @@ interface Child {
   readonly result: Promise<unknown>;
   /** Its id was chosen by the code: it may be somebody else's run, which would not tell us of its end. */
   readonly named: boolean;
+  /** It is ours: its mail will come. */
+  ours: boolean;
+  /** The store was asked whose it is, by this owner of ours. */
+  looked: boolean;
   awaited: boolean;
   ended: boolean;
 }
@@ -22,7 +26,6 @@ const lookMs = 250;
 export class ChildRuns {
   readonly #execution: Execution;
   readonly #children = new Map<string, Child>();
-  #watched = 0;
 
   constructor(execution: Execution) {
     this.#execution = execution;
@@ -59,9 +62,16 @@ export class ChildRuns {
     return false;
   }
 
-  /** Somebody else's runs that we have to look after ourselves. */
-  get watching(): boolean {
-    return this.#watched > 0;
+  /** Whose they are is being asked. */
+  get looking(): boolean {
+    for (const { looked, ended } of this.#children.values()) if (!looked && !ended) return true;
+    return false;
+  }
+
+  /** Somebody else's runs are awaited: no mail will come, so we have to look again. */
+  get elsewhere(): boolean {
+    for (const { awaited, ours, ended } of this.#children.values()) if (awaited && !ours && !ended) return true;
+    return false;
   }
 
   ended(run: string, payload: string, mail?: number): void {
@@ -88,7 +98,7 @@ export class ChildRuns {
       };
     });
     result.catch(() => {});
-    const child: Child = { request, run, result, named, awaited: false, ended: false };
+    const child: Child = { request, run, result, named, ours: !named, looked: !named, awaited: false, ended: false };
     this.#children.set(run, child);
     this.#execution.on(request, settle);
     return child;
@@ -96,18 +106,14 @@ export class ChildRuns {
 
   /** A run with this id may have existed before, with another parent or none. */
   async #checkParent(child: Child): Promise<void> {
-    this.#watched += 1;
     const { store, id } = this.#execution;
-    try {
-      while (!this.#execution.gone && !child.ended) {
-        const run = await store.runs.read(child.run).catch(() => undefined);
-        if (run?.parent === id) return;
-        if (run && hasEnded(run.status)) return this.ended(child.run, JSON.stringify([run.status, run.output]));
-        await new Promise<void>((go) => void store.clock.after(lookMs, go));
-      }
-    } finally {
-      this.#watched -= 1;
+    while (!this.#execution.gone && !child.ended && !child.ours) {
+      const run = await store.runs.read(child.run).catch(() => undefined);
+      if (run?.parent === id) child.ours = true;
+      else if (run && hasEnded(run.status)) this.ended(child.run, JSON.stringify([run.status, run.output]));
+      child.looked = true;
       this.#execution.host.touch(this.#execution);
+      if (!child.ours) await new Promise<void>((go) => void store.clock.after(lookMs, go));
     }
   }
 }

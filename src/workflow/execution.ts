@@ -294,7 +294,8 @@ export class Execution {
   /** The bound is over: bodies that still run are on their own, and the next owner will see that they began. */
   abandon(reason: unknown): void {
     for (const call of this.#calls.values()) call.abort(reason);
-    if (this.gone || this.#committing) return;
+    this.#committedStarts = [];
+    if (this.gone || this.#committing || this.#ending) return;
     this.#withholdStarts();
     void this.#commit(this.#handedBack());
   }
@@ -490,7 +491,8 @@ export class Execution {
     const rest = this.#rest();
     if (rest !== undefined) void this.#commit(rest);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
-    else if (this.#events.length > 0 || this.#consumed !== null || this.#create) void this.#commit({ kind: "hold" });
+    // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
+    else if (this.#events.length > 0 || this.#create) void this.#commit({ kind: "hold" });
     else this.#armTimer();
   }
 
@@ -499,7 +501,7 @@ export class Execution {
     const withheld = this.#withholdStarts();
     for (const call of this.#calls.values()) if (withheld.has(call.id)) call.withhold();
     if (![...this.#calls.values()].some((call) => call.busy)) return void this.#commit(this.#handedBack());
-    if (this.#events.length > 0 || this.#consumed !== null) void this.#commit({ kind: "hold" });
+    if (this.#events.length > 0) void this.#commit({ kind: "hold" });
   }
 
   #handedBack(): Then {
@@ -514,7 +516,10 @@ export class Execution {
     const calls = [...this.#calls.values()];
     const unknown = calls.filter((call) => call.state === "unknown");
     const listening = this.hooks.listening || this.children.waiting;
-    const wakeAt = this.#nextTimer();
+    // A worker with no room must not keep it: the run that it waits for may need that room.
+    const look = this.children.elsewhere ? this.now() + keepMs : Number.POSITIVE_INFINITY;
+    const timer = Math.min(this.#nextTimer() ?? look, look);
+    const wakeAt = timer === Number.POSITIVE_INFINITY ? undefined : timer;
     // It waits for something that is not ours: a promise of its own making. It stays.
     if (wakeAt === undefined && !listening && unknown.length === 0) return undefined;
     if (wakeAt !== undefined && wakeAt - this.now() <= keepMs && !this.host.crowded()) return undefined;
@@ -529,7 +534,7 @@ export class Execution {
 
   #busy(): boolean {
     for (const call of this.#calls.values()) if (call.busy) return true;
-    return this.children.watching;
+    return this.children.looking || this.hooks.pending;
   }
 
   /** One journal entry of all that was recorded. If we die before it is in the store, none of it happened. */

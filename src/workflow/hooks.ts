@@ -56,6 +56,12 @@ export class Hooks {
     return hook;
   }
 
+  /** Whether its token was free is not known of one of them, and no mail would tell. */
+  get pending(): boolean {
+    for (const hook of this.#hooks.values()) if (hook.pending && hook.open) return true;
+    return false;
+  }
+
   /** Whether mail for a hook could make this run go on. */
   get listening(): boolean {
     for (const hook of this.#hooks.values()) if (hook.open) return true;

@@ -30,10 +30,13 @@ const queryMsMax = 15_000;
  */
 const settings = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c lock_timeout=5000 -c jit=off";
 
-/** Joins of the queue's statements are between a few rows and a table: only ever probes of its index, whatever statistics say. */
+/** Queue and journal join a few rows with a table: only ever by probes of its index, whatever the statistics say. */
 const probesOnly = "-c enable_hashjoin=off -c enable_mergejoin=off";
 
-/** PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed. */
+/**
+ * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
+ * queue and journal are in runs.ts.
+ */
 export async function openPostgres({ url, schema: name = "onceflow", stallMsMax }: PostgresOptions): Promise<Backend> {
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(name))
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");

@@ -15,29 +15,37 @@ interface Taken {
  * What is due, from two indexes: runs that nobody has, by workflow; and lapsed runs of every other owner, by owner and
  * workflow.
  *
- *   owners  who has runs at all: a jump from one to the next through the index, not a scan of their runs
- *   due     the oldest of each workflow (and owner); more than asked for, because others may be claiming them now
+ *   held    the first run of every owner and workflow: a jump from each to the next through the index, not a scan
+ *   heads   the first to wake of what may be claimed, of each workflow and owner
+ *   due     the oldest behind every head that is due; more than asked for, because others may be claiming them now
  *   picked  the oldest of those, locked. One that is locked already is somebody else's business
  *   taken   claimed: from here on its last owner's lease is over, whatever its clock says
  *
- * When nothing is due, that is a few probes of indexes, and nothing is written or locked.
+ * When nothing is due, that is one probe of an index for each head, and nothing is written or locked.
  */
 function claimStatement(schema: string): string {
-  const oldest = (whose: string, when: string, limit: string) =>
-    `SELECT r.id, r.wake_at FROM $schema.runs r WHERE ${whose} AND r.workflow = n.workflow AND r.wake_at ${when} ORDER BY r.wake_at LIMIT ${limit}`;
-  const nobodys = "r.owner IS NULL";
-  const theirs = "r.owner = o.owner";
+  const behind = (when: string, limit: string) => {
+    const next = (whose: string) => `LATERAL (SELECT r.id, r.wake_at FROM $schema.runs r WHERE ${whose} AND r.workflow = h.workflow
+    AND r.wake_at ${when} ORDER BY r.wake_at LIMIT ${limit}) x`;
+    return `SELECT x.* FROM heads h, clock, ${next("r.owner IS NULL")} WHERE h.wake_at <= now AND h.owner IS NULL
+  UNION ALL
+  SELECT x.* FROM heads h, clock, ${next("r.owner = h.owner")} WHERE h.wake_at <= now AND h.owner IS NOT NULL`;
+  };
   return `WITH RECURSIVE clock AS MATERIALIZED (SELECT ${serverNow} AS now),
-names AS MATERIALIZED (SELECT workflow FROM unnest($1::text[]) AS n(workflow)),
-every AS (
-  (SELECT owner FROM $schema.runs WHERE owner IS NOT NULL ORDER BY owner LIMIT 1)
+held AS (
+  (SELECT owner, workflow, wake_at FROM $schema.runs WHERE owner IS NOT NULL ORDER BY owner, workflow, wake_at LIMIT 1)
   UNION ALL
-  SELECT (SELECT r.owner FROM $schema.runs r WHERE r.owner > e.owner ORDER BY r.owner LIMIT 1) FROM every e WHERE e.owner IS NOT NULL
-), owners AS MATERIALIZED (SELECT owner FROM every WHERE owner <> $2),
-due AS MATERIALIZED (
-  SELECT d.* FROM clock, names n CROSS JOIN LATERAL (${oldest(nobodys, "<= now", "$4::int * 2 + 20")}) d
+  SELECT x.* FROM held h, LATERAL (
+    SELECT r.owner, r.workflow, r.wake_at FROM $schema.runs r WHERE r.owner IS NOT NULL AND (r.owner, r.workflow) > (h.owner, h.workflow)
+    ORDER BY r.owner, r.workflow, r.wake_at LIMIT 1) x
+), heads AS MATERIALIZED (
+  SELECT NULL::text AS owner, n.workflow, x.wake_at FROM unnest($1::text[]) AS n(workflow), LATERAL (
+    SELECT r.wake_at FROM $schema.runs r WHERE r.owner IS NULL AND r.workflow = n.workflow AND r.wake_at IS NOT NULL
+    ORDER BY r.wake_at LIMIT 1) x
   UNION ALL
-  SELECT d.* FROM clock, owners o, names n CROSS JOIN LATERAL (${oldest(theirs, "<= now", "$4::int * 2 + 20")}) d
+  SELECT owner, workflow, wake_at FROM held WHERE owner <> $2 AND workflow = ANY ($1::text[])
+), due AS MATERIALIZED (
+  ${behind("<= now", "$4::int * 2 + 20")}
 ), picked AS MATERIALIZED (
   SELECT r.id, r.owner, d.wake_at FROM clock, due d JOIN $schema.runs r ON r.id = d.id
   WHERE r.wake_at <= now AND r.owner IS DISTINCT FROM $2
@@ -48,11 +56,11 @@ due AS MATERIALIZED (
   FROM picked p, clock WHERE r.id = p.id
   RETURNING r.id, r.epoch, p.owner IS NOT NULL AS lapsed, p.wake_at
 ), upcoming AS (
+  SELECT wake_at FROM heads, clock WHERE wake_at > now
+  UNION ALL
   SELECT wake_at FROM due WHERE id NOT IN (SELECT id FROM picked)
   UNION ALL
-  SELECT (SELECT wake_at FROM (${oldest(nobodys, "> now", "1")}) x) FROM clock, names n
-  UNION ALL
-  SELECT (SELECT wake_at FROM (${oldest(theirs, "> now", "1")}) x) FROM clock, owners o, names n
+  SELECT wake_at FROM (${behind("> now", "1")}) x
 )
 SELECT now, (SELECT min(wake_at) FROM upcoming) AS "nextAt",
   (SELECT json_agg(json_build_object('id', id, 'epoch', epoch, 'lapsed', lapsed) ORDER BY wake_at) FROM taken) AS taken FROM clock`.replaceAll(

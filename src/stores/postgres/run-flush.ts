@@ -5,7 +5,7 @@ import { codeOf, explain, type PgClient } from "./driver.js";
 import { quickRuns } from "./run-quick.js";
 import { mailStatement, mailValues, type Posted, postedAnswer } from "./run-send.js";
 import { inSchema } from "./run-tell.js";
-import { type Ask, appendInside, startWithin } from "./run-write.js";
+import { type Ask, appendInside, findStarted, startInside } from "./run-write.js";
 import { type WriteStatements, writeStatements } from "./run-write-statements.js";
 import { asClient } from "./transact.js";
 
@@ -34,19 +34,19 @@ export async function flushRuns(
   const quick = await quickRuns(client, statements.schema, operations);
   const answers: (RunAnswer | "again")[] = [];
   for (const [i, operation] of operations.entries()) {
-    const answer = quick[i] ?? (await alone(client, statements, operation).catch(refuse));
+    const answer = quick[i] ?? (await alone(client, statements, operation).catch((error: unknown) => refused(error, operations.length)));
     answers.push(answer);
   }
   return answers;
+}
 
-  function refuse(error: unknown): "again" {
-    if (lostRace.test(codeOf(error))) return "again";
-    const meaning = explain(error, "a flush of runs");
-    // "Nothing was written" is not true of a flush whose other operations were.
-    if (meaning instanceof UnreachableError && operations.length > 1)
-      throw new NotKnownError("[onceflow] [postgres] a flush of runs was interrupted; which of them were written is not known", error);
-    throw meaning;
-  }
+/** "again" for a lost race. Anything else ends the flush. */
+function refused(error: unknown, operations: number): "again" {
+  if (lostRace.test(codeOf(error))) return "again";
+  // "Nothing was written" is not true of a flush whose other operations were.
+  if (operations > 1 && explain(error, "a flush of runs") instanceof UnreachableError)
+    throw new NotKnownError("[onceflow] [postgres] a flush of runs was interrupted; which of them were written is not known", error);
+  throw error;
 }
 
 async function alone(client: PgClient, statements: RunStatements, operation: RunOperation): Promise<RunAnswer | "again"> {
@@ -56,14 +56,22 @@ async function alone(client: PgClient, statements: RunStatements, operation: Run
     if ("run" in operation.to) return postedAnswer(await ask<Posted>("mail", values));
     return postedAnswer(await asked<Posted>(client, { name: "onceflow-runs-mail-to-token", text: statements.mailToToken, values }));
   }
+  // A start that the quick statement has left open: the run was there.
+  const found = operation.verb === "start" ? await findStarted(ask, operation) : undefined;
+  return (
+    found ?? (await inTransaction(client, () => (operation.verb === "start" ? startInside(ask, operation) : appendInside(ask, operation))))
+  );
+}
+
+/** When a rollback fails, its own error counts: the connection is broken, and has to be given up. */
+async function inTransaction<T>(client: PgClient, work: () => Promise<T>): Promise<T> {
   await client.query("BEGIN");
   try {
-    const answer = operation.verb === "start" ? await startWithin(ask, operation) : await appendInside(ask, operation);
+    const result = await work();
     await client.query("COMMIT");
-    return answer;
+    return result;
   } catch (error) {
-    // When even this fails the connection is broken, and the server rolls back by itself.
-    await client.query("ROLLBACK").catch(() => {});
+    await client.query("ROLLBACK");
     throw error;
   }
 }

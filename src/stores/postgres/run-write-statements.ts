@@ -30,7 +30,7 @@ const texts = {
     SELECT json_build_object('now', now, 'created', (SELECT count(*) FROM created),
       'told', (SELECT count(${tell("id")}) FROM created WHERE owner IS NULL))::text AS answer FROM clock`,
 
-  read: `SELECT to_json(r)::text AS answer FROM (SELECT ${selectedRun} FROM $schema.runs WHERE id = $1) r`,
+  read: `SELECT to_json(r)::text AS answer FROM (SELECT ${selectedRun}, ${serverNow} AS now FROM $schema.runs WHERE id = $1) r`,
 
   /** The fence: nothing is written when the place is taken, or is not the next one. */
   write: `WITH written AS (

@@ -9,17 +9,23 @@ import type { WriteStatement } from "./run-write-statements.js";
 /** Runs one of the statements on the transaction's connection, and reads the text that it answers with. */
 export type Ask = <T>(statement: WriteStatement, values: readonly Scalar[]) => Promise<T | undefined>;
 
+/** What is answered when the run exists already: its own creator is sending again, or somebody else has the id. */
+export async function findStarted(ask: Ask, { id, creator, first }: StartRun): Promise<RunAnswer | undefined> {
+  const found = await ask<RunRecord & { readonly now: number }>("read", [id]);
+  if (found === undefined) return undefined;
+  const { now, ...run } = found;
+  if (run.creator !== creator) return { kind: "exists", run };
+  return { kind: "created", now, conflicts: await conflictsOf(ask, id, first?.entry) };
+}
+
 /** Starts a run inside an open transaction, with whatever its first entry says. "again": it was purged under our eyes. */
-export async function startWithin(ask: Ask, start: StartRun, at: number | null = null): Promise<RunAnswer | "again"> {
-  const { id, creator, first } = start;
+export async function startInside(ask: Ask, start: StartRun, at: number | null = null): Promise<RunAnswer | "again"> {
+  const { id, first } = start;
   const made = await ask<{ now: number; created: number }>("create", [...startValues(start), at]);
   assert(made !== undefined, "a start is answered");
-  const { now, created } = made;
-  if (created === 0) {
-    const run = await ask<RunRecord>("read", [id]);
-    if (run === undefined) return "again";
-    if (run.creator !== creator) return { kind: "exists", run };
-  } else if (first) {
+  if (made.created === 0) return (await findStarted(ask, start)) ?? "again";
+  const { now } = made;
+  if (first) {
     const append: Append = { verb: "append", id, epoch: 1, seq: 1, entry: first.entry };
     if (first.entry.events !== null) await writeEntry(ask, append, now);
     await apply(ask, append, now);
@@ -59,13 +65,12 @@ async function apply(ask: Ask, append: Append, now: number): Promise<void> {
     if ("add" in change) await ask("addHook", [id, change.add, change.about, change.metadata, now]);
     else await ask("dropHook", [id, change.drop]);
   }
-  for (const child of children) await startWithin(ask, child, now);
+  for (const child of children) while ((await startInside(ask, child, now)) === "again");
   if (then.kind === "hold" && consumed === null && hooks.length === 0) return;
-  if (then.kind === "end" && events === null) {
-    while ((await ask<{ written: number }>("close", [id, epoch, now]))?.written === 0);
-  }
+  // Whoever appends at this very moment is the earlier one: the end then comes after its entry.
+  if (then.kind === "end" && events === null) while ((await ask<{ written: number }>("close", [id, epoch, now]))?.written === 0);
   const run = await ask<{ parent: string | null }>("change", [...changeValues(append), hooks.length, now]);
-  if (then.kind !== "end" || !run?.parent) return;
+  if (then.kind !== "end" || run === undefined || run.parent === null) return;
   // Ended in the same transaction: of parent and child, nobody ever sees one without the other.
   await ask("mail", mailValues(childMail(run.parent, id, JSON.stringify([then.status, then.output])), now));
 }

@@ -53,7 +53,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
-    purge: (limit) => asking("a purge", () => purgeRuns(pool, schema, limit)),
+    purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),
     watch: (changed) => watch.watch(changed),
     appendWithin: (tx, append) => appendWithin(tx, statements, append),
   };

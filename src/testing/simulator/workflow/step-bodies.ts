@@ -65,13 +65,13 @@ async function perform(
   const step = currentStep() as StepBody;
   const { clock } = fleet.of(step.execution.host.owner).process;
   const hears = !random.chance(deaf);
-  const wait = () =>
+  const wait = (aborted: () => Error) =>
     new Promise<void>((resolve, reject) => {
       const cancel = clock.after(random.between(0, msMax), resolve);
       if (!hears) return;
       const abort = () => {
         cancel();
-        reject(new NotApplied("body: aborted"));
+        reject(aborted());
       };
       if (step.signal.aborted) abort();
       else step.signal.addEventListener("abort", abort, { once: true });
@@ -84,12 +84,12 @@ async function perform(
   };
   watch.begin(step);
   try {
-    await wait();
+    await wait(() => new NotApplied("body: aborted before it did anything"));
     if (random.chance(throwBefore)) throw random.chance(0.5) ? new NotApplied("body: nothing happened") : fail();
     watch.call(step);
     const { id, attempt } = step;
     const result = await act(step, { id, attempt, name });
-    await wait();
+    await wait(() => new Error("body: aborted after it was done"));
     if (random.chance(throwAfter)) throw fail();
     return result;
   } finally {
