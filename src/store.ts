@@ -4,6 +4,23 @@ export { createStore, type StoreOptions } from "./core/create-store.js";
 export { type Decision, decide } from "./core/decide.js";
 export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./core/operation.js";
 export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "./core/record.js";
+export { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type RunStatus } from "./core/run.js";
+export type {
+  Append,
+  Claimed,
+  ClaimQuery,
+  Claims,
+  Entry,
+  Renewed,
+  RenewQuery,
+  RunAnswer,
+  RunBackend,
+  RunListQuery,
+  RunOperation,
+  Send,
+  StartRun,
+  Then,
+} from "./core/run-operation.js";
 export type {
   AttemptsQuery,
   AuditEntry,

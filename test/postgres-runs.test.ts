@@ -267,8 +267,8 @@ describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeou
     await expectEqual(model);
   }
 
-  test("on 120 random histories", async () => {
-    await fc.assert(fc.asyncProperty(history, play), { numRuns: 120 });
+  test("on 80 random histories", async () => {
+    await fc.assert(fc.asyncProperty(history, play), { numRuns: 80 });
   });
 });
 
@@ -363,6 +363,24 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
         expect((await insist(runs[0], ofLate)).map(({ kind }) => kind)).toEqual(mine.map(({ kind }) => kind));
         expect((await insist(runs[1], ofNext)).map(({ kind }) => kind)).toEqual(theirs.map(({ kind }) => kind));
       });
+
+  test("after an end without an entry nothing follows, also when an entry came at the same moment", async () => {
+    for (let round = 0; round < 3; round++) {
+      const held = await claimedRuns(16);
+      const entries = held.map(({ id }) => appendOf(id, 1, 2));
+      const ends = held.map(({ id }) => appendOf(id, 2, 2, { events: null, next: end }));
+      const [late] = await Promise.all([scattered(runs[0], entries, false), scattered(runs[1], ends, true)]);
+      const after = await insist(
+        runs[0],
+        held.map(({ id }, i) => appendOf(id, 1, late[i]?.kind === "appended" ? 3 : 2)),
+      );
+      for (const [i, { id }] of held.entries()) {
+        expect(after[i]).toEqual({ kind: "overtaken" });
+        const loaded = await runs[0].load(id);
+        expect([loaded?.run.status, loaded?.journal.length]).toEqual(["completed", late[i]?.kind === "appended" ? 2 : 1]);
+      }
+    }
+  });
 
   test("the same runs are started once, and the other one finds them", async () => {
     for (let round = 0; round < 10; round++) {

@@ -45,7 +45,7 @@ onStores("cancel", everyStore, (test) => {
     await called.opened;
     await started.cancel();
     await expect(started.returnValue).rejects.toThrow(RunCancelledError);
-    expect(await story(store, started.id)).toEqual(["step slow#0", "done slow#0", "end cancelled"]);
+    expect(await story(store, started.id)).toEqual(["step slow#0", "cancel run", "done slow#0", "end cancelled"]);
   });
 
   test("a body that does not stop is left behind after its grace, and the journal says so", async ({ scene }) => {

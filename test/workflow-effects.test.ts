@@ -387,7 +387,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     const charge = step(
       "charge",
       async () => {
-        times.push(Date.now());
+        times.push(Number(getStepMetadata().stepStartedAt));
         throw new Error("timeout");
       },
       {

@@ -1,3 +1,5 @@
+import { availableParallelism } from "node:os";
+import type { Conditions } from "../conditions.js";
 import { median, medianSample, ratioOf } from "../measure.js";
 import { milliseconds, type Report, rate, type Section } from "../report.js";
 import { chartOf } from "./chart.js";
@@ -16,7 +18,8 @@ export function workflowReport(results: Results): Report {
     name: "workflow",
     title: "Workflows beside their peers",
     intro: [
-      `The same work for everybody, in one run: runs of three steps that do nothing, ${inFlight} in flight, and one run of ${count(steps)} steps. Each contender has a process of its own, an empty database or folder, and the machine to itself; all take turns in ${passes} passes of ${loadMs / 1000} s, each begun by another one. Figures are medians of the passes; a ratio is the median of the ratios within each pass, the lowest and the highest in brackets.`,
+      `The same work for everybody, in one run: runs of three steps that do nothing, ${inFlight} in flight, and one run of ${count(steps)} steps. Each contender has a process of its own, an empty database or folder, and no other contender beside it; all take turns in ${passes} passes of ${loadMs / 1000} s, each begun by another one. Figures are medians of the passes; a ratio is the median of the ratios within each pass, the lowest and the highest in brackets.`,
+      ...(isBusy(conditions) ? [busyNote] : []),
       "Everybody is durable: PostgreSQL with fsync and synchronous_commit on, SQLite in WAL mode with synchronous = FULL, Restate with its own defaults, which sync. A run counts when its last commit is durable.",
     ],
     conditions,
@@ -33,6 +36,13 @@ export function workflowReport(results: Results): Report {
     raw: { targets, ...withoutPaths(measured) },
     svg: chartOf(results),
   };
+}
+
+const busyNote =
+  "**The machine was busy with other work before this run began** (see the load below): these figures are good for ratios at best, and those with a wide range not even for that.";
+
+function isBusy(conditions: Conditions): boolean {
+  return Number(conditions["load before the run"]) > availableParallelism();
 }
 
 /** Where things are installed is nobody's business. */
@@ -137,7 +147,7 @@ function longSection({ taken, plan: { steps } }: Results): Section {
         ];
       }),
     notes: [
-      "Nothing else runs meanwhile. A step is timed from the beginning of its body to that of the next one; medians within the run. The floor is one row of the journal, committed by itself through the store's driver.",
+      "One run, and no other beside it. A step is timed from the beginning of its body to that of the next one; medians within the run. The floor is one row of the journal, committed by itself through the store's driver.",
     ],
   };
 }
@@ -201,7 +211,7 @@ function sleeperSection({ sleepers, plan }: Results): Section {
       count(s.runs - s.woken),
     ]),
     notes: [
-      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a warm-up; that of a server is not in it.`,
+      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a warm-up under load, whose garbage it may give back meanwhile: then RSS falls, and the heap tells more. That of a server is not in it.`,
     ],
   };
 }

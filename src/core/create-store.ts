@@ -47,6 +47,8 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
   const watchers = new Set<(run: RunChange) => void>();
   let stopWatching: (() => void) | undefined;
+  const endings = new Set<() => Promise<void>>();
+  let closing: Promise<void> | undefined;
   let cancelPurge = schedulePurge();
 
   function onAnswers(answered: readonly Answered[]): void {
@@ -91,6 +93,17 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
       // Expiry is part of every condition: what is not removed yet is expired all the same.
     }
     cancelPurge = schedulePurge();
+  }
+
+  async function close(): Promise<void> {
+    // At once when nobody works on it: what comes after this call is refused.
+    if (endings.size > 0) await Promise.all([...endings].map((end) => end()));
+    cancelPurge();
+    stopWatching?.();
+    await group.close();
+    await log?.close();
+    await leases.close();
+    await backend.close();
   }
 
   const store: Store = {
@@ -167,17 +180,16 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
         signal?.addEventListener("abort", onAbort, { once: true });
       });
     },
+    beforeClose(end) {
+      endings.add(end);
+      return () => void endings.delete(end);
+    },
     get closed() {
       return group.closed;
     },
-    async close() {
-      if (group.closed) return;
-      cancelPurge();
-      stopWatching?.();
-      await group.close();
-      await log?.close();
-      await leases.close();
-      await backend.close();
+    close() {
+      closing ??= close();
+      return closing;
     },
   };
   return store;

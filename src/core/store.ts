@@ -188,6 +188,8 @@ export interface Store {
   onLost(owner: string, lost: (why: string) => void): () => void;
   /** Stops renewing what `owner` still holds: its settle went another way than `commit`, or nowhere. */
   release(owner: string, id: RecordId): void;
+  /** Whoever works on this store ends its work before the store closes. Returns how to take that back. */
+  beforeClose(end: () => Promise<void>): () => void;
   /** Resolves after `ms`, or at once when this process settles the record. */
   changed(id: RecordId, ms: number, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;

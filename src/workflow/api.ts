@@ -1,11 +1,12 @@
 import { decode, encode, encodeError } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
+import { InvalidInputError, NotUnknownError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { type RunRecord, type RunStatus, runStatuses } from "../core/run.js";
 import type { Store } from "../core/store.js";
 import { HookNotFoundError, RunNotFoundError } from "./errors.js";
+import { readAttempts } from "./read-journal.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
 import { readingStore } from "./workers.js";
@@ -68,10 +69,16 @@ export interface StepRef extends InStore {
 
 export type StepResolution = { readonly completed: unknown } | { readonly failed: unknown } | "notApplied";
 
-/** Says what became of a step whose outcome is unknown; its run goes on. Nothing when that attempt is not in doubt. */
+/** Says what became of a step whose outcome is unknown; its run goes on. NotUnknownError when that attempt is not in doubt. */
 export async function resolveStep({ store: given, runId, stepId, attempt }: StepRef, resolution: StepResolution): Promise<void> {
   const store = await readingStore(given);
   const payload = JSON.stringify({ attempt, to: resolutionOf(resolution) });
+  if ((await store.runs.read(runId)) === undefined) throw new RunNotFoundError(runId);
+  const last = (await readAttempts(runId, stepId, { store })).at(-1);
+  if (last?.attempt !== attempt || last.verdict !== "unknown") {
+    const found = last ? `attempt ${last.attempt} is ${last.verdict}` : "there is no such step in this run";
+    throw new NotUnknownError({ scope: runId, key: stepId, attempt }, found);
+  }
   const answer = await sendMail(store, { to: { run: runId }, kind: "resolve", about: stepId, payload, key: newOwner() });
   if (answer.kind === "absent") throw new RunNotFoundError(runId);
 }

@@ -88,15 +88,6 @@ export class HookNotFoundError extends OnceflowError {
   }
 }
 
-export class WorkflowNotRegisteredError extends OnceflowError {
-  static override readonly kind: string = "WorkflowNotRegisteredError";
-  constructor(name: string) {
-    super(`no workflow "${name}" is defined in this process; import the file that calls workflow("${name}", …) first`, {
-      code: "WORKFLOW_NOT_REGISTERED",
-    });
-  }
-}
-
 /** What is asked is only possible in a workflow, or only in a step. */
 export class ContextError extends OnceflowError {
   static override readonly kind: string = "ContextError";

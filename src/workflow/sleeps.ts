@@ -12,9 +12,10 @@ export class Sleeps {
 
   sleep(when: unknown): Promise<void> {
     const execution = this.#execution;
-    const until = Math.ceil(instantOf("sleep", when, execution.now()));
+    const now = execution.now();
+    const until = Math.ceil(instantOf("sleep", when, now));
     const id = execution.ordinal("sleep");
-    const asked = execution.request(id, () => ["sleep", id, execution.now(), until]);
+    const asked = execution.request(id, () => ["sleep", id, now, until]);
     if (asked === undefined) return never();
     return new Promise((resolve) => {
       this.#pending.set(id, asked.event[0] === "sleep" ? asked.event[3] : until);

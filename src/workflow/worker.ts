@@ -51,6 +51,7 @@ export class Worker implements Host {
   readonly #ends: EndBoard;
   readonly #lease: { readonly alive: () => void; readonly release: () => void };
   readonly #stopWatching: () => void;
+  readonly #forgetClose: () => void;
   #touched: Execution[] = [];
   #turn = false;
   #resting: (() => void)[] = [];
@@ -66,6 +67,7 @@ export class Worker implements Host {
   /** Store's time minus ours. */
   #offset: number | undefined;
   #stopped = false;
+  #stopping: Promise<void> | undefined;
 
   constructor(
     store: Store,
@@ -96,6 +98,7 @@ export class Worker implements Host {
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
     this.#stopWatching = store.onRunChange((run) => this.#changed(run));
+    this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
   }
@@ -118,8 +121,12 @@ export class Worker implements Host {
   }
 
   /** Stops claiming, lets step bodies finish within `graceMs`, and hands every run back to the store. */
-  async stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
-    if (this.#stopped) return;
+  stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#stopping ??= this.#stop(graceMs);
+    return this.#stopping;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     this.#cancelLook();
     this.#stopWatching();
@@ -133,6 +140,7 @@ export class Worker implements Host {
     for (const execution of this.#live.values()) execution.lose(reason);
     this.#cancelRenew();
     this.#lease.release();
+    this.#forgetClose();
   }
 
   get stopped(): boolean {

@@ -1,28 +1,47 @@
 import { parseArgs } from "node:util";
-import { SimulationFailure, simulate } from "onceflow/testing";
+import { SimulationFailure, simulate, simulateWorkflows } from "onceflow/testing";
 
-/** npm run simulate -- --seeds 100000 --from 1 · --seed 42 prints that seed's whole history. */
+/**
+ * npm run simulate -- --seeds 100000 --from 1 · --seed 42 prints that seed's whole history · --workflows simulates the
+ * workflow engine instead of the ledger.
+ */
 const { values } = parseArgs({
-  options: { seeds: { type: "string", default: "10000" }, from: { type: "string", default: "1" }, seed: { type: "string" } },
+  options: {
+    workflows: { type: "boolean", default: false },
+    seeds: { type: "string" },
+    from: { type: "string", default: "1" },
+    seed: { type: "string" },
+  },
 });
 
-const from = Number(values.seed ?? values.from);
-const count = values.seed === undefined ? Number(values.seeds) : 1;
-const total = { attempts: 0, crashes: 0, operations: 0 };
+const { seed: only, workflows } = values;
+const from = Number(only ?? values.from);
+const count = Number(values.seeds ?? (only === undefined ? 10_000 : 1));
+const total = new Map<string, number>();
+const add = (what: string, n: number) => void total.set(what, (total.get(what) ?? 0) + n);
+
+async function run(seed: number): Promise<readonly string[]> {
+  const report = workflows ? await simulateWorkflows(seed) : await simulate(seed);
+  add("store operations", report.operations);
+  if ("bodies" in report) add("runs", report.runs);
+  if ("bodies" in report) add("step bodies", report.bodies);
+  else add("attempts", report.attempts);
+  add("crashes", report.crashes);
+  return report.trace;
+}
+
+const begunAt = performance.now();
 try {
   for (let seed = from; seed < from + count; seed++) {
-    const report = await simulate(seed);
-    if (values.seed !== undefined) console.log(report.trace.join("\n"));
-    total.attempts += report.attempts;
-    total.crashes += report.crashes;
-    total.operations += report.operations;
+    const trace = await run(seed);
+    if (count === 1) console.log(trace.join("\n"));
     if (process.stderr.isTTY && seed % 100 === 0) process.stderr.write(`\r${seed - from + 1} of ${count} seeds`);
   }
-  console.log(
-    `\n${count} seeds, ${total.operations} store operations, ${total.attempts} attempts, ${total.crashes} crashes: every promise kept`,
-  );
+  const counted = [...total].map(([what, n]) => `${n} ${what}`).join(", ");
+  const perSecond = Math.round((count * 1000) / (performance.now() - begunAt));
+  console.log(`\n${count} seeds, ${counted}: every promise kept (${perSecond} seeds per second)`);
 } catch (error) {
   if (!(error instanceof SimulationFailure)) throw error;
-  console.error(values.seed === undefined ? error.message : `${error.message}\n\n${error.trace.join("\n")}`);
+  console.error(count === 1 ? `${error.message}\n\n${error.trace.join("\n")}` : error.message);
   process.exitCode = 1;
 }

@@ -1,3 +1,4 @@
+import { conflictsOf } from "../../core/hook-conflicts.js";
 import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord } from "../../core/run.js";
 import type { Append, Claimed, Entry, RunAnswer, RunBackend, RunChange, RunOperation, Send, StartRun } from "../../core/run-operation.js";
 
@@ -78,7 +79,7 @@ function start(memory: MemoryRuns, operation: StartRun, now: number): RunAnswer 
   const { id, workflow, input, fingerprint, parent, creator, retentionMs, first } = operation;
   const existing = memory.runs.get(id);
   if (existing && existing.creator !== creator) return { kind: "exists", run: existing };
-  if (existing) return { kind: "created", now, conflicts: conflictsOf(memory, id, first?.entry) };
+  if (existing) return { kind: "created", now, conflicts: conflictsOf(first?.entry, id, (token) => memory.hooks.get(token)) };
   save(memory, {
     id,
     workflow,
@@ -100,7 +101,7 @@ function start(memory: MemoryRuns, operation: StartRun, now: number): RunAnswer 
     endedAt: null,
   });
   if (first) write(memory, id, { seq: 1, epoch: 1 }, first.entry, now);
-  return { kind: "created", now, conflicts: conflictsOf(memory, id, first?.entry) };
+  return { kind: "created", now, conflicts: conflictsOf(first?.entry, id, (token) => memory.hooks.get(token)) };
 }
 
 function append(memory: MemoryRuns, { id, epoch, seq, entry }: Append, now: number): RunAnswer {
@@ -109,11 +110,14 @@ function append(memory: MemoryRuns, { id, epoch, seq, entry }: Append, now: numb
   const journal = memory.journals.get(id) ?? [];
   const there = journal[seq - 1];
   // What stands there is our own: the reply to it was lost.
-  if (entry.events !== null && there?.epoch === epoch) return { kind: "appended", now, conflicts: conflictsOf(memory, id, entry) };
-  const mine = entry.events === null ? run.epoch === epoch && run.owner !== null : there === undefined && journal.length === seq - 1;
+  if (entry.events !== null && there?.epoch === epoch)
+    return { kind: "appended", now, conflicts: conflictsOf(entry, id, (token) => memory.hooks.get(token)) };
+  // Epochs do not go back: what a late owner had queued would else fit just behind its successor's first entry.
+  const next = journal.length === seq - 1 && (journal.at(-1)?.epoch ?? 0) <= epoch;
+  const mine = entry.events === null ? run.epoch === epoch && run.owner !== null : next;
   if (!mine || hasEnded(run.status)) return { kind: "overtaken" };
   write(memory, id, { seq, epoch }, entry, now);
-  return { kind: "appended", now, conflicts: conflictsOf(memory, id, entry) };
+  return { kind: "appended", now, conflicts: conflictsOf(entry, id, (token) => memory.hooks.get(token)) };
 }
 
 function write(memory: MemoryRuns, id: string, at: { seq: number; epoch: number }, entry: Entry, now: number): void {
@@ -151,14 +155,15 @@ function send(memory: MemoryRuns, { to, kind, about, payload, key }: Send, now: 
   const hook = "token" in to ? memory.hooks.get(to.token) : undefined;
   const run = memory.runs.get("token" in to ? (hook?.run ?? "") : to.run);
   if (run === undefined) return { kind: "absent" };
-  if (hasEnded(run.status)) return { kind: "ended", run: run.id };
   const box = memory.mailboxes.get(run.id) ?? { keys: new Set(), mail: [] };
   memory.mailboxes.set(run.id, box);
+  // Also when the run has ended since: the reply was lost, but the mail had arrived.
   if (box.keys.has(key)) return { kind: "sent", run: run.id, duplicate: true };
+  if (hasEnded(run.status)) return { kind: "ended", run: run.id };
   box.keys.add(key);
   const seq = run.mail + 1;
   box.mail.push(Object.freeze({ seq, kind, about: hook?.about ?? about, payload, at: now }));
-  save(memory, { ...run, mail: seq, wakeAt: run.owner === null ? now : run.wakeAt });
+  save(memory, { ...run, mail: seq, wakeAt: run.owner === null ? Math.min(run.wakeAt ?? now, now) : run.wakeAt });
   return { kind: "sent", run: run.id, duplicate: false };
 }
 
@@ -180,11 +185,6 @@ function load(memory: MemoryRuns, id: string, lapsed: boolean): Claimed | undefi
 
 function mailAfter({ mailboxes }: MemoryRuns, run: string, after: number): Mail[] {
   return (mailboxes.get(run)?.mail ?? []).filter(({ seq }) => seq > after);
-}
-
-function conflictsOf({ hooks }: MemoryRuns, run: string, entry: Entry | undefined): string[] {
-  const wanted = (entry?.hooks ?? []).flatMap((change) => ("add" in change ? [change.add] : []));
-  return wanted.filter((token) => hooks.get(token)?.run !== run);
 }
 
 function byWakeAt(a: RunRecord, b: RunRecord): number {

@@ -61,12 +61,12 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   FROM ${source(changeColumns, before)}, clock
   WHERE r.id = a.id AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
     AND CASE WHEN a.events IS NULL THEN r.epoch = a.epoch AND r.owner IS NOT NULL ELSE ${isNext} END
-  RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, r.wake_at <= now OR (a.over AND ${wasClaimed}) AS matters)`);
+  RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, r.wake_at <= now AS awake)`);
     entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes, clock WHERE events IS NOT NULL");
     answers.push(
       "(SELECT string_agg(ord::text, ',') FROM changes) AS changed",
       `(SELECT count(${tell("id")}) FROM changes
-  WHERE matters OR (over AND (SELECT count(*) FROM changes) <= ${endsToldMax})) AS told_changes`,
+  WHERE awake OR (over AND (SELECT count(*) FROM changes) <= ${endsToldMax})) AS told_changes`,
     );
   }
   withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events, closing) ${entries.join(" UNION ALL ")})`);
@@ -81,6 +81,3 @@ const isNext = `coalesce((SELECT j.seq ${lastEntry}), 0) = a.seq - 1`;
 /** The same, in a run that goes on. Only before its first entry does one have to look at the run itself. */
 const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
     ELSE (SELECT j.seq = a.seq - 1 AND j.closing IS NULL ${lastEntry}) END`;
-
-/** Whoever created the run is probably not the one who executed it, and may wait for its end in another process. */
-const wasClaimed = "(r.epoch > 1 OR r.started_at > r.created_at)";

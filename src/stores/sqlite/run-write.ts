@@ -16,13 +16,14 @@ const selectExisting = `SELECT r.no, ${selectedRun} FROM onceflow_runs r WHERE r
 
 const insertEntry = "INSERT INTO onceflow_journal (run, seq, epoch, at, events) VALUES (?, ?, ?, ?, ?)";
 /**
- * The fence: refused when the entry exists, when its predecessor does not, and when the run has ended. One scalar value
+ * The fence: refused when the entry exists, when its predecessor does not or is of a later epoch (what a late owner had
+ * queued would else fit just behind its successor's first entry), and when the run has ended. One scalar value
  * that is null otherwise, because INSERT … SELECT from the table it inserts into would first copy what it selects.
  */
 const fencedSql = (also: string) => `INSERT OR IGNORE INTO onceflow_journal (run, seq, epoch, at, events) VALUES
   ((SELECT r.no FROM onceflow_runs r WHERE r.no = ? AND r.id = ? AND r.ended_at IS NULL ${also}), ?, ?, ?, ?)`;
 const fencedFirst = fencedSql("");
-const fencedNext = fencedSql("AND EXISTS (SELECT 1 FROM onceflow_journal p WHERE p.run = r.no AND p.seq = ?)");
+const fencedNext = fencedSql("AND EXISTS (SELECT 1 FROM onceflow_journal p WHERE p.run = r.no AND p.seq = ? AND p.epoch <= ?)");
 
 const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
 const selectEpoch = "SELECT epoch FROM onceflow_journal WHERE run = ? AND seq = ?";
@@ -73,7 +74,7 @@ export class RunWriter {
     const { changes } =
       seq === 1
         ? this.#sql(fencedFirst).run(no, id, seq, epoch, now, events)
-        : this.#sql(fencedNext).run(no, id, seq - 1, seq, epoch, now, events);
+        : this.#sql(fencedNext).run(no, id, seq - 1, epoch, seq, epoch, now, events);
     return Number(changes) === 1;
   }
 

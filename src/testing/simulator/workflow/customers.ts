@@ -6,7 +6,7 @@ import type { Run } from "../../../workflow/run-handle.js";
 import { start } from "../../../workflow/start.js";
 import { PromiseBroken } from "../observer.js";
 import type { Host } from "./fleet.js";
-import type { MeddlerPlan, ResumerPlan, StarterPlan } from "./plan.js";
+import type { MeddlerPlan, ResumerPlan, StarterPlan, WatcherPlan } from "./plan.js";
 import type { Program } from "./program.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
 
@@ -47,15 +47,23 @@ async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<v
 
 /** Cancels a run, or ends its sleeps; gives up when it was never started. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
+  return persist(simulation, { wants: `${does} of ${run}`, slot, startMs }, whenThere(run, (handle) => handle[does]()));
+}
+
+export function startWatcher(simulation: WorkflowSimulation, { run, slot, startMs }: WatcherPlan): Customer {
+  return persist(simulation, { wants: `the end of ${run}`, slot, startMs }, whenThere(run, (handle) => expectEnd(simulation, handle)));
+}
+
+function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: Host) => Promise<void> {
   let tries = 0;
-  return persist(simulation, { wants: `${does} of ${run.id}`, slot, startMs }, async (host) => {
+  return async ({ store }) => {
     try {
-      await getRun(run.id, { store: host.store })[does]();
+      await act(getRun(run, { store }));
     } catch (error) {
       tries += 1;
       if (!(error instanceof RunNotFoundError) || tries < 5) throw error;
     }
-  });
+  };
 }
 
 /** Sends a hook its payloads, one after the other, some of them twice, until there is nobody left to have them. */

@@ -1,12 +1,12 @@
 import { createStore } from "../../../core/create-store.js";
 import type { RunBackend } from "../../../core/run-operation.js";
-import type { Backend, Store } from "../../../core/store.js";
+import type { Store } from "../../../core/store.js";
 import type { Workflow } from "../../../workflow/define.js";
 import type { Worker } from "../../../workflow/worker.js";
 import { work, workerOf } from "../../../workflow/workers.js";
 import { SimulatedProcess, type World } from "../world.js";
 import type { WorkflowPlan } from "./plan.js";
-import { type Storm, withRunFaults } from "./run-faults.js";
+import { type Storm, type WithRuns, withRunFaults } from "./run-faults.js";
 
 /** One process: a store of its own on the one database, and perhaps a worker. */
 export interface Host {
@@ -21,8 +21,8 @@ export interface FleetOptions {
   readonly world: World;
   readonly plan: WorkflowPlan;
   readonly storm: Storm;
-  readonly server: Backend;
-  /** What a process's engine does with the store. */
+  readonly server: WithRuns;
+  /** Between each process's engine and its connection. */
   readonly engine: (runs: RunBackend) => RunBackend;
   readonly workflow: () => Workflow;
   readonly note: (line: () => string) => void;
@@ -77,8 +77,8 @@ export class Fleet {
       bury("died");
     });
     const die = (why: string) => this.#kill(process, slot, why);
-    const backend = withRunFaults(server, engine(server.runs as RunBackend), { world, process, storm, die });
-    const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
+    const { runs, ...ledger } = withRunFaults(server, { world, process, storm, die });
+    const store = createStore({ ...ledger, runs: engine(runs) }, { clock: process.clock, purgeEveryMs: 0 });
     const { worker, concurrency } = plan.slots[slot] as WorkflowPlan["slots"][number];
     if (worker) {
       const random = () => world.random.next();

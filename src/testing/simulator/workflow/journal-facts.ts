@@ -27,7 +27,7 @@ export class JournalFacts {
   /** What the code was told, in order, and by which entry of the journal. */
   readonly deliveries: { readonly event: Event; readonly entry: number }[] = [];
   readonly #sleeps = new Map<string, { readonly until: number; readonly heard: number }>();
-  readonly #hooks = new Map<string, { got: number; open: boolean }>();
+  readonly #hooks = new Map<string, { readonly got: string[]; open: boolean }>();
   readonly #children = new Map<string, string>();
   #entries = 0;
   consumed = 0;
@@ -74,7 +74,7 @@ export class JournalFacts {
         return;
       }
       case "hook":
-        this.#hooks.set(event[1], { got: 0, open: true });
+        this.#hooks.set(event[1], { got: [], open: true });
         return;
       case "got":
         return this.#noteGot(event, mail);
@@ -121,9 +121,10 @@ export class JournalFacts {
 
   #noteGot([, id, , payload]: Extract<Event, readonly [type: "got", ...unknown[]]>, mail: readonly Mail[]): void {
     const hook = this.#hooks.get(id);
-    const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got ?? 0];
+    const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got.length ?? 0];
     if (hook === undefined || sent === undefined) return this.#broken(`${id} got a payload that nobody sent`);
-    hook.got += 1;
+    if (hook.got.includes(payload)) this.#broken(`${id} got ${payload} twice`);
+    hook.got.push(payload);
     if (sent.payload !== payload) this.#broken(`${id} got ${payload}, and ${sent.payload} was its turn`);
     if (sent.seq > this.consumed) this.#broken(`${id} got mail ${sent.seq}, and only mail up to ${this.consumed} was taken in with it`);
   }
@@ -134,7 +135,7 @@ export class JournalFacts {
     for (const [id, { got, open }] of this.#hooks) {
       if (!open) continue;
       const taken = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq <= this.consumed).length;
-      if (taken !== got) this.#broken(`${id} got ${got} of the ${taken} payloads that were taken in for it`);
+      if (taken !== got.length) this.#broken(`${id} got ${got.length} of the ${taken} payloads that were taken in for it`);
     }
   }
 

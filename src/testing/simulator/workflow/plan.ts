@@ -1,5 +1,5 @@
 import type { Random } from "../random.js";
-import { type Program, programOf, type StepOptionsPlan, stepOptionsOf, tokensIn } from "./program.js";
+import { namedChild, type Program, programOf, type StepOptionsPlan, stepOptionsOf, tokensIn } from "./program.js";
 import type { RunWeather } from "./run-faults.js";
 
 export interface RunPlan {
@@ -19,8 +19,15 @@ export interface StarterPlan {
 
 /** Somebody who cancels a run or ends its sleeps. */
 export interface MeddlerPlan {
-  readonly run: RunPlan;
+  readonly run: string;
   readonly does: "cancel" | "wakeUp";
+  readonly slot: number;
+  readonly startMs: number;
+}
+
+/** Somebody who did not start a run, and waits for its end. */
+export interface WatcherPlan {
+  readonly run: string;
   readonly slot: number;
   readonly startMs: number;
 }
@@ -57,6 +64,7 @@ export interface WorkflowPlan {
   readonly runs: readonly RunPlan[];
   readonly starters: readonly StarterPlan[];
   readonly meddlers: readonly MeddlerPlan[];
+  readonly watchers: readonly WatcherPlan[];
   readonly resumers: readonly ResumerPlan[];
   readonly steps: StepOptionsPlan;
   readonly bodies: BodyPlan;
@@ -84,11 +92,13 @@ export function workflowPlanOf(random: Random): WorkflowPlan {
       return { run, otherInput: i > 0 && random.chance(0.2), slot: somewhere(), startMs, waits: random.chance(0.7) };
     }),
   );
-  const meddlers = runs.flatMap((run) =>
+  const ids = [...runs.map(({ id }) => id), namedChild];
+  const meddlers = ids.flatMap((run) =>
     (["cancel", "wakeUp"] as const)
       .filter((does) => random.chance(does === "cancel" ? 0.2 : 0.3))
       .map((does): MeddlerPlan => ({ run, does, slot: somewhere(), startMs: sometime() })),
   );
+  const watchers = ids.filter(() => random.chance(0.2)).map((run): WatcherPlan => ({ run, slot: somewhere(), startMs: sometime() }));
   const tokens = new Map(runs.flatMap(({ program }) => tokensIn(program)));
   const resumers = [...tokens].map(([token, payloads]): ResumerPlan => ({ token, payloads, slot: somewhere(), startMs: sometime() }));
   return {
@@ -97,6 +107,7 @@ export function workflowPlanOf(random: Random): WorkflowPlan {
     runs,
     starters,
     meddlers,
+    watchers,
     resumers,
     steps: stepOptionsOf(random, leaseMs),
     bodies: bodiesOf(random, leaseMs),

@@ -1,7 +1,7 @@
 import type { Random } from "../random.js";
 
 /** Steps of each effect class, and of the options that change when a body may begin or how its call is named. */
-export const stepKinds = ["plain", "keyed", "reconcile", "atMostOnce", "timed", "named", "brittle", "ledgered", "spawning"] as const;
+export const stepKinds = ["plain", "keyed", "reconcile", "atMostOnce", "timed", "named", "brittle", "ledgered", "spawning", "transactional"] as const;
 export type StepKind = (typeof stepKinds)[number];
 
 /** A workflow as data: the input of a run, which the one workflow of the simulation executes. */
@@ -12,17 +12,20 @@ export type Program =
   | { readonly do: "hook"; readonly token: string; readonly payloads: number; readonly as: HookForm }
   | { readonly do: "child"; readonly id: string | null; readonly program: Program; readonly awaited: boolean }
   | { readonly do: "sequence" | "all" | "race" | "any" | "settled"; readonly of: readonly Program[] }
-  | { readonly do: "try"; readonly program: Program }
+  /** What it throws is caught, and made up for. */
+  | { readonly do: "try"; readonly program: Program; readonly otherwise: Program }
   /** Begins it and does not wait for it. */
   | { readonly do: "leave"; readonly program: Program };
 
-/** Awaited one after the other, iterated over, or asked for its conflict first and disposed of in the end. */
-type HookForm = "awaited" | "iterated" | "asked";
+/** Awaited one after the other, iterated over, served by a step each, or asked for its conflict and disposed of in the end. */
+type HookForm = "awaited" | "iterated" | "served" | "asked";
 
 const depthMax = 3;
 
 /** A token that several hooks of one world want. */
 const sharedToken = "shared";
+/** A run that several runs of one world may call their child. */
+export const namedChild = "named child";
 
 export function programOf(random: Random, run: string): Program {
   let hooks = 0;
@@ -37,7 +40,7 @@ export function programOf(random: Random, run: string): Program {
         return { do: "draw" };
       case 2: {
         const token = random.chance(0.1) ? sharedToken : `${run} hook ${hooks++}`;
-        return { do: "hook", token, payloads: random.between(1, 3), as: random.pick(["awaited", "iterated", "asked"]) };
+        return { do: "hook", token, payloads: random.between(1, 3), as: random.pick(["awaited", "iterated", "served", "asked"]) };
       }
       default:
         return { do: "step", kind: random.pick(stepKinds), name: random.pick(["a", "b"]), draws: random.chance(0.3) };
@@ -56,14 +59,14 @@ export function programOf(random: Random, run: string): Program {
         return { do: random.pick(["any", "settled"]), of: several(depth + 1, random.between(2, 3)) };
       case 5: {
         // A run of that id may be somebody else's.
-        const id = random.chance(0.3) ? random.pick(["named child", "r0"]) : null;
+        const id = random.chance(0.3) ? random.pick([namedChild, "r0"]) : null;
         children += 1;
         // A child that waits for its parent's end would wait for ever.
         const awaited = random.chance(0.8) && id !== "r0";
         return { do: "child", id, program: programInside(random, `${run} child ${children}`), awaited };
       }
       case 6:
-        return { do: "try", program: sequence(depth) };
+        return { do: "try", program: sequence(depth), otherwise: leaf() };
       case 7:
         return { do: "leave", program: sequence(depth) };
       default:
@@ -88,8 +91,9 @@ export function tokensIn(program: Program): [token: string, payloads: number][] 
   switch (program.do) {
     case "hook":
       return [[program.token, program.token === sharedToken ? 1000 : program.payloads]];
-    case "child":
     case "try":
+      return [...tokensIn(program.program), ...tokensIn(program.otherwise)];
+    case "child":
     case "leave":
       return tokensIn(program.program);
     case "sequence":

@@ -1,3 +1,4 @@
+import { NotUnknownError } from "../../../core/errors.js";
 import { resolveStep } from "../../../workflow/api.js";
 import { stepIdOf } from "../../../workflow/identity.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
@@ -17,7 +18,11 @@ export function startResolver({ world, plan, observer, effects, watch, calm }: W
         if (found === "absent" && !watch.isOver(stepId)) continue;
         const nothing = world.random.chance(0.7) ? ("notApplied" as const) : { failed: new Error("somebody gave it up") };
         const resolution = found === "absent" ? nothing : { completed: found.found };
-        for (let i = world.random.between(1, 2); i > 0; i--) await resolveStep({ store: calm, runId, stepId, attempt: doubt }, resolution);
+        for (let i = world.random.between(1, 2); i > 0; i--)
+          await resolveStep({ store: calm, runId, stepId, attempt: doubt }, resolution).catch((error: unknown) => {
+            // Its run was faster.
+            if (!(error instanceof NotUnknownError)) throw error;
+          });
       }
     }
     world.after(world.random.between(1, plan.leaseMs * 6), () => void look());

@@ -17,6 +17,8 @@ export interface Storm {
   over: boolean;
 }
 
+export type WithRuns = Backend & { readonly runs: RunBackend };
+
 export interface Weathered {
   readonly world: World;
   readonly process: SimulatedProcess;
@@ -25,13 +27,15 @@ export interface Weathered {
 }
 
 /** Ledger, queue and journal as a process sees them over a bad network: every call may be lost, or kill the process. */
-export function withRunFaults(backend: Backend, runs: RunBackend, weathered: Weathered): Backend {
+export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns {
   const { world, process, storm } = weathered;
+  const { runs } = backend;
   const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, true);
   const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, false);
   return {
     ...backend,
     flush: write("flush of the ledger", backend.flush),
+    ...(backend.transact ? { transact: faultyTransactions(weathered, backend.transact) } : {}),
     runs: {
       ...runs,
       flush: write("flush", runs.flush),
@@ -52,6 +56,22 @@ export function withRunFaults(backend: Backend, runs: RunBackend, weathered: Wea
         return stop;
       },
     },
+  };
+}
+
+/** The connection may break, or the process die, before the work, before the commit and after it. */
+function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend["transact"]>): NonNullable<Backend["transact"]> {
+  const step = (name: string) => faulty(weathered, name, async () => {}, false);
+  const [begin, commit, answer] = [step("transaction"), step("commit"), step("the answer to a commit")];
+  return async (work) => {
+    await begin();
+    const result = await transact(async (tx) => {
+      const inside = await work(tx);
+      await commit();
+      return inside;
+    });
+    await answer();
+    return result;
   };
 }
 

@@ -196,6 +196,8 @@ export class RunObserver {
     if (then.kind === "hold") return;
     if (then.kind === "release") {
       if (then.status === "diverged") throw new PromiseBroken(`${run.id}: ${then.trouble}`);
+      const inDoubt = [...run.journal.steps.values()].some(({ doubt }) => doubt !== undefined);
+      if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: unknown, and no step is in doubt`);
       run.wakeAt = then.wakeAt;
       run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
     } else {

@@ -1,5 +1,5 @@
 import { encode } from "../../../core/codec.js";
-import { currentExecution } from "../../../workflow/context.js";
+import { currentExecution, getWorkflowMetadata } from "../../../workflow/context.js";
 import { type Workflow, workflow } from "../../../workflow/define.js";
 import type { Execution } from "../../../workflow/execution.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/primitives.js";
@@ -95,7 +95,7 @@ export function playOf(steps: Steps): Play {
       case "draw":
         return draw();
       case "hook":
-        return await listen(program, script);
+        return await listen(program, script, () => script.hear(script.next("plain"), steps.plain({ name: "served", drawn: null })));
       case "child": {
         const options = program.id === null ? {} : { id: program.id };
         const request = script.next("child simulated");
@@ -117,7 +117,11 @@ export function playOf(steps: Steps): Play {
       case "settled":
         return (await Promise.allSettled(program.of.map((each) => perform(each, script)))).map(({ status }) => status);
       case "try":
-        return await perform(program.program, script).catch((error: unknown) => ({ caught: String(error) }));
+        try {
+          return await perform(program.program, script);
+        } catch (error) {
+          return { caught: String(error), instead: await perform(program.otherwise, script) };
+        }
       case "leave":
         void perform(program.program, script).catch(() => {});
         return "left";
@@ -127,10 +131,15 @@ export function playOf(steps: Steps): Play {
 }
 
 function draw(): unknown {
-  return { now: now().getTime(), random: random(), uuid: uuid() };
+  const { workflowStartedAt } = getWorkflowMetadata();
+  return { began: workflowStartedAt.getTime(), now: now().getTime(), random: random(), uuid: uuid() };
 }
 
-async function listen({ token, payloads, as }: Extract<Program, { do: "hook" }>, script: Script): Promise<unknown> {
+async function listen(
+  { token, payloads, as }: Extract<Program, { do: "hook" }>,
+  script: Script,
+  serve: () => Promise<unknown>,
+): Promise<unknown> {
   const id = script.next("hook");
   const hook = createHook({ token });
   const taken: unknown[] = [];
@@ -142,9 +151,10 @@ async function listen({ token, payloads, as }: Extract<Program, { do: "hook" }>,
     const conflict = await hook.getConflict();
     if (conflict) return "conflict";
   }
-  if (as === "iterated") {
+  if (as === "iterated" || as === "served") {
     for await (const payload of hook) {
       take(payload);
+      if (as === "served") await serve();
       if (taken.length === payloads) break;
     }
   } else for (let i = 0; i < payloads; i++) take(await hook);

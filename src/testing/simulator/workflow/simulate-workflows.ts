@@ -11,7 +11,7 @@ import { SimulationFailure } from "../simulate.js";
 import { SimulatedProcess, World } from "../world.js";
 import { startBlows } from "./blows.js";
 import { BodyWatch } from "./body-watch.js";
-import { type Customer, startMeddler, startResumer, startStarter } from "./customers.js";
+import { type Customer, startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
 import { Fleet } from "./fleet.js";
 import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
 import { startResolver } from "./resolver.js";
@@ -20,12 +20,13 @@ import { RunObserver } from "./run-observer.js";
 import { type Play, playOf } from "./script.js";
 import { stepsOf } from "./step-bodies.js";
 import { startTroubleWatch } from "./trouble-watch.js";
+import { type BusinessRows, withTransactions } from "./transactions.js";
 import { verify } from "./verify.js";
 
 export interface WorkflowSimulationOptions {
   /** The queue and journal under test, on the world's memory. Default: the memory store's. */
   readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
-  /** What every process does with them: an engine that breaks a promise, say. */
+  /** Stands between every process's engine and its connection: an engine that breaks a promise, say. */
   readonly engine?: (runs: RunBackend) => RunBackend;
 }
 
@@ -46,6 +47,8 @@ export interface WorkflowSimulation {
   readonly plan: WorkflowPlan;
   readonly storm: Storm;
   readonly memory: MemoryRuns;
+  /** What transactional steps have written. */
+  readonly rows: BusinessRows;
   readonly observer: RunObserver;
   readonly fleet: Fleet;
   readonly effects: EffectLedger;
@@ -70,6 +73,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     const customers = [
       ...plan.starters.map((starter) => startStarter(simulation, starter)),
       ...plan.meddlers.map((meddler) => startMeddler(simulation, meddler)),
+      ...plan.watchers.map((watcher) => startWatcher(simulation, watcher)),
     ];
     for (const resumer of plan.resumers) startResumer(simulation, resumer);
     startResolver(simulation);
@@ -107,14 +111,16 @@ function prepare(
   const storm: Storm = { weather: plan.weather, over: false };
   const observer = new RunObserver({ now, memory, nameOf: (owner) => fleet.nameOf(owner) });
   const backend = memoryBackend(ledger);
-  const server = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
+  const rows: BusinessRows = [];
+  const observed = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
+  const server = withTransactions(observed, memory, rows);
   const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
   const note = (line: () => string) => observer.note(line);
   const fleet: Fleet = new Fleet({ world, plan, storm, server, engine, workflow: () => play.workflow, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
   const play: Play = playOf(stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow }));
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
-  return { world, plan, storm, memory, observer, fleet, effects, watch, play, calm };
+  return { world, plan, storm, memory, rows, observer, fleet, effects, watch, play, calm };
 }
 
 function stillOpen({ memory }: WorkflowSimulation, customers: readonly Customer[]): string {

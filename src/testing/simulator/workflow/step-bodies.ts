@@ -12,6 +12,7 @@ import type { BodyWatch } from "./body-watch.js";
 import type { Fleet } from "./fleet.js";
 import type { WorkflowPlan } from "./plan.js";
 import type { Program, StepKind } from "./program.js";
+import type { SimulatedTx } from "./transactions.js";
 
 export interface Given {
   readonly name: string;
@@ -52,6 +53,7 @@ export function stepsOf(scene: BodyScene): Steps {
     brittle: step("brittle", body(call), { ...usual, maxRetries: 0 }),
     ledgered: step("ledgered", body(callOnce(scene)), usual),
     spawning: step("spawning", body(spawn(scene)), usual),
+    transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(tx as SimulatedTx)), usual),
   };
 }
 
@@ -103,6 +105,14 @@ function callOnce({ plan, effects }: BodyScene) {
     const options = { key: key.of(stepId), leaseMs: plan.leaseMs, waitMs: plan.leaseMs, retentionMs: "forever" as const };
     const answer = await once(execution.store, options, () => effects.call(stepId, { attempt, result }));
     return "value" in answer ? answer.value : answer.status;
+  };
+}
+
+/** A row of the business, in the transaction that the step's result is written in. */
+function insert(tx: SimulatedTx) {
+  return async ({ stepId, attempt }: StepBody, result: unknown) => {
+    tx.rows.push({ stepId, attempt });
+    return result;
   };
 }
 

@@ -16,6 +16,7 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
     const record = memory.runs.get(run.id) as RunRecord;
     if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: ${record.status} when everything was over`);
     checkCalls(simulation, run);
+    checkRows(simulation, run);
     checkScripts(simulation, run);
     await checkReplay(simulation, run, record);
   }
@@ -31,6 +32,16 @@ function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: Known
       throw new PromiseBroken(`${run} ${id}: called by an attempt without entry`);
     if (id.startsWith("atMostOnce#") && calls.length > 1)
       throw new PromiseBroken(`${run} ${id}: at most once, and called ${calls.length} times`);
+  }
+}
+
+/** A transactional step has its rows when, and only when, it has its result; and once. */
+function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
+  for (const id of journal.steps.keys()) {
+    if (!id.startsWith("transactional#")) continue;
+    const written = rows.filter(({ stepId }) => stepId === stepIdOf(run, id)).map(({ attempt }) => attempt);
+    const done = journal.deliveries.flatMap(({ event }) => (event[0] === "done" && event[1] === id ? [event[3]] : []));
+    if (`${written}` !== `${done}`) throw new PromiseBroken(`${run} ${id}: rows of attempts [${written}], results of attempts [${done}]`);
   }
 }
 

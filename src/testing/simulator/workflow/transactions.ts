@@ -1,0 +1,43 @@
+import { UnreachableError } from "../../../core/errors.js";
+import type { Append, RunAnswer } from "../../../core/run-operation.js";
+import type { Tx } from "../../../core/store.js";
+import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
+import type { WithRuns } from "./run-faults.js";
+
+/** What a transaction has written so far: business rows, and the entry that goes with them. */
+export interface SimulatedTx {
+  readonly rows: { readonly stepId: string; readonly attempt: number }[];
+  append: Append | undefined;
+}
+
+/** The rows of committed transactions. */
+export type BusinessRows = SimulatedTx["rows"];
+
+/** The memory store with transactions of a database's kind: nothing of one is there before its commit, and then all. */
+export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: BusinessRows): WithRuns {
+  return {
+    ...backend,
+    capabilities: { ...backend.capabilities, transactions: true },
+    async transact<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+      const tx: SimulatedTx = { rows: [], append: undefined };
+      const result = await work(tx);
+      const [answer] = tx.append ? await backend.runs.flush([tx.append]) : [];
+      // Somebody was faster between the entry and the commit. A database would have had them wait.
+      if (tx.append && (answer === "again" || answer?.kind !== "appended")) throw new UnreachableError("simulated: rolled back");
+      rows.push(...tx.rows);
+      return result;
+    },
+    runs: {
+      ...backend.runs,
+      async appendWithin(tx, append): Promise<RunAnswer> {
+        const run = memory.runs.get(append.id);
+        const length = memory.journals.get(append.id)?.length ?? 0;
+        if (run === undefined || run.endedAt !== null || length !== append.seq - 1) return { kind: "overtaken" };
+        (tx as SimulatedTx).append = append;
+        const wanted = append.entry.hooks.flatMap((change) => ("add" in change ? [change.add] : []));
+        const conflicts = wanted.filter((token) => memory.hooks.has(token));
+        return { kind: "appended", now: run.createdAt, conflicts };
+      },
+    },
+  };
+}

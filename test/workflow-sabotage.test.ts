@@ -1,0 +1,149 @@
+import { SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
+import { describe, expect, test } from "vitest";
+
+/** An engine or a store that breaks one promise: the simulation must find each of them. */
+type Runs = Parameters<NonNullable<WorkflowSimulationOptions["engine"]>>[0];
+type Memory = Parameters<NonNullable<WorkflowSimulationOptions["runs"]>>[1];
+type Operation = Parameters<Runs["flush"]>[0][number];
+type Entry = Extract<Operation, { readonly verb: "append" }>["entry"];
+type Answer = Awaited<ReturnType<Runs["flush"]>>[number];
+type Event = readonly [type: string, id: string, at: number, ...rest: unknown[]];
+
+/** An engine that writes something else than it should. */
+const writes = (change: (entry: Entry) => Entry): WorkflowSimulationOptions => ({
+  engine: (runs) => ({
+    ...runs,
+    flush: (operations) => runs.flush(operations.map((operation) => (operation.verb === "append" ? { ...operation, entry: change(operation.entry) } : operation))),
+  }),
+});
+
+const journals = (change: (events: readonly Event[]) => readonly Event[]) =>
+  writes((entry) => {
+    const events = entry.events === null ? [] : change(JSON.parse(entry.events) as Event[]);
+    return { ...entry, events: events.length === 0 ? null : JSON.stringify(events) };
+  });
+
+/** A store that does something else than it should, one operation at a time. */
+const applies = (
+  apply: (operation: Operation, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>,
+): WorkflowSimulationOptions => ({
+  runs: (faithful, memory) => ({
+    ...faithful,
+    async flush(operations) {
+      const pass = async (operation: Operation) => (await faithful.flush([operation]))[0] as Answer;
+      const answers: Answer[] = [];
+      for (const operation of operations) answers.push(await apply(operation, pass, memory));
+      return answers;
+    },
+  }),
+});
+
+function edit({ runs }: Memory, change: (run: NonNullable<ReturnType<Memory["runs"]["get"]>>) => object): void {
+  for (const [id, run] of runs) runs.set(id, { ...run, ...change(run) });
+}
+
+const isDelivery = ([type, , , , , retryAt]: Event) => type === "done" || type === "woke" || (type === "fail" && retryAt === null);
+
+const engines: Record<string, WorkflowSimulationOptions> = {
+  "begins a body before its entry is committed": {
+    engine: (runs) => ({
+      ...runs,
+      flush(operations) {
+        const mayWait = operations.every(({ verb, ...rest }) => verb === "append" && "entry" in rest && rest.entry.then.kind === "hold");
+        const written = runs.flush(operations);
+        if (!mayWait) return written;
+        written.catch(() => {});
+        return Promise.resolve(operations.map(() => ({ kind: "appended", now: 0, conflicts: [] })));
+      },
+    }),
+  },
+  "does not journal the start of a retry": journals((events) => events.filter(([type, , , attempt]) => type !== "step" || Number(attempt) < 2)),
+  "does not journal what the code asked for": journals((events) => events.filter(([type]) => type !== "sleep")),
+  "swaps two deliveries": journals((events) => {
+    const i = events.findIndex((event, at) => isDelivery(event) && isDelivery(events[at + 1] ?? ["", "", 0]));
+    return i < 0 ? events : events.with(i, events[i + 1] as Event).with(i + 1, events[i] as Event);
+  }),
+  "journals another result than the code was told": journals((events) =>
+    events.map((event) => (event[0] === "done" ? event.with(4, '"another"') : event) as unknown as Event),
+  ),
+  "takes a run over without a word": journals((events) => events.filter(([type]) => type !== "claim")),
+  "does not journal that a run was cancelled": journals((events) => events.filter(([type]) => type !== "cancel")),
+  "forgets which mail it has taken in": writes((entry) => ({ ...entry, consumed: null })),
+  "takes in mail that it has not told": writes((entry) => (entry.consumed === null ? entry : { ...entry, consumed: entry.consumed + 1 })),
+  "does not make a child with its entry": writes((entry) => ({ ...entry, children: [] })),
+  "sleeps for ever": writes((entry) => ({ ...entry, then: entry.then.kind === "release" ? { ...entry.then, wakeAt: null } : entry.then })),
+};
+
+const stores: Record<string, WorkflowSimulationOptions> = {
+  "renews a lease that was taken over": {
+    runs(faithful, memory) {
+      const had = new Map<string, Set<string>>();
+      return {
+        ...faithful,
+        async claim(query) {
+          const claims = await faithful.claim(query);
+          had.set(query.owner, new Set([...(had.get(query.owner) ?? []), ...claims.claimed.map(({ run }) => run.id)]));
+          return claims;
+        },
+        async renew(query) {
+          edit(memory, ({ id, owner }) => (owner !== null && had.get(query.owner)?.has(id) ? { owner: query.owner } : {}));
+          return await faithful.renew(query);
+        },
+      };
+    },
+  },
+  "gives a run away while its owner lives": {
+    runs: (faithful, memory) => ({
+      ...faithful,
+      async claim(query) {
+        edit(memory, ({ owner, wakeAt }) => (owner !== null && owner !== query.owner ? { wakeAt: (wakeAt ?? 0) - 50 } : {}));
+        return await faithful.claim(query);
+      },
+    }),
+  },
+  "wakes a sleeper too early": {
+    runs: (faithful, memory) => ({
+      ...faithful,
+      async claim(query) {
+        edit(memory, ({ owner, wakeAt }) => (owner === null && wakeAt !== null ? { wakeAt: wakeAt - 50 } : {}));
+        return await faithful.claim(query);
+      },
+    }),
+  },
+  "delivers a payload twice": applies(async (operation, pass) => {
+    const answer = await pass(operation);
+    if (operation.verb === "send" && operation.kind === "hook") await pass({ ...operation, key: `${operation.key} again` });
+    return answer;
+  }),
+  "loses the wake-up of an idle run": applies(async (operation, pass, memory) => {
+    const before = new Map(memory.runs);
+    const answer = await pass(operation);
+    if (operation.verb === "send") edit(memory, ({ id, owner }) => (owner === null ? { wakeAt: before.get(id)?.wakeAt ?? null } : {}));
+    return answer;
+  }),
+  "lets an overtaken owner write": applies(async (operation, pass, memory) => {
+    if (operation.verb !== "append" || operation.entry.events === null) return await pass(operation);
+    const answer = await pass(operation);
+    if (answer === "again" || answer.kind !== "overtaken") return answer;
+    return await pass({ ...operation, seq: (memory.journals.get(operation.id)?.length ?? 0) + 1 });
+  }),
+  "makes a run twice": applies(async (operation, pass, memory) => {
+    if (operation.verb === "start" && memory.runs.get(operation.id)?.creator !== operation.creator) memory.runs.delete(operation.id);
+    return await pass(operation);
+  }),
+};
+
+const seedsMax = 300;
+
+for (const [what, sabotages] of Object.entries({ engine: engines, store: stores })) {
+  describe(`the simulation finds ${what === "engine" ? "an" : "a"} ${what} that`, () => {
+    for (const [name, sabotage] of Object.entries(sabotages)) {
+      test(name, async () => {
+        const found = (async () => {
+          for (let seed = 1; seed <= seedsMax; seed++) await simulateWorkflows(seed, sabotage);
+        })();
+        await expect(found).rejects.toThrow(SimulationFailure);
+      });
+    }
+  });
+}
