@@ -79,6 +79,8 @@ export class Execution {
   readonly #history: History;
   readonly #lapsed: boolean;
   readonly #calls = new Map<string, StepCall>();
+  /** Those that the code was not told the end of: a run of a thousand steps looks at one of them, not at all. */
+  readonly #open = new Set<StepCall>();
   readonly #handlers = new Map<string, (event: Event) => void>();
   readonly #ordinals = new Map<string, number>();
   #create: Omit<StartRun, "first"> | undefined;
@@ -89,6 +91,8 @@ export class Execution {
   /** How much of the history the code was told. */
   #told = 0;
   #live = false;
+  /** The code is not the one that wrote the journal: the run is on its way back to the store. */
+  #diverged = false;
   #deliveries: Delivery[] = [];
   #heard: number;
   /** What the code's own clock says: the time of what it was last told. */
@@ -103,6 +107,7 @@ export class Execution {
   /** Committed, and to begin as soon as the run is known to be ours. */
   #committedStarts: (() => void)[] = [];
   #committing = false;
+  readonly #waitingToCommit: (() => void)[] = [];
   #inTransaction = false;
 
   #result: RunEnd | undefined;
@@ -147,7 +152,7 @@ export class Execution {
 
   /** Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
-    if (this.gone) return;
+    if (this.gone || this.#diverged) return;
     if (this.#tellNext()) return this.host.touch(this);
     if (!this.#live) {
       this.#goLive();
@@ -170,7 +175,11 @@ export class Execution {
     if (asked === undefined) return never();
     const call = new StepCall(this, definition, id, input, print);
     this.#calls.set(id, call);
-    this.on(id, (event) => call.settle(event));
+    this.#open.add(call);
+    this.on(id, (event) => {
+      this.#open.delete(call);
+      call.settle(event);
+    });
     const { event, known } = asked;
     if (known && (event[0] !== "step" || event[4] !== print)) {
       this.#diverge(`${describe(event)} with the arguments it had`, "the same call with other arguments");
@@ -293,16 +302,17 @@ export class Execution {
 
   /** The bound is over: bodies that still run are on their own, and the next owner will see that they began. */
   abandon(reason: unknown): void {
-    for (const call of this.#calls.values()) call.abort(reason);
+    for (const call of this.#open) call.abort(reason);
     this.#committedStarts = [];
     if (this.gone || this.#committing || this.#ending) return;
     this.#withholdStarts();
+    if (!this.#live) this.#recordClaim();
     void this.#commit(this.#handedBack());
   }
 
   lose(reason: unknown): void {
     if (this.gone) return;
-    for (const call of this.#calls.values()) call.abort(reason);
+    for (const call of this.#open) call.abort(reason);
     this.#leave({ why: "lost" });
   }
 
@@ -359,8 +369,7 @@ export class Execution {
     if (left !== undefined)
       return this.#diverge(describe(left), this.#result === undefined ? "the code waits for something else" : "the code has ended");
     this.#live = true;
-    // Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write.
-    if (this.#lapsed) this.record(["claim", this.host.owner, this.now()]);
+    this.#recordClaim();
     if (this.#history.parked !== undefined) this.record(["unpark", "mail", this.now()]);
     if (this.#result === undefined) for (const [id, log] of this.#history.attempts) this.#calls.get(id)?.resume(log);
     this.hooks.resume();
@@ -370,13 +379,20 @@ export class Execution {
     this.#fireTimers();
   }
 
+  /** Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write. */
+  #recordClaim(): void {
+    if (this.#lapsed) this.record(["claim", this.host.owner, this.now()]);
+  }
+
   #diverge(expected: string, found: string): void {
-    if (this.gone) return;
+    if (this.gone || this.#diverged) return;
+    this.#diverged = true;
     const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
     const trouble = new DivergenceError(this.id, expected, found, where).message;
     for (const discarded of [this.#events, this.#hookChanges, this.#newChildren, this.#afterCommit, this.#deliveries]) discarded.length = 0;
     this.#consumed = null;
     this.#history.deliveries.length = 0;
+    this.#recordClaim();
     const now = this.now();
     if (this.#unread.some(({ kind }) => kind === "cancel")) {
       // No code is needed for that.
@@ -441,12 +457,12 @@ export class Execution {
   #wrapUp(): void {
     // What has not begun will not begin, also when the entry that would begin it is on its way.
     const unwritten = this.#withholdStarts();
-    for (const call of this.#calls.values()) {
+    for (const call of this.#open) {
       if (call.state === "starting") call.withdraw(!unwritten.has(call.id));
       // Nor is it asked about, waited for or tried again.
       else if (call.state !== "running") call.state = "settled";
     }
-    const running = [...this.#calls.values()].filter((call) => call.state === "running");
+    const running = [...this.#open].filter((call) => call.state === "running");
     if (running.length > 0) {
       if (this.#wrappingUp) return;
       this.#wrappingUp = true;
@@ -499,8 +515,8 @@ export class Execution {
   #handBackOrWait(): void {
     // They are the next owner's to begin.
     const withheld = this.#withholdStarts();
-    for (const call of this.#calls.values()) if (withheld.has(call.id)) call.withhold();
-    if (![...this.#calls.values()].some((call) => call.busy)) return void this.#commit(this.#handedBack());
+    for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
+    if (![...this.#open].some((call) => call.busy)) return void this.#commit(this.#handedBack());
     if (this.#events.length > 0) void this.#commit({ kind: "hold" });
   }
 
@@ -513,8 +529,7 @@ export class Execution {
     const idleSince = this.#idleSince;
     this.#idleSince = undefined;
     if (this.#busy()) return undefined;
-    const calls = [...this.#calls.values()];
-    const unknown = calls.filter((call) => call.state === "unknown");
+    const unknown = [...this.#open].filter((call) => call.state === "unknown");
     const listening = this.hooks.listening || this.children.waiting;
     // A worker with no room must not keep it: the run that it waits for may need that room.
     const look = this.children.elsewhere ? this.now() + keepMs : Number.POSITIVE_INFINITY;
@@ -533,7 +548,7 @@ export class Execution {
   }
 
   #busy(): boolean {
-    for (const call of this.#calls.values()) if (call.busy) return true;
+    for (const call of this.#open) if (call.busy) return true;
     return this.children.looking || this.hooks.pending;
   }
 
@@ -544,11 +559,16 @@ export class Execution {
     this.#cancelTimer?.();
     const answer = await this.host.commit(this.#operation(entry), () => !this.gone);
     if (this.gone || answer === undefined) return;
-    this.#committing = false;
+    this.#commitEnded();
     if (answer.kind === "exists") return this.#leave({ why: "exists", run: answer.run });
     if (answer.kind !== "created" && answer.kind !== "appended") return this.#leave({ why: "overtaken" });
     this.host.learn(answer.now);
     this.#committed(entry, answer.conflicts, after);
+  }
+
+  #commitEnded(): void {
+    this.#committing = false;
+    for (const go of this.#waitingToCommit.splice(0)) go();
   }
 
   #committed(entry: Entry, conflicts: readonly string[], after: readonly (() => void)[]): void {
@@ -602,14 +622,16 @@ export class Execution {
    * committed, and the code is told nothing: so what is told is told in the order of the journal.
    */
   async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<BodyOutcome> {
-    while (this.#committing) await new Promise<void>((go) => this.store.clock.soon(go));
+    while (this.#committing) await new Promise<void>((go) => void this.#waitingToCommit.push(go));
     if (this.gone) return { ok: false, error: new Error("the run has left") };
     this.#committing = true;
     let taken: { entry: Entry; after: (() => void)[]; events: Event[] } | undefined;
     let told: Event | undefined;
+    let conflicts: readonly string[] = [];
     try {
       await this.store.transact((tx) =>
         work(tx, async (event) => {
+          if (this.gone) throw new Error("the run has left");
           told = event;
           this.#inTransaction = true;
           const events = this.#events;
@@ -617,6 +639,7 @@ export class Execution {
           taken = { ...this.#takeEntry({ kind: "hold" }), events };
           const answer = await this.store.runs.appendWithin?.(tx, this.#operation(taken.entry) as Append);
           if (answer?.kind !== "appended") throw new OvertakenError();
+          conflicts = answer.conflicts;
         }),
       );
     } catch (error) {
@@ -626,17 +649,17 @@ export class Execution {
       }
       if (taken === undefined || !(await this.#isInJournal())) {
         if (taken) this.#putBack(taken);
-        this.#committing = false;
         this.#inTransaction = false;
+        this.#commitEnded();
         this.host.touch(this);
         return { ok: false, error };
       }
     }
-    this.#committing = false;
     this.#inTransaction = false;
+    this.#commitEnded();
     if (this.gone || taken === undefined || told === undefined) return { ok: false, error: new Error("the run has left") };
-    this.#committed(taken.entry, [], taken.after);
-    this.#tell(told, this.#handlers.get(told[1]) as (event: Event) => void);
+    this.#committed(taken.entry, conflicts, taken.after);
+    if (this.#result === undefined) this.#tell(told, this.#handlers.get(told[1]) as (event: Event) => void);
     return { ok: true, value: undefined };
   }
 
@@ -665,6 +688,7 @@ export class Execution {
     if (this.gone) return;
     this.departure = departure;
     this.#cancelTimer?.();
+    this.#commitEnded();
     this.host.left(this, departure);
   }
 
@@ -672,7 +696,7 @@ export class Execution {
 
   #nextTimer(): number | undefined {
     let next = this.sleeps.next();
-    for (const { dueAt } of this.#calls.values()) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
+    for (const { dueAt } of this.#open) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
     return next;
   }
 
@@ -691,12 +715,15 @@ export class Execution {
   #fireTimers(): void {
     const now = this.now();
     this.sleeps.fire(now);
-    for (const call of this.#calls.values()) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
+    for (const call of this.#open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
   }
 }
 
 /** Thrown inside a transaction, so that it is rolled back. */
 class OvertakenError extends Error {}
+
+/** What is no longer than a hash needs none. */
+const printLengthMax = 22;
 
 /**
  * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
@@ -706,7 +733,7 @@ function inputOf(args: readonly unknown[]): { readonly print: string; readonly i
   if (args.length === 0) return { print: "", input: () => args };
   try {
     const text = encode(args);
-    return { print: fingerprint(text), input: () => decode(text) as unknown[] };
+    return { print: text.length <= printLengthMax ? text : fingerprint(text), input: () => decode(text) as unknown[] };
   } catch {
     // Functions and the like can be neither copied nor compared; the order of the calls has to do.
     return { print: "", input: () => args };

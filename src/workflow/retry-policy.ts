@@ -1,4 +1,4 @@
-import { NotApplied } from "../core/errors.js";
+import { ConfigurationError, NotApplied } from "../core/errors.js";
 import { mayRunAgain } from "../core/record.js";
 import type { ResolvedStepOptions } from "./define.js";
 import { instantOf } from "./duration.js";
@@ -19,6 +19,8 @@ export function judgeFailure(
 ): FailureVerdict {
   if (options.effect === "atMostOnce" && !(error instanceof NotApplied)) return { kind: "doubt" };
   if (FatalError.is(error)) return { kind: "final", error };
+  // No transactions in this store, say: there will be none at the next attempt either.
+  if (error instanceof ConfigurationError) return { kind: "final", error: new FatalError(error.message, { cause: error }) };
   if (failures > options.maxRetries) return { kind: "final", error: exhausted(name, failures, error) };
   return { kind: "retry", at: askedFor(error, now) ?? now + backoffMs(failures, options, random) };
 }

@@ -33,6 +33,8 @@ export class StepCall {
   #crashes = 0;
   #startedAt = 0;
   #body: StepBody | undefined;
+  /** Its verdict is being written, in its own transaction. */
+  #writing = false;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
@@ -126,7 +128,7 @@ export class StepCall {
 
   /** Its grace is over and it did not stop: the run ends without its verdict. */
   abandon(): void {
-    if (this.state !== "running") return;
+    if (this.state !== "running" || this.#writing) return;
     this.state = "settled";
     this.#leaveBehind("still running when the run ended; its outcome was not awaited");
   }
@@ -272,13 +274,22 @@ export class StepCall {
   /** Business rows and the step's result, in one transaction of the store's own database. */
   async #runInTransaction(body: StepBody): Promise<void> {
     let text: string | undefined;
+    // The run may have ended without it by the time that its turn comes, or that it is done: then nothing of it is written.
+    const mustRun = () => {
+      if (this.state !== "running") throw new Error("the run has ended");
+    };
     const written = await this.#execution.within(async (tx, journal) => {
+      mustRun();
       text = this.#execution.encodeValue(await body.runInTransaction(tx, this.#input()));
+      mustRun();
+      this.#writing = true;
       await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
     });
+    this.#writing = false;
     if (this.#execution.gone) return;
     if (!written.ok) return this.#onOutcome(written);
     this.#body = undefined;
+    this.state = "settled";
   }
 }
 

@@ -318,7 +318,8 @@ export class Worker implements Host {
     const askedAt = this.store.clock.now();
     const { now, claimed, nextAt } = await this.store.runs.claim({ owner, workflows, leaseMs, limit });
     this.learn(now);
-    await Promise.all(claimed.map((each) => this.#adopt(each, askedAt)));
+    // All of them, also when one fails: a run that is on its way here must not be given back meanwhile.
+    await Promise.allSettled(claimed.map((each) => this.#adopt(each, askedAt)));
     if (claimed.length === limit) this.#claimAgain = true;
     else if (nextAt !== null) this.#scheduleLook(nextAt - this.now());
     return claimed.length;

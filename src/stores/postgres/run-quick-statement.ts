@@ -1,7 +1,7 @@
 import { onlyRow, unnest } from "./columns.js";
 import { serverNow } from "./read.js";
 import { changeColumns, changedRun, entryColumns, insertRuns, startColumns } from "./run-row.js";
-import { endsToldMax, inSchema, tell } from "./run-tell.js";
+import { inSchema, tell } from "./run-tell.js";
 
 export interface QuickParts {
   readonly starts: boolean;
@@ -9,6 +9,8 @@ export interface QuickParts {
   readonly changes: boolean;
   /** One operation, bound as plain values. */
   readonly alone: boolean;
+  /** What others have to be told of. Left out when there is nothing of the kind: every part of a plan costs. */
+  readonly tells: { readonly starts: boolean; readonly releases: boolean; readonly ends: boolean };
 }
 
 /**
@@ -39,19 +41,18 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   let before = 0;
   if (parts.starts) {
     withs.push(
-      `starts AS MATERIALIZED (SELECT a.*, (SELECT true FROM $schema.runs r WHERE r.id = a.id) AS exist FROM ${source(startColumns, before)})`,
-      `created AS (${insertRuns("starts a, clock WHERE exist IS NULL")})`,
+      `starts AS MATERIALIZED (SELECT a.*, now, (SELECT true FROM $schema.runs r WHERE r.id = a.id) AS exist
+  FROM ${source(startColumns, before)}, clock)`,
+      `created AS (${insertRuns("starts a WHERE exist IS NULL")})`,
     );
-    entries.push("SELECT id, 1, 1, now, events, NULL::boolean FROM starts, clock WHERE exist IS NULL AND events IS NOT NULL");
-    answers.push(
-      "(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing",
-      `(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`,
-    );
+    entries.push("SELECT id, 1, 1, now, events, NULL::boolean FROM starts WHERE exist IS NULL AND events IS NOT NULL");
+    answers.push("(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing");
+    if (parts.tells.starts) answers.push(`(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`);
     before += startColumns.length;
   }
   if (parts.holds) {
-    withs.push(`holds AS MATERIALIZED (SELECT a.*, ${canFollow} AS fits FROM ${source(entryColumns, before)})`);
-    entries.push("SELECT id, seq, epoch, now, events, NULL::boolean FROM holds, clock WHERE fits");
+    withs.push(`holds AS MATERIALIZED (SELECT a.*, now, ${canFollow} AS fits FROM ${source(entryColumns, before)}, clock)`);
+    entries.push("SELECT id, seq, epoch, now, events, NULL::boolean FROM holds WHERE fits");
     answers.push("(SELECT string_agg(ord::text, ',') FROM holds WHERE fits IS NOT TRUE) AS unfit");
     before += entryColumns.length;
   }
@@ -61,13 +62,11 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   FROM ${source(changeColumns, before)}, clock
   WHERE r.id = a.id AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
     AND CASE WHEN a.events IS NULL THEN r.epoch = a.epoch AND r.owner IS NOT NULL ELSE ${isNext} END
-  RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, r.wake_at <= now AS awake)`);
-    entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes, clock WHERE events IS NOT NULL");
-    answers.push(
-      "(SELECT string_agg(ord::text, ',') FROM changes) AS changed",
-      `(SELECT count(${tell("id")}) FROM changes
-  WHERE awake OR (over AND (SELECT count(*) FROM changes) <= ${endsToldMax})) AS told_changes`,
-    );
+  RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, now, r.wake_at <= now AS awake)`);
+    entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes WHERE events IS NOT NULL");
+    answers.push("(SELECT string_agg(ord::text, ',') FROM changes) AS changed");
+    const told = [...(parts.tells.releases ? ["awake"] : []), ...(parts.tells.ends ? ["over"] : [])].join(" OR ");
+    if (told !== "") answers.push(`(SELECT count(${tell("id")}) FROM changes WHERE ${told}) AS told_changes`);
   }
   withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events, closing) ${entries.join(" UNION ALL ")})`);
   return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);

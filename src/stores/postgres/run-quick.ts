@@ -3,6 +3,7 @@ import { columnsOf } from "./columns.js";
 import { codeOf, type PgClient } from "./driver.js";
 import { type QuickParts, quickStatement } from "./run-quick-statement.js";
 import { changeValues, entryValues, startValues } from "./run-row.js";
+import { endsToldMax } from "./run-tell.js";
 
 interface QuickRow {
   readonly now: number;
@@ -38,13 +39,18 @@ export async function quickRuns(
   if (given === 0) return answers;
 
   const alone = given === 1;
-  const statement = statementFor(schema, { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone });
+  const tells = {
+    starts: starts.some(([, { first }]) => first === null),
+    releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
+    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
+  };
+  const parts = { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
   const values = [
     ...columnsOf(valuesOf(starts, startValues), alone),
     ...columnsOf(valuesOf(holds, entryValues), alone),
     ...columnsOf(valuesOf(changes, changeValues), alone),
   ];
-  const row = await tried(async () => (await client.query<QuickRow>({ ...statement, values })).rows[0]);
+  const row = await tried(async () => (await client.query<QuickRow>({ ...statementFor(schema, parts), values })).rows[0]);
   if (row === undefined) return answers;
   if (row === "again") {
     for (const [i] of [...starts, ...holds, ...changes]) answers[i] = "again";
@@ -104,7 +110,9 @@ const statements = new Map<string, { readonly name: string; readonly text: strin
 
 /** Prepared once per connection under its name; a connection serves one schema. */
 function statementFor(schema: string, parts: QuickParts): { readonly name: string; readonly text: string } {
-  const name = `onceflow-runs-${parts.alone ? "one" : "many"}${parts.starts ? "-start" : ""}${parts.holds ? "-hold" : ""}${parts.changes ? "-change" : ""}`;
+  const { starts, holds, changes, alone, tells } = parts;
+  const letters = [starts && "s", holds && "h", changes && "c", tells.starts && "S", tells.releases && "R", tells.ends && "E"];
+  const name = `onceflow-runs-${alone ? "one" : "many"}-${letters.filter(Boolean).join("")}`;
   const key = `${schema} ${name}`;
   let statement = statements.get(key);
   if (statement === undefined) {

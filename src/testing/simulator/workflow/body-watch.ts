@@ -46,8 +46,9 @@ export class BodyWatch {
       });
       const run = this.#observer.run(execution.id);
       const mine = run?.owner === execution.host.owner && run.epoch === execution.epoch;
-      // A jump of the store's clock ends leases that their owners could not know to be over.
-      const excused = this.#world.now() - this.#fleet.jumpedAt < this.#leaseMs;
+      // A jump of the store's clock ends leases that their owners could not know to be over. What a transaction writes is
+      // refused when the run is somebody else's at its end, so it may begin in doubt.
+      const excused = this.#world.now() - this.#fleet.jumpedAt < this.#leaseMs || step.definition.tx;
       if (!mine && !excused) throw new PromiseBroken(`${what}: began while the run belonged to somebody else`);
     });
   }

@@ -1,11 +1,11 @@
 import { createStore } from "../../../core/create-store.js";
 import type { RunBackend } from "../../../core/run-operation.js";
 import type { Store } from "../../../core/store.js";
-import type { Workflow } from "../../../workflow/define.js";
 import type { Worker } from "../../../workflow/worker.js";
 import { work, workerOf } from "../../../workflow/workers.js";
 import { SimulatedProcess, type World } from "../world.js";
 import type { WorkflowPlan } from "./plan.js";
+import type { Play } from "./script.js";
 import { type Storm, type WithRuns, withRunFaults } from "./run-faults.js";
 
 /** One process: a store of its own on the one database, and perhaps a worker. */
@@ -13,6 +13,8 @@ export interface Host {
   readonly process: SimulatedProcess;
   readonly store: Store;
   readonly worker: Worker | undefined;
+  /** Its code is another one. */
+  readonly strange: boolean;
   /** Resolves when it dies: those who wait for its answer see a broken connection. */
   readonly died: Promise<"died">;
 }
@@ -24,7 +26,7 @@ export interface FleetOptions {
   readonly server: WithRuns;
   /** Between each process's engine and its connection. */
   readonly engine: (runs: RunBackend) => RunBackend;
-  readonly workflow: () => Workflow;
+  readonly play: () => Pick<Play, "workflow" | "strange">;
   readonly note: (line: () => string) => void;
 }
 
@@ -61,9 +63,13 @@ export class Fleet {
     return host ? `p${host.process.id}` : "nobody";
   }
 
+  isStrange(owner: string): boolean {
+    return this.#owners.get(owner)?.strange ?? false;
+  }
+
   /** A new process in this place; an old one that still lives goes on beside it. */
   boot(slot: number): Host {
-    const { world, plan, storm, server, engine, workflow, note } = this.#options;
+    const { world, plan, storm, server, engine, play, note } = this.#options;
     this.#booted += 1;
     const process = new SimulatedProcess(world, this.#booted);
     let bury: (died: "died") => void = () => {};
@@ -79,12 +85,14 @@ export class Fleet {
     const die = (why: string) => this.#kill(process, slot, why);
     const { runs, ...ledger } = withRunFaults(server, { world, process, storm, die });
     const store = createStore({ ...ledger, runs: engine(runs) }, { clock: process.clock, purgeEveryMs: 0 });
-    const { worker, concurrency } = plan.slots[slot] as WorkflowPlan["slots"][number];
+    const { worker, concurrency, ...planned } = plan.slots[slot] as WorkflowPlan["slots"][number];
+    const strange = planned.strange && !storm.over;
     if (worker) {
       const random = () => world.random.next();
-      void work(store, { workflows: [workflow()], leaseMs: plan.leaseMs, concurrency, random });
+      const workflow = strange ? play().strange : play().workflow;
+      void work(store, { workflows: [workflow], leaseMs: plan.leaseMs, concurrency, random });
     }
-    const host = { process, store, worker: workerOf(store), died };
+    const host = { process, store, worker: workerOf(store), strange, died };
     if (host.worker) this.#owners.set(host.worker.owner, host);
     this.#hosts[slot] = host;
     note(() => `p${process.id} boots in slot ${slot}${worker ? "" : ", without a worker"}`);
@@ -115,9 +123,10 @@ export class Fleet {
     this.#ends.get(old.process)?.("has stopped");
   }
 
-  /** Nobody sleeps on, and every place is taken. */
-  wakeAll(): void {
+  /** Nobody sleeps on, nobody runs other code, and every place is taken. */
+  recover(): void {
     for (const process of this.#ends.keys()) process.pausedUntil = 0;
+    for (const { process, strange } of this.#owners.values()) if (strange) this.#ends.get(process)?.("goes, for its code is replaced");
     for (const slot of this.#options.plan.slots.keys()) this.host(slot);
   }
 }

@@ -1,6 +1,6 @@
 import type { Mail, RunRecord } from "../../../core/run.js";
 import type { Entry } from "../../../core/run-operation.js";
-import { type Event, isDelivery } from "../../../workflow/event.js";
+import { type Event, isDelivery, isRequest } from "../../../workflow/event.js";
 import { PromiseBroken } from "../observer.js";
 
 interface StepFacts {
@@ -31,6 +31,10 @@ export class JournalFacts {
   readonly #children = new Map<string, string>();
   #entries = 0;
   consumed = 0;
+  /** Mail was put aside until the code matches again. */
+  #parked = false;
+  /** The code has asked for something. */
+  asked = false;
   over = false;
 
   constructor(run: string) {
@@ -47,6 +51,7 @@ export class JournalFacts {
     const ids = new Set(entry.children.map(({ id }) => id));
     for (const event of events) {
       if (this.over) this.#broken(`${event[0]} ${event[1]} after the end`);
+      this.asked ||= isRequest(event);
       if (isDelivery(event)) this.deliveries.push({ event, entry: this.#entries });
       this.#note(event, { heard, mail, now, childOf });
       if (event[0] === "child" && !ids.has(event[3])) this.#broken(`child ${event[3]} is in the journal and was not made with its entry`);
@@ -93,6 +98,10 @@ export class JournalFacts {
         if (run?.status !== event[3] || run.output !== event[4]) this.#broken(`was told a wrong end of ${event[1]}, or told it twice`);
         return;
       }
+      case "park":
+      case "unpark":
+        this.#parked = event[0] === "park";
+        return;
       case "end":
         this.over = true;
     }
@@ -131,7 +140,7 @@ export class JournalFacts {
 
   /** Whatever was taken in for a hook that is open was told to it. */
   #checkMail(mail: readonly Mail[]): void {
-    if (this.over) return;
+    if (this.over || this.#parked) return;
     for (const [id, { got, open }] of this.#hooks) {
       if (!open) continue;
       const taken = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq <= this.consumed).length;

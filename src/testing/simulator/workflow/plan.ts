@@ -43,6 +43,8 @@ export interface SlotPlan {
   /** Without one, the process only starts runs and waits for them. */
   readonly worker: boolean;
   readonly concurrency: number;
+  /** Until the storm is over it runs code that does not match the journals. */
+  readonly strange: boolean;
 }
 
 export interface BodyPlan {
@@ -78,7 +80,7 @@ export interface WorkflowPlan {
 export function workflowPlanOf(random: Random): WorkflowPlan {
   const leaseMs = random.pick([100, 300, 1000]);
   const slots = Array.from({ length: random.between(1, 4) }, (_, i): SlotPlan => {
-    return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]) };
+    return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]), strange: i > 0 && random.chance(0.1) };
   });
   const somewhere = () => random.between(0, slots.length - 1);
   const sometime = () => random.between(0, leaseMs * 5);

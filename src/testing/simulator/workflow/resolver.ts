@@ -1,14 +1,16 @@
 import { NotUnknownError } from "../../../core/errors.js";
-import { resolveStep } from "../../../workflow/api.js";
+import { getRun, resolveStep } from "../../../workflow/api.js";
 import { stepIdOf } from "../../../workflow/identity.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
 
 /**
- * Somebody who looks, now and then, at steps whose outcome is unknown. What the other side has is completed by hand;
+ * Somebody who looks, now and then, at what cannot go on by itself. Runs that diverged are woken when the code that
+ * matches them is back. Steps whose outcome is unknown: What the other side has is completed by hand;
  * what it does not have is declared not to have happened, but only when nobody can be at it any more.
  */
-export function startResolver({ world, plan, observer, effects, watch, calm }: WorkflowSimulation): void {
+export function startResolver({ world, plan, storm, memory, observer, effects, watch, calm }: WorkflowSimulation): void {
   const look = async () => {
+    if (storm.over) for (const { id, status } of memory.runs.values()) if (status === "diverged") await getRun(id, { store: calm }).wakeUp();
     for (const { id: runId, ended, journal } of observer.runs()) {
       if (ended) continue;
       for (const [id, { doubt }] of journal.steps) {

@@ -31,6 +31,7 @@ export interface RunObserverOptions {
   readonly now: () => number;
   readonly memory: MemoryRuns;
   readonly nameOf: (owner: string | null) => string;
+  readonly isStrange: (owner: string) => boolean;
 }
 
 /**
@@ -189,13 +190,14 @@ export class RunObserver {
     const mail = memory.mailboxes.get(run.id)?.mail ?? [];
     const events = entry.events === null ? [] : decodeEvents(entry.events);
     run.journal.take({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
-    this.#then(run, entry, now);
+    this.#then(run, at.epoch, entry, now);
   }
 
-  #then(run: KnownRun, { then }: Entry, now: number): void {
+  #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
     if (then.kind === "hold") return;
     if (then.kind === "release") {
-      if (then.status === "diverged") throw new PromiseBroken(`${run.id}: ${then.trouble}`);
+      const strange = this.#options.isStrange(run.owners.get(epoch)?.owner ?? "");
+      if (then.status === "diverged" && !strange) throw new PromiseBroken(`${run.id}: ${then.trouble}`);
       const inDoubt = [...run.journal.steps.values()].some(({ doubt }) => doubt !== undefined);
       if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: unknown, and no step is in doubt`);
       run.wakeAt = then.wakeAt;

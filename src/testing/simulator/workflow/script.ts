@@ -71,16 +71,23 @@ export interface Play {
   /** Every execution that there was. */
   readonly scripts: Script[];
   readonly workflow: Workflow<[Program], unknown>;
+  /** Other code under the same name: it asks for nothing of what the journal of a run says that it asked for. */
+  readonly strange: Workflow<[Program], unknown>;
 }
 
 /** The one workflow of a world: executes the program that it is given. */
-export function playOf(steps: Steps): Play {
+export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
   const scripts: Script[] = [];
-  const play = workflow("simulated", async (program: Program): Promise<unknown> => {
-    const script = new Script(currentExecution() as Execution);
-    scripts.push(script);
-    return await perform(program, script);
-  });
+  const define = (strange: boolean) =>
+    workflow("simulated", async (program: Program): Promise<unknown> => {
+      const execution = currentExecution() as Execution;
+      if (strange && hasBegun(execution.id)) return "strange";
+      const script = new Script(execution);
+      scripts.push(script);
+      return await perform(program, script);
+    });
+  const strange = define(true);
+  const play = define(false);
 
   async function perform(program: Program, script: Script): Promise<unknown> {
     switch (program.do) {
@@ -127,7 +134,7 @@ export function playOf(steps: Steps): Play {
         return "left";
     }
   }
-  return { scripts, workflow: play };
+  return { scripts, workflow: play, strange };
 }
 
 function draw(): unknown {

@@ -80,7 +80,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     startBlows(simulation);
     world.after(plan.stormMs, () => {
       storm.over = true;
-      fleet.wakeAll();
+      fleet.recover();
       observer.note(() => "the storm is over");
     });
     const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(({ status }) => hasEnded(status));
@@ -109,16 +109,17 @@ function prepare(
   const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
   const { runs: memory, now } = ledger;
   const storm: Storm = { weather: plan.weather, over: false };
-  const observer = new RunObserver({ now, memory, nameOf: (owner) => fleet.nameOf(owner) });
+  const observer = new RunObserver({ now, memory, nameOf: (owner) => fleet.nameOf(owner), isStrange: (owner) => fleet.isStrange(owner) });
   const backend = memoryBackend(ledger);
   const rows: BusinessRows = [];
   const observed = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
   const server = withTransactions(observed, memory, rows);
   const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
   const note = (line: () => string) => observer.note(line);
-  const fleet: Fleet = new Fleet({ world, plan, storm, server, engine, workflow: () => play.workflow, note });
+  const fleet: Fleet = new Fleet({ world, plan, storm, server, engine, play: () => play, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
-  const play: Play = playOf(stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow }));
+  const steps = stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow });
+  const play: Play = playOf(steps, (run) => observer.run(run)?.journal.asked ?? false);
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
   return { world, plan, storm, memory, rows, observer, fleet, effects, watch, play, calm };
 }
