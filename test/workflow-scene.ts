@@ -161,6 +161,8 @@ export function mortal(store: Store): Mortal {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
         if (name === "runs") return whileAlive(value as object);
+        // Nobody stops its worker any more, and it would not answer.
+        if (name === "beforeClose") return () => () => {};
         if (typeof value !== "function" || notAsked.has(name)) return value;
         return (...args: unknown[]) =>
           dead ? never : Promise.resolve(value.apply(target, args)).then((answer) => (dead ? never : answer));

@@ -34,6 +34,8 @@ export function describe(event: Event): string {
       return "mail put aside until the code matches";
     case "unpark":
       return "mail that was put aside";
+    case "fence":
+      return "a transaction that was not committed";
     case "claim":
       return `a claim by ${id}`;
     case "end":

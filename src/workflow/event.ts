@@ -26,6 +26,8 @@ export type Event =
   | readonly [type: "park", id: string, at: number, mail: number]
   /** The code matches again: the parked mail is taken in with this entry. */
   | readonly [type: "unpark", id: string, at: number]
+  /** In the place of a transaction's entry, whose commit can no longer come. */
+  | readonly [type: "fence", id: string, at: number]
   /** A worker took the run over from an owner that fell silent. */
   | readonly [type: "claim", id: string, at: number]
   | readonly [type: "end", id: string, at: number, output: string | null];

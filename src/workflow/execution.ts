@@ -349,7 +349,8 @@ export class Execution {
     }
     const next = this.#deliveries.shift();
     if (next === undefined) return false;
-    if (next.mail !== undefined) this.#consumed = next.mail;
+    // Mail that was put aside has been taken in before.
+    if (next.mail !== undefined) this.#consumed = Math.max(next.mail, this.#consumedBefore);
     if (next.event === null) return true;
     this.#events.push(next.event);
     const handler = this.#handlers.get(next.event[1]);
@@ -455,6 +456,8 @@ export class Execution {
 
   /** What still runs is aborted and gets its grace; its verdict is journaled; then the run ends. */
   #wrapUp(): void {
+    // What is being written may yet be rolled back.
+    if (this.#inTransaction) return;
     // What has not begun will not begin, also when the entry that would begin it is on its way.
     const unwritten = this.#withholdStarts();
     for (const call of this.#open) {
@@ -647,7 +650,8 @@ export class Execution {
         this.#leave({ why: "overtaken" });
         return { ok: false, error };
       }
-      if (taken === undefined || !(await this.#isInJournal())) {
+      if (taken === undefined || !(await this.#wasCommitted(taken.entry))) {
+        if (this.gone) return { ok: false, error };
         if (taken) this.#putBack(taken);
         this.#inTransaction = false;
         this.#commitEnded();
@@ -671,17 +675,37 @@ export class Execution {
     this.#consumed = this.#consumed ?? entry.consumed;
   }
 
-  /** The transaction's commit failed, or its reply was lost: the journal tells which. */
-  async #isInJournal(): Promise<boolean> {
-    for (;;) {
-      if (this.gone) return false;
+  /**
+   * The transaction's commit failed, or its reply was lost; then it may be on its way, and come when the body has been
+   * run again. So an entry is put in its place, which waits for it, or keeps it out: what is there afterwards is the truth.
+   */
+  async #wasCommitted({ events }: Entry): Promise<boolean> {
+    if ((await this.#entryAt(this.#seq)) === events) return true;
+    const fence = encodeEvents([["fence", this.host.owner, this.now()]]);
+    const then: Then = { kind: "hold" };
+    const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then };
+    const answer = await this.host.commit(this.#operation(entry), () => !this.gone);
+    if (this.gone || answer === undefined) return false;
+    if (answer.kind !== "appended") {
+      this.#leave({ why: "overtaken" });
+      return false;
+    }
+    const there = await this.#entryAt(this.#seq);
+    if (there === fence) this.#seq += 1;
+    assert(this.gone || there === fence || there === events, "the entry of a transaction is in its place, or the one that keeps it out");
+    return there === events;
+  }
+
+  async #entryAt(seq: number): Promise<string | undefined> {
+    while (!this.gone) {
       try {
-        const [there] = await this.store.runs.journal(this.id, this.#seq - 1, 1);
-        return there?.seq === this.#seq && there.epoch === this.epoch;
+        const [there] = await this.store.runs.journal(this.id, seq - 1, 1);
+        return there?.events;
       } catch {
         await new Promise<void>((go) => void this.store.clock.after(100, go));
       }
     }
+    return undefined;
   }
 
   #leave(departure: Departure): void {

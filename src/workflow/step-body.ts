@@ -65,10 +65,26 @@ export class StepBody {
     }
   }
 
-  /** With its transaction as the first argument, and what it throws thrown: the transaction must be rolled back. */
-  runInTransaction(tx: Tx, args: readonly unknown[]): Promise<unknown> {
-    const fn = this.definition.fn as (...args: unknown[]) => unknown;
-    return runIn(this, async () => await fn(tx, ...args));
+  /**
+   * With its transaction as the first argument, and what it throws thrown: the transaction must be rolled back. Its time
+   * being over only aborts its signal: nobody can roll back under a body that still uses the transaction.
+   */
+  async runInTransaction(tx: Tx, args: readonly unknown[]): Promise<unknown> {
+    const { timeoutMs } = this.definition.options();
+    const abort = () => this.abort(this.#timeout(timeoutMs));
+    const cancel = timeoutMs === undefined ? () => {} : this.execution.store.clock.after(timeoutMs, abort);
+    try {
+      const fn = this.definition.fn as (...args: unknown[]) => unknown;
+      return await runIn(this, () => fn(tx, ...args));
+    } finally {
+      cancel();
+    }
+  }
+
+  #timeout(timeoutMs: number | undefined): Error {
+    const error = new Error(`step "${this.definition.name}" took longer than ${timeoutMs} ms`);
+    error.name = "TimeoutError";
+    return error;
   }
 
   /**
@@ -78,8 +94,7 @@ export class StepBody {
   async #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
     const { clock } = this.execution.store;
     const { graceMs } = this.definition.options();
-    const timeout = new Error(`step "${this.definition.name}" took longer than ${timeoutMs} ms`);
-    timeout.name = "TimeoutError";
+    const timeout = this.#timeout(timeoutMs);
     return await new Promise((resolve) => {
       let cancel = clock.after(timeoutMs, () => {
         this.abort(timeout);

@@ -271,6 +271,16 @@ export class StepCall {
     this.#execution.deliver(event as unknown as Event);
   }
 
+  /** Thrown inside of the transaction, which is rolled back; running it again would not help. */
+  #encoded(value: unknown): string {
+    try {
+      return this.#execution.encodeValue(value);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new FatalError(`step "${this.definition.name}" was rolled back: its result cannot be journaled: ${why}`);
+    }
+  }
+
   /** Business rows and the step's result, in one transaction of the store's own database. */
   async #runInTransaction(body: StepBody): Promise<void> {
     let text: string | undefined;
@@ -280,7 +290,7 @@ export class StepCall {
     };
     const written = await this.#execution.within(async (tx, journal) => {
       mustRun();
-      text = this.#execution.encodeValue(await body.runInTransaction(tx, this.#input()));
+      text = this.#encoded(await body.runInTransaction(tx, this.#input()));
       mustRun();
       this.#writing = true;
       await journal(["done", this.id, this.#execution.now(), this.attempt, text]);

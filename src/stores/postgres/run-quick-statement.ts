@@ -74,9 +74,12 @@ export function quickStatement(schema: string, parts: QuickParts): string {
 
 const lastEntry = "FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1";
 
-/** The entry of `a` comes right after the last one, or is the first. */
-const isNext = `coalesce((SELECT j.seq ${lastEntry}), 0) = a.seq - 1`;
+/**
+ * The entry of `a` comes right after the last one, or is the first. Epochs do not go back: of several entries that a
+ * late owner had under way the first is refused, and the second would else fit just behind its successor's entry.
+ */
+const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch ${lastEntry}), a.seq = 1)`;
 
 /** The same, in a run that goes on. Only before its first entry does one have to look at the run itself. */
 const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
-    ELSE (SELECT j.seq = a.seq - 1 AND j.closing IS NULL ${lastEntry}) END`;
+    ELSE (SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch AND j.closing IS NULL ${lastEntry}) END`;

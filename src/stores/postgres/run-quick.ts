@@ -1,8 +1,9 @@
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../core/run-operation.js";
-import { columnsOf } from "./columns.js";
+import { binaryColumns } from "./binary-array.js";
+import type { Scalar } from "./columns.js";
 import { codeOf, type PgClient } from "./driver.js";
 import { type QuickParts, quickStatement } from "./run-quick-statement.js";
-import { changeValues, entryValues, startValues } from "./run-row.js";
+import { changeColumns, changeValues, entryColumns, entryValues, startColumns, startValues } from "./run-row.js";
 import { endsToldMax } from "./run-tell.js";
 
 interface QuickRow {
@@ -14,7 +15,13 @@ interface QuickRow {
 }
 
 /** Operations of one part of the statement, and where in the flush they stand. */
-type Part<Operation> = readonly (readonly [index: number, operation: Operation])[];
+type Part<Operation> = (readonly [index: number, operation: Operation])[];
+
+interface Quick {
+  readonly starts: Part<StartRun>;
+  readonly holds: Part<Append>;
+  readonly changes: Part<Append>;
+}
 
 /** The first time another process can have been faster; the second time it is sorted out, unless it was so again. */
 const triesMax = 3;
@@ -26,42 +33,54 @@ export async function quickRuns(
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again" | undefined)[]> {
   const answers: (RunAnswer | "again" | undefined)[] = operations.map(() => undefined);
-  const starts: [number, StartRun][] = [];
-  const holds: [number, Append][] = [];
-  const changes: [number, Append][] = [];
-  for (const [i, operation] of operations.entries()) {
-    if (operation.verb === "start" && isPlainStart(operation)) starts.push([i, operation]);
-    if (operation.verb !== "append" || !isPlain(operation.entry)) continue;
-    if (onlyJournals(operation.entry)) holds.push([i, operation]);
-    else if (!endsSilently(operation.entry)) changes.push([i, operation]);
-  }
+  const quick = quickOf(operations);
+  const { starts, holds, changes } = quick;
   const given = starts.length + holds.length + changes.length;
   if (given === 0) return answers;
 
-  const alone = given === 1;
-  const tells = {
-    starts: starts.some(([, { first }]) => first === null),
-    releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
-    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
-  };
-  const parts = { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
-  const values = [
-    ...columnsOf(valuesOf(starts, startValues), alone),
-    ...columnsOf(valuesOf(holds, entryValues), alone),
-    ...columnsOf(valuesOf(changes, changeValues), alone),
-  ];
-  const row = await tried(async () => (await client.query<QuickRow>({ ...statementFor(schema, parts), values })).rows[0]);
+  const parts = partsOf(quick, given === 1);
+  const query = { ...statementFor(schema, parts), values: valuesOf(quick, parts.alone) };
+  const row = await tried(async () => (await client.query<QuickRow>(query)).rows[0]);
   if (row === undefined) return answers;
   if (row === "again") {
     for (const [i] of [...starts, ...holds, ...changes]) answers[i] = "again";
     return answers;
   }
   const done = { now: row.now, conflicts: [] };
-  const [existing, unfit, changed] = [row.existing, row.unfit, row.changed].map(numbersOf) as [Set<number>, Set<number>, Set<number>];
+  const [existing, unfit, changed] = [numbersOf(row.existing), numbersOf(row.unfit), numbersOf(row.changed)];
   for (const [n, [i]] of starts.entries()) if (!existing.has(n + 1)) answers[i] = { kind: "created", ...done };
   for (const [n, [i]] of holds.entries()) if (!unfit.has(n + 1)) answers[i] = { kind: "appended", ...done };
   for (const [n, [i]] of changes.entries()) if (changed.has(n + 1)) answers[i] = { kind: "appended", ...done };
   return answers;
+}
+
+function quickOf(operations: readonly RunOperation[]): Quick {
+  const quick: Quick = { starts: [], holds: [], changes: [] };
+  for (const [i, operation] of operations.entries()) {
+    if (operation.verb === "start" && isPlainStart(operation)) quick.starts.push([i, operation]);
+    if (operation.verb !== "append" || !isPlain(operation.entry)) continue;
+    if (onlyJournals(operation.entry)) quick.holds.push([i, operation]);
+    else if (!endsSilently(operation.entry)) quick.changes.push([i, operation]);
+  }
+  return quick;
+}
+
+function partsOf({ starts, holds, changes }: Quick, alone: boolean): QuickParts {
+  const tells = {
+    starts: starts.some(([, { first }]) => first === null),
+    releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
+    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
+  };
+  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
+}
+
+/** One operation as plain values: for a single one, arrays were measured at a fifth more. */
+function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | Buffer)[] {
+  const started = starts.map(([, start]) => startValues(start));
+  const held = holds.map(([, append]) => entryValues(append));
+  const changed = changes.map(([, append]) => changeValues(append));
+  if (alone) return [...started, ...held, ...changed].flat();
+  return [...binaryColumns(started, startColumns), ...binaryColumns(held, entryColumns), ...binaryColumns(changed, changeColumns)];
 }
 
 /** Undefined: nothing was done, and each operation has to go alone to find out which one is in the way. */
@@ -96,10 +115,6 @@ function onlyJournals({ events, consumed, then }: Entry): boolean {
 /** An end without an entry has to close the journal all the same. */
 function endsSilently({ events, then }: Entry): boolean {
   return events === null && then.kind === "end";
-}
-
-function valuesOf<O, V>(part: Part<O>, toValues: (operation: O) => V): V[] {
-  return part.map(([, operation]) => toValues(operation));
 }
 
 function numbersOf(text: string | null | undefined): Set<number> {

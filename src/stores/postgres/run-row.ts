@@ -51,7 +51,7 @@ export function entryValues({ id, seq, epoch, entry: { events } }: Append): Scal
 export const changeColumns: Columns = [
   ...entryColumns,
   ["consumed", "int"],
-  ["status", "$schema.run_status"],
+  ["status", "text"],
   ["over", "boolean"],
   ["said", "text"],
   ["wake_at", "bigint"],
@@ -72,7 +72,7 @@ export function changeValues(append: Append): Scalar[] {
  */
 export const changedRun = `consumed = coalesce(a.consumed, r.consumed),
     owner = CASE WHEN a.status IS NULL THEN r.owner END,
-    status = coalesce(a.status, r.status),
+    status = coalesce(a.status::$schema.run_status, r.status),
     wake_at = CASE WHEN a.status IS NULL THEN r.wake_at WHEN a.over THEN NULL
       WHEN r.mail > coalesce(a.consumed, r.consumed) THEN now ELSE a.wake_at END,
     output = CASE WHEN a.over THEN a.said ELSE r.output END,

@@ -7,7 +7,7 @@ import { inSchema, tell } from "./run-tell.js";
 const nowAfterStart = `$${startColumns.length + 1}::bigint`;
 const [hookChanges, nowAfterChange] = [`$${changeColumns.length + 1}::int`, `$${changeColumns.length + 2}::bigint`];
 
-const lastSeq = "coalesce((SELECT seq FROM $schema.journal WHERE run = $1::text ORDER BY seq DESC LIMIT 1), 0)";
+const last = "FROM $schema.journal WHERE run = $1::text ORDER BY seq DESC LIMIT 1";
 
 /**
  * The statements of a transaction that writes one operation. Each answers with at most one JSON text: in a user's own
@@ -32,16 +32,17 @@ const texts = {
 
   read: `SELECT to_json(r)::text AS answer FROM (SELECT ${selectedRun}, ${serverNow} AS now FROM $schema.runs WHERE id = $1) r`,
 
-  /** The fence: nothing is written when the place is taken, or is not the next one. */
+  /** The fence: nothing is written when the place is taken, is not the next one, or is behind a later epoch's. */
   write: `WITH written AS (
       INSERT INTO $schema.journal (run, seq, epoch, at, events, closing)
-      SELECT $1::text, $2::int, $3::int, $4::bigint, $5::text, nullif($6::boolean, false) WHERE ${lastSeq} = $2::int - 1
+      SELECT $1::text, $2::int, $3::int, $4::bigint, $5::text, nullif($6::boolean, false)
+      WHERE coalesce((SELECT seq = $2::int - 1 AND epoch <= $3::int ${last}), $2::int = 1)
       ON CONFLICT DO NOTHING RETURNING 1)
     SELECT json_build_object('written', count(*))::text AS answer FROM written`,
 
   /** An end without an entry: no entry can follow. None is written when somebody has just appended one. */
   close: `WITH written AS (
-      INSERT INTO $schema.journal (run, seq, epoch, at, closing) SELECT $1::text, ${lastSeq} + 1, $2::int, $3::bigint, true
+      INSERT INTO $schema.journal (run, seq, epoch, at, closing) SELECT $1::text, coalesce((SELECT seq ${last}), 0) + 1, $2::int, $3::bigint, true
       ON CONFLICT DO NOTHING RETURNING 1)
     SELECT json_build_object('written', count(*))::text AS answer FROM written`,
 
@@ -53,8 +54,8 @@ const texts = {
 
   dropHook: "DELETE FROM $schema.hooks WHERE run = $1 AND token = $2",
 
-  ownHooks:
-    "SELECT json_build_object('tokens', json_agg(token))::text AS answer FROM $schema.hooks WHERE run = $1 AND token = ANY ($2::text[])",
+  hooks: `SELECT json_build_object('hooks', json_agg(json_build_object('token', token, 'run', run, 'about', about)))::text AS answer
+    FROM $schema.hooks WHERE token = ANY ($1::text[])`,
 
   change: `WITH clock AS MATERIALIZED (SELECT ${nowAfterChange} AS now),
     changed AS (

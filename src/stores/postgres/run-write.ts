@@ -1,5 +1,6 @@
 import { assert } from "../../core/errors.js";
-import type { RunRecord } from "../../core/run.js";
+import { conflictsOf } from "../../core/hook-conflicts.js";
+import type { HookRecord, RunRecord } from "../../core/run.js";
 import type { Append, Entry, RunAnswer, StartRun } from "../../core/run-operation.js";
 import { arrayLiteral, type Scalar } from "./columns.js";
 import { changeValues, startValues } from "./run-row.js";
@@ -15,7 +16,7 @@ export async function findStarted(ask: Ask, { id, creator, first }: StartRun): P
   if (found === undefined) return undefined;
   const { now, ...run } = found;
   if (run.creator !== creator) return { kind: "exists", run };
-  return { kind: "created", now, conflicts: await conflictsOf(ask, id, first?.entry) };
+  return { kind: "created", now, conflicts: await conflicts(ask, id, first?.entry) };
 }
 
 /** Starts a run inside an open transaction, with whatever its first entry says. "again": it was purged under our eyes. */
@@ -30,7 +31,7 @@ export async function startInside(ask: Ask, start: StartRun, at: number | null =
     if (first.entry.events !== null) await writeEntry(ask, append, now);
     await apply(ask, append, now);
   }
-  return { kind: "created", now, conflicts: await conflictsOf(ask, id, first?.entry) };
+  return { kind: "created", now, conflicts: await conflicts(ask, id, first?.entry) };
 }
 
 /** Appends inside an open transaction. When it answers "overtaken", nothing was written. */
@@ -46,10 +47,10 @@ export async function appendInside(ask: Ask, append: Append): Promise<RunAnswer>
     // What stands there is our own: the reply to it was lost.
     const writer = await ask<{ epoch: number }>("writer", [id, seq]);
     if (writer?.epoch !== epoch) return { kind: "overtaken" };
-    return { kind: "appended", now, conflicts: await conflictsOf(ask, id, entry) };
+    return { kind: "appended", now, conflicts: await conflicts(ask, id, entry) };
   }
   await apply(ask, append, now);
-  return { kind: "appended", now, conflicts: await conflictsOf(ask, id, entry) };
+  return { kind: "appended", now, conflicts: await conflicts(ask, id, entry) };
 }
 
 async function writeEntry(ask: Ask, { id, seq, epoch, entry }: Append, now: number): Promise<boolean> {
@@ -75,10 +76,11 @@ async function apply(ask: Ask, append: Append, now: number): Promise<void> {
   await ask("mail", mailValues(childMail(run.parent, id, JSON.stringify([then.status, then.output])), now));
 }
 
-/** Tokens that the entry asked for and that are not this run's. */
-async function conflictsOf(ask: Ask, id: string, entry: Entry | undefined): Promise<string[]> {
+/** The tokens that the entry wanted and did not get, by the hooks as they are now. */
+async function conflicts(ask: Ask, id: string, entry: Entry | undefined): Promise<readonly string[]> {
   const wanted = (entry?.hooks ?? []).flatMap((change) => ("add" in change ? [change.add] : []));
   if (wanted.length === 0) return [];
-  const own = await ask<{ tokens: string[] | null }>("ownHooks", [id, arrayLiteral(wanted)]);
-  return wanted.filter((token) => !own?.tokens?.includes(token));
+  const found = await ask<{ hooks: Pick<HookRecord, "token" | "run" | "about">[] | null }>("hooks", [arrayLiteral(wanted)]);
+  const hooks = new Map((found?.hooks ?? []).map((hook) => [hook.token, hook]));
+  return conflictsOf(entry, id, (token) => hooks.get(token));
 }

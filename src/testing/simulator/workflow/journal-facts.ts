@@ -1,3 +1,4 @@
+import { decode } from "../../../core/codec.js";
 import type { Mail, RunRecord } from "../../../core/run.js";
 import type { Entry } from "../../../core/run-operation.js";
 import { type Event, isDelivery, isRequest } from "../../../workflow/event.js";
@@ -132,7 +133,8 @@ export class JournalFacts {
     const hook = this.#hooks.get(id);
     const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got.length ?? 0];
     if (hook === undefined || sent === undefined) return this.#broken(`${id} got a payload that nobody sent`);
-    if (hook.got.includes(payload)) this.#broken(`${id} got ${payload} twice`);
+    const before = hook.got.at(-1);
+    if (before !== undefined && numberOf(payload) <= numberOf(before)) this.#broken(`${id} got ${payload} after ${before}`);
     hook.got.push(payload);
     if (sent.payload !== payload) this.#broken(`${id} got ${payload}, and ${sent.payload} was its turn`);
     if (sent.seq > this.consumed) this.#broken(`${id} got mail ${sent.seq}, and only mail up to ${this.consumed} was taken in with it`);
@@ -156,4 +158,9 @@ export class JournalFacts {
   #broken(what: string): never {
     throw new PromiseBroken(`${this.#run}: ${what}`);
   }
+}
+
+/** Customers number what they send. */
+function numberOf(payload: string): number {
+  return (decode(payload) as { readonly i: number }).i;
 }

@@ -51,7 +51,9 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
         const stop = runs.watch((run) => {
           if (process.dead) return stop();
           if (!storm.over && world.random.chance(storm.weather.loseNews)) return;
-          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(run), process);
+          // Some stores only know that something has changed.
+          const news = world.random.chance(0.2) ? null : run;
+          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(news), process);
         });
         return stop;
       },

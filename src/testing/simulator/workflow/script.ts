@@ -24,7 +24,7 @@ export class Script {
   /** The payloads that were taken from each hook, in order. */
   readonly payloads = new Map<string, string[]>();
   readonly #counts = new Map<string, number>();
-  readonly #children = new Map<string, string>();
+  readonly #children = new Set<string>();
 
   constructor(execution: Execution) {
     this.execution = execution;
@@ -37,10 +37,10 @@ export class Script {
     return `${name}#${n}`;
   }
 
-  /** Under which request the end of a child is told: the first that named it. */
-  requestOf(child: string, request: string): string {
-    if (!this.#children.has(child)) this.#children.set(child, request);
-    return this.#children.get(child) ?? request;
+  isFirst(child: string): boolean {
+    const known = this.#children.has(child);
+    this.#children.add(child);
+    return !known;
   }
 
   hear<T>(id: string, promise: PromiseLike<T>): Promise<T> {
@@ -107,8 +107,10 @@ export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
         const options = program.id === null ? {} : { id: program.id };
         const request = script.next("child simulated");
         const run = await start(play, [program.program], options);
-        const id = script.requestOf(run.id, request);
-        return program.awaited ? await script.hear(id, run.returnValue) : run.id;
+        const isFirst = script.isFirst(run.id);
+        if (!program.awaited) return run.id;
+        // A run that was asked for before is told of under the first request, and perhaps before this one.
+        return await (isFirst ? script.hear(request, run.returnValue) : run.returnValue);
       }
       case "sequence": {
         const results: unknown[] = [];
@@ -165,6 +167,7 @@ async function listen(
       if (taken.length === payloads) break;
     }
   } else for (let i = 0; i < payloads; i++) take(await hook);
+  if (as === "asked" || as === "iterated") await hook.getConflict();
   if (as === "asked") hook.dispose();
   return taken;
 }
