@@ -1,4 +1,4 @@
-export { configure } from "./ambient.js";
+export { type Configuration, configure } from "./ambient.js";
 export { isReplayed } from "./core/codec.js";
 export type { StoreOptions } from "./core/create-store.js";
 export {

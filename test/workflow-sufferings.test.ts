@@ -189,7 +189,7 @@ onStores("step identities", ["memory"], (test) => {
     await (await start(plain, [], { id: "o-1", store })).returnValue;
     const richer = workflow(scene.name("order"), async () => {
       random();
-      createHook();
+      createHook().dispose();
       await sleep(1);
       await other();
       await charge();

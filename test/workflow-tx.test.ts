@@ -3,7 +3,7 @@ import { createHook, FatalError, getStepMetadata, getWorkflowMetadata, sleep, st
 import { getRun, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import type pg from "pg";
 import { describe, expect, test as plain } from "vitest";
-import { durableStores, gate, mortal, onStores, type Scene, shortMs, story, until } from "./workflow-scene.js";
+import { durableStores, gate, onStores, type Scene, shortMs, story, until } from "./workflow-scene.js";
 
 const quick = { backoff: { minMs: 1, maxMs: 1 } } as const;
 
@@ -225,21 +225,26 @@ onStores("step.tx", durableStores, (test, on) => {
       return attempt;
     });
     const run = workflow(scene.name("run"), async () => await book());
-    const silent = mortal(await scene.open({ stallMsMax: 0 }));
-    // It renews nothing any more, and its transaction is still open.
     const own = await scene.open({ stallMsMax: 0 });
-    const runs = {
-      value: Object.create(own.runs, { renew: { value: () => silent.store.runs.renew({ owner: "nobody", leaseMs: 1000 }) } }),
+    const ended = gate<unknown>();
+    let silent = false;
+    const renew: Store["runs"]["renew"] = (query) => (silent ? new Promise(() => {}) : own.runs.renew(query));
+    const transact: Store["transact"] = (run) => {
+      const result = own.transact(run);
+      void result.then(ended.open, ended.open);
+      return result;
     };
-    const late = Object.create(own, { runs }) as Store;
-    silent.die();
+    const runs = { value: Object.create(own.runs, { renew: { value: renew } }) as unknown };
+    const late = Object.create(own, { runs, transact: { value: transact }, beforeClose: { value: () => () => {} } }) as Store;
     await work(late, { workflows: [run], leaseMs: shortMs, background: true });
     const started = await start(run, [], { store: late });
     await called.opened;
+    // From here on it renews nothing, and its transaction is still open.
+    silent = true;
     const { store } = await scene.work({ workflows: [run] });
     expect(await getRun(started.id, { store }).returnValue).toBe(2);
     free.open();
-    await until("the late one has ended", async () => own.metrics.overtaken > 0 || (await business.rows()).length > 0);
+    expect(await ended.opened).toBeInstanceOf(Error);
     expect(await business.rows()).toEqual(["attempt 2"]);
   });
 

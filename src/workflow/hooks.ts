@@ -132,7 +132,6 @@ class RunHook implements Hook {
     }
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: a hook is awaited
   then<A = unknown, B = never>(
     resolve?: ((value: unknown) => A | PromiseLike<A>) | null,
     reject?: ((reason: unknown) => B | PromiseLike<B>) | null,
