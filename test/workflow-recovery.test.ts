@@ -1,296 +1,313 @@
-import { type ChildProcess, fork } from "node:child_process";
-import type { Store, Tx } from "onceflow";
-import { sleep, step, workflow } from "onceflow/workflow";
-import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
+import type { SqliteTx, Tx } from "onceflow";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
+import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
+import type pg from "pg";
 import { expect } from "vitest";
-import { durableStores, everyStore, gate, onStores, type Scene, story, until, untilStatus } from "./workflow-scene.js";
+import { Process } from "./workflow-process.js";
+import { durableStores, everyStore, gate, onStores, type Scene, shortMs, story, until, untilReleased } from "./workflow-scene.js";
 
-const program = new URL("../.build/test/programs/workflow-worker.js", import.meta.url);
+const leaseMs = 1500;
 
-/** Another process on the same store, and what it says. */
-function spawn(scene: Scene, { leaseMs, busyMs = 0, role = "start" }: { leaseMs: number; busyMs?: number; role?: "start" | "help" }) {
-  const child: ChildProcess = fork(program, [scene.url, leaseMs, busyMs, role].map(String), { execArgv: [] });
-  const said: unknown[] = [];
-  child.on("message", (message) => said.push(message));
-  scene.onEnd(() => child.kill("SIGKILL"));
-  return { child, said, says: (what: string) => until(`the worker says "${what}"`, () => said.includes(what)) };
+/** By name the one of the processes: whoever takes it over here runs this, and is found out. */
+const computed = workflow("process computed", async (_ms: number) => Promise.reject(new Error("it was taken over")));
+
+async function provider(scene: Scene, latencyMs = 0): Promise<EffectServer> {
+  const served = await serveEffects({ honoursKeys: false, latencyMs: () => latencyMs });
+  scene.onEnd(() => served.close());
+  return served;
 }
 
-/** The same workflow as in the program, for the process of the test. */
-let attempts: number[] = [];
-const deed = step("deed", async () => {
-  attempts.push(attempts.length);
-});
-const recovered = workflow("recovered", async () => await deed());
-
-onStores("recovery", durableStores, (test) => {
-  test("a killed worker's run is taken over within two leases, by whoever is there", async ({ scene }) => {
-    const leaseMs = 1000;
-    const first = spawn(scene, { leaseMs });
-    await first.says("begun 1");
-    const second = spawn(scene, { leaseMs, role: "help" });
+onStores("starts in several processes", durableStores, (test) => {
+  test("20 starts of one id in 4 processes: one run, one call", async ({ scene }) => {
+    const { url: providerUrl, effects } = await provider(scene);
+    const fleet = await Promise.all([1, 2, 3, 4].map((n) => Process.of(scene, { providerUrl, ...(n < 4 ? { worker: {} } : {}) })));
+    for (const each of fleet) each.tell({ tell: "start", times: 5, workflow: "charge", id: "one", args: [] });
+    const started = await Promise.all(fleet.map((each) => each.says("started")));
+    expect(started.flatMap(({ ids }) => ids)).toEqual(Array(20).fill("one"));
     const store = await scene.open();
-    await until("the second one is there", () => second.child.connected);
-    const killedAt = performance.now();
-    first.child.kill("SIGKILL");
-    await second.says("begun 2");
-    // Not a timed test: a busy machine gets some slack. The benchmark has the figure.
-    expect(performance.now() - killedAt).toBeLessThan(2 * leaseMs + 3000);
-    second.child.send("go on");
-    await untilStatus(store, "r-1", "completed");
-    expect(await story(store, "r-1")).toEqual([
-      "step deed#0",
-      `claim ${await owner(store)}`,
-      "step deed#0",
-      "done deed#0",
-      "end completed",
+    expect(await getRun("one", { store }).returnValue).toMatch(/^effect-/);
+    expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1]);
+    expect((await listRuns({ store })).items).toHaveLength(1);
+  });
+
+  test("durable before it returns: whoever started it may die at once", async ({ scene }) => {
+    const { url: providerUrl, effects } = await provider(scene);
+    const [client, worker] = await Promise.all([
+      Process.of(scene, { providerUrl }),
+      Process.of(scene, { providerUrl, worker: { leaseMs: shortMs } }),
     ]);
-  });
-
-  test("a stalled process that wakes up cannot commit, and its signal aborts", async ({ scene }) => {
-    const leaseMs = 500;
-    const stalled = spawn(scene, { leaseMs });
-    await stalled.says("begun 1");
-    stalled.child.kill("SIGSTOP");
-    const helper = spawn(scene, { leaseMs, role: "help" });
-    await helper.says("begun 2");
-    stalled.child.kill("SIGCONT");
-    await stalled.says("aborted");
-    // It brings its result all the same, while the other is still at it.
-    stalled.child.send("go on");
-    helper.child.send("go on");
+    client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
+    worker.tell({ tell: "startAndDie", workflow: "held", id: "by a worker", args: [] });
+    await Promise.all([client.end("SIGCONT"), worker.end("SIGCONT")]);
     const store = await scene.open();
-    expect(await getRun("r-1", { store }).returnValue).toBe(2);
-    expect((await story(store, "r-1")).filter((line) => line.startsWith("done"))).toHaveLength(1);
+    expect(await getRun("by a client", { store }).exists).toBe(true);
+    expect(await story(store, "by a worker")).toEqual(["step hold#0"]);
+    const next = await Process.of(scene, { providerUrl, worker: {} });
+    next.tell({ tell: "free" });
+    expect(await getRun("by a client", { store }).returnValue).toMatch(/^effect-/);
+    expect(await getRun("by a worker", { store }).returnValue).toMatch(/^attempt/);
+    expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1]);
   });
+});
 
-  test("a step that computes for four leases does not lose its run", { timeout: 60_000 }, async ({ scene }) => {
-    const leaseMs = 1500;
-    const busy = spawn(scene, { leaseMs, busyMs: 4 * leaseMs });
-    await busy.says("begun 1");
-    const helper = spawn(scene, { leaseMs, role: "help" });
+onStores("processes that die, stall or compute", durableStores, (test) => {
+  test("killed in the middle of a step: another takes over within two leases, without a boot", async ({ scene }) => {
+    const victim = await Process.of(scene, { worker: { leaseMs } });
+    const survivor = await Process.of(scene, { worker: { leaseMs } });
+    victim.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await victim.says("called");
+    const killedAt = performance.now();
+    await victim.end("SIGKILL");
+    expect(await survivor.says("called")).toMatchObject({ stepId, attempt: 2 });
+    expect(performance.now() - killedAt).toBeLessThan(2 * leaseMs);
     const store = await scene.open();
-    await until("it has ended", async () => (await getRun("r-1", { store }).status) === "completed", 50_000);
-    expect(await getRun("r-1", { store }).returnValue).toBe(1);
-    expect(helper.said).toEqual([]);
-  });
-});
-
-async function owner(store: Store): Promise<string> {
-  return (await readJournal("r-1", { store })).find(({ type }) => type === "claim")?.id ?? "";
-}
-
-onStores("a worker that stops", everyStore, (test) => {
-  test("lets the body finish, hands the run back, and the next one goes on without counting a crash", async ({ scene }) => {
-    const reached = gate();
-    const go = gate();
-    const first = step("first", async () => {
-      reached.open();
-      await go.opened;
-    });
-    const then = step("then", async () => {});
-    const order = workflow(scene.name("order"), async () => {
-      await first();
-      await then();
-      return "done";
-    });
-    const { store, worker } = await scene.work({ workflows: [order] });
-    await start(order, [], { id: "o-1", store });
-    await reached.opened;
-    const stopped = worker.stop();
-    go.open();
-    await stopped;
-    expect(worker.running).toBe(0);
-    expect((await store.runs.read("o-1"))?.owner).toBeNull();
-    const next = await scene.work({ workflows: [order] });
-    expect(await getRun("o-1", { store: next.store }).returnValue).toBe("done");
-    expect(await story(store, "o-1")).not.toContainEqual(expect.stringContaining("claim"));
-    const begun = (await readJournal("o-1", { store })).filter(({ type, attempt }) => type === "step" && attempt !== 0);
-    expect(begun.map(({ id, attempt }) => `${id} ${attempt}`)).toEqual(["first#0 1", "then#0 1"]);
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
+    const attempts = await readAttempts("r", stepId, { store });
+    expect(attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "completed"]);
   });
 
-  test("does not wait for ever: the run is handed back, and the body's signal aborts", async ({ scene }) => {
-    const reached = gate();
-    const stuck = step("stuck", async () => {
-      reached.open();
-      await new Promise(() => {});
-    });
-    const order = workflow(scene.name("order"), async () => await stuck());
-    const { store, worker } = await scene.work({ workflows: [order] });
-    await start(order, [], { id: "o-1", store });
-    await reached.opened;
-    await worker.stop({ graceMs: 50 });
-    expect(await store.runs.read("o-1")).toMatchObject({ owner: null, status: "running" });
-  });
-
-  test("is stopped by closing its store", async ({ scene }) => {
-    const { store, worker } = await scene.work();
-    await store.close();
-    expect(worker.stopped).toBe(true);
-  });
-});
-
-onStores("a worker by hand", everyStore, (test) => {
-  test("works when tick() is called, and only then", async ({ scene }) => {
-    attempts = [];
+  test("stalled and taken over: when it wakes up it cannot commit, and its signal aborts", async ({ scene }) => {
+    const stalled = await Process.of(scene, { worker: { leaseMs: shortMs } });
+    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.says("called");
+    stalled.signal("SIGSTOP");
+    const next = await Process.of(scene, { worker: {} });
+    expect(await next.says("called")).toMatchObject({ stepId, attempt: 2 });
     const store = await scene.open();
-    const { worker } = await scene.work({ workflows: [recovered], auto: false }, store);
-    await start(recovered, [], { id: "r-1", store });
-    expect(attempts).toHaveLength(0);
-    expect(await worker.tick()).toBe(1);
-    expect(await getRun("r-1", { store }).status).toBe("completed");
-    expect(await worker.tick()).toBe(0);
-  });
-});
-
-onStores("many workers", durableStores, (test) => {
-  test("wake each other up within a second, and do nothing while there is nothing to do", async ({ scene }) => {
-    const order = workflow(scene.name("order"), async () => await sleep(1));
-    await scene.work({ workflows: [order] });
-    const client = await scene.open();
-    await start(order, [], { id: "warm", store: client });
-    await untilStatus(client, "warm", "completed");
-    const before = process.cpuUsage();
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    const { user, system } = process.cpuUsage(before);
-    // Other cases run in this process, too: loose, and still far from a busy loop of its own.
-    expect((user + system) / 1_000_000).toBeLessThan(1.9);
-    const times: number[] = [];
-    for (let i = 0; i < 5; i++) {
-      const at = performance.now();
-      await start(order, [], { id: `o-${i}`, store: client });
-      await untilStatus(client, `o-${i}`, "completed");
-      times.push(performance.now() - at);
-    }
-    expect(times.sort((a, b) => a - b)[2]).toBeLessThan(1000);
-  });
-});
-
-interface Handle {
-  prepare?(sql: string): { run(...values: unknown[]): unknown; all(): unknown[] };
-  query?(sql: string): Promise<{ rows: unknown[] }>;
-}
-
-onStores("a transactional step", durableStores, (test) => {
-  const run = async (tx: Tx, sql: string): Promise<unknown[]> => {
-    const handle = tx as Handle;
-    if (handle.query) return (await handle.query(sql)).rows;
-    if (/^select/i.test(sql)) return handle.prepare?.(sql).all() ?? [];
-    handle.prepare?.(sql).run();
-    return [];
-  };
-  const rows = (store: Store, table: string) => store.transact((tx) => run(tx, `SELECT n FROM ${table} ORDER BY n`));
-  let tables = 0;
-
-  async function table(store: Store): Promise<string> {
-    tables += 1;
-    const name = `business_${tables}_${process.pid}`;
-    await store.transact((tx) => run(tx, `CREATE TABLE ${name} (n INTEGER)`));
-    return name;
-  }
-
-  test("its rows and its result commit together", async ({ scene }) => {
-    const { store } = await scene.work();
-    const business = await table(store);
-    const book = step.tx("book", async (tx, n: number) => {
-      await run(tx, `INSERT INTO ${business} VALUES (${n})`);
-      return n * 2;
-    });
-    const order = workflow(scene.name("order"), async () => (await book(1)) + (await book(2)));
-    expect(await (await start(order, [], { id: "o-1", store })).returnValue).toBe(6);
-    expect(await rows(store, business)).toMatchObject([{ n: 1 }, { n: 2 }]);
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
+    const journal = await readJournal("r", { store });
+    stalled.signal("SIGCONT");
+    expect((await stalled.says("aborted")).reason).toContain("lost its lease");
+    stalled.tell({ tell: "free" });
+    await stalled.says("ended");
+    // A turn of its own, in which it would have written what it brought.
+    stalled.tell({ tell: "measure", ms: 50 });
+    await stalled.says("cpu");
+    expect(await readJournal("r", { store })).toEqual(journal);
   });
 
-  test("a throw rolls its rows back, and it is tried again", async ({ scene }) => {
-    const { store } = await scene.work();
-    const business = await table(store);
-    let tries = 0;
-    const book = step.tx(
-      "book",
-      async (tx) => {
-        tries += 1;
-        await run(tx, `INSERT INTO ${business} VALUES (${tries})`);
-        if (tries < 3) throw new Error("not yet");
-        return tries;
-      },
-      { backoff: { minMs: 1, maxMs: 1 } },
+  test("stalled, and nobody took over: it goes on as if nothing had been", async ({ scene }) => {
+    const stalled = await Process.of(scene, { worker: { leaseMs: shortMs } });
+    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.says("called");
+    const store = await scene.open();
+    stalled.signal("SIGSTOP");
+    const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
+    await until(
+      "its lease is over",
+      async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
     );
-    const order = workflow(scene.name("order"), async () => await book());
-    expect(await (await start(order, [], { id: "o-1", store })).returnValue).toBe(3);
-    expect(await rows(store, business)).toMatchObject([{ n: 3 }]);
+    stalled.signal("SIGCONT");
+    stalled.tell({ tell: "free" });
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 1");
+    expect(await readAttempts("r", stepId, { store })).toHaveLength(1);
   });
 
-  test("whose run was taken over commits nothing", async ({ scene }) => {
-    const reached = gate();
-    const go = gate();
-    const stalled = await scene.workAndDie();
-    const business = await table(stalled.store);
-    let calls = 0;
-    const book = step.tx("book", async (tx) => {
-      calls += 1;
-      const mine = calls;
-      if (mine === 1) {
-        reached.open();
-        // SQLite has one writer: nobody could take over while this transaction is open.
-        if (scene.on === "postgres") await go.opened;
-        else throw new Error("as if its process had died");
-      }
-      await run(tx, `INSERT INTO ${business} VALUES (${mine})`);
-      return mine;
+  test("a step that computes for longer than its lease does not lose it", async ({ scene }) => {
+    const computing = await Process.of(scene, { worker: { leaseMs: 1000 } });
+    const { store, worker } = await scene.work({ workflows: [computed] as never });
+    computing.tell({ tell: "start", times: 1, workflow: "computed", id: "r", args: [3500] });
+    const { stepId } = await computing.says("called");
+    let ended = false;
+    const result = getRun("r", { store }).returnValue.finally(() => {
+      ended = true;
     });
-    const order = workflow(scene.name("order"), async () => await book());
-    await start(order, [], { id: "o-1", store: stalled.store });
-    await reached.opened;
-    stalled.die();
-    const { store } = await scene.work({ workflows: [order] });
-    expect(await getRun("o-1", { store }).returnValue).toBe(2);
-    go.open();
-    expect(await rows(store, business)).toMatchObject([{ n: 2 }]);
+    while (!ended) {
+      expect(await worker.tick()).toBe(0);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(await result).toBe(1);
+    expect(await readAttempts("r", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
+  });
+
+  test("stopped by its process: what runs is finished, what waits is handed back, the next one goes on at once", async ({ scene }) => {
+    const first = await Process.of(scene, { worker: {} });
+    first.tell({ tell: "start", times: 1, workflow: "held", id: "busy", args: [] });
+    const { stepId } = await first.says("called");
+    first.tell({ tell: "start", times: 1, workflow: "waiting", id: "idle", args: ["t"] });
+    await first.says("started");
+    first.tell({ tell: "stop" });
+    first.tell({ tell: "free" });
+    await first.says("stopped");
+    const store = await scene.open();
+    for (const id of ["busy", "idle"]) expect((await store.runs.read(id))?.owner).toBeNull();
+    await Process.of(scene, { worker: {} });
+    await resumeHook("t", "resumed", { store });
+    expect(await getRun("idle", { store }).returnValue).toBe("resumed");
+    expect(await getRun("busy", { store }).returnValue).toBe("attempt 1");
+    expect(await readAttempts("busy", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
   });
 });
 
-onStores("reading", everyStore, (test) => {
-  test("runs by workflow and status, page by page, newest first", async ({ scene }) => {
-    const { store } = await scene.work();
-    const order = workflow(scene.name("order"), async (n: number) => {
-      if (n % 5 === 0) throw new Error("every fifth");
-      return n;
+async function ask(tx: Tx, sql: string): Promise<Record<string, unknown>[]> {
+  return "prepare" in tx
+    ? ((tx as SqliteTx).prepare(sql).all() as Record<string, unknown>[])
+    : (await (tx as pg.PoolClient).query(sql)).rows;
+}
+
+onStores("killed around the commit of a transaction", durableStores, (test) => {
+  for (const [dies, row] of [
+    ["before commit", "attempt 2"],
+    ["after commit", "attempt 1"],
+  ] as const) {
+    test(`${dies}: exactly one row, and it is the one that the journal has`, async ({ scene }) => {
+      const store = await scene.open();
+      const table = scene.name("booked").replace(" ", "_");
+      await store.transact((tx) => ask(tx, `CREATE TABLE ${table} (row_text text NOT NULL)`));
+      const victim = await Process.of(scene, { dies, worker: { leaseMs: shortMs } });
+      victim.tell({ tell: "start", times: 1, workflow: "booked", id: "r", args: [table] });
+      await victim.end("SIGCONT");
+      await Process.of(scene, { worker: {} });
+      expect(await getRun("r", { store }).returnValue).toBe(Number(row.at(-1)));
+      const rows = await store.transact((tx) => ask(tx, `SELECT row_text FROM ${table}`));
+      expect(rows.map((each) => each["row_text"])).toEqual([row]);
     });
-    const name = (await (await start(order, [1], { id: "o-1", store })).workflowName) as string;
-    for (let n = 2; n <= 25; n++) await start(order, [n], { id: `o-${n}`, store });
-    await until("all have ended", async () => (await listRuns({ store, workflow: name, status: "running" })).items.length === 0);
-    const seen: string[] = [];
-    let cursor: string | undefined;
-    do {
-      const page = await listRuns({ store, workflow: name, limit: 7, ...(cursor === undefined ? {} : { cursor }) });
-      seen.push(...page.items.map(({ id }) => id));
-      cursor = page.cursor;
-    } while (cursor !== undefined);
-    expect(new Set(seen).size).toBe(25);
-    const failed = await listRuns({ store, workflow: name, status: "failed" });
-    expect(failed.items.map(({ id }) => id).sort()).toEqual(["o-10", "o-15", "o-20", "o-25", "o-5"]);
-    const created = failed.items.map(({ createdAt }) => createdAt.getTime());
-    expect(created).toEqual([...created].sort((a, b) => b - a));
+  }
+});
+
+onStores("a graceful stop", everyStore, (test) => {
+  test("lets bodies finish, begins nothing new, and the next worker goes on without a crash counted", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const attempts: string[] = [];
+    const note = (name: string) => attempts.push(`${name} ${getStepMetadata().attempt}`);
+    const first = step("first", async () => {
+      note("first");
+      called.open();
+      await free.opened;
+      return 1;
+    });
+    const second = step("second", async () => note("second"), { crashMax: 0 });
+    const run = workflow(scene.name("run"), async () => [await first(), await second()]);
+    const { store, worker } = await scene.work();
+    const started = await start(run, [], { store });
+    await called.opened;
+    const stopped = worker.stop();
+    free.open();
+    await stopped;
+    expect(attempts).toEqual(["first 1"]);
+    expect(worker.running).toBe(0);
+    expect((await store.runs.read(started.id))?.owner).toBeNull();
+    const next = await scene.work();
+    expect(await getRun(started.id, { store: next.store }).returnValue).toEqual([1, 2]);
+    expect(attempts).toEqual(["first 1", "second 1"]);
+    expect((await story(store, started.id)).filter((line) => line.startsWith("claim"))).toEqual([]);
   });
 
-  test("a journal, entry by entry", async ({ scene }) => {
-    const { store } = await scene.work();
-    const tick = step("tick", async () => {});
-    const order = workflow(scene.name("order"), async () => {
-      for (let n = 0; n < 5; n++) await tick();
+  test("a body that does not end is left behind after its bound: its signal aborts, the next worker need not wait for a lease", async ({
+    scene,
+  }) => {
+    const called = gate<AbortSignal>();
+    const deaf = step("deaf", async () => {
+      const { attempt, signal } = getStepMetadata();
+      if (attempt > 1) return attempt;
+      called.open(signal);
+      return await new Promise<never>(() => {});
     });
-    await (await start(order, [], { id: "o-1", store })).returnValue;
-    const whole = await readJournal("o-1", { store });
-    const paged = [];
-    for (let after = 0; ; ) {
-      const page = await readJournal("o-1", { store, after, limit: 2 });
-      if (page.length === 0) break;
-      paged.push(...page);
-      after = page.at(-1)?.seq ?? 0;
-    }
-    expect(paged).toEqual(whole);
-    // One entry per commit: the start with the first step, then each result with the next step.
-    expect(whole.at(-1)?.seq).toBe(6);
-    expect(await readJournal("nobody", { store })).toEqual([]);
+    const run = workflow(scene.name("run"), async () => await deaf());
+    const { store, worker } = await scene.work();
+    const started = await start(run, [], { store });
+    const signal = await called.opened;
+    await worker.stop({ graceMs: 20 });
+    expect(signal.aborted).toBe(true);
+    expect((await store.runs.read(started.id))?.owner).toBeNull();
+    const next = await scene.work();
+    expect(await getRun(started.id, { store: next.store }).returnValue).toBe(2);
+  });
+
+  test("sleepers, waiting ones and retries are handed back as they are", async ({ scene }) => {
+    let fails = 0;
+    const flaky = step(
+      "flaky",
+      async () => {
+        fails += 1;
+        if (fails === 1) throw new Error("once");
+        return fails;
+      },
+      { backoff: { minMs: 700, maxMs: 700, jitter: 0 } },
+    );
+    const asleep = workflow(scene.name("asleep"), async () => {
+      await sleep(700);
+      return "awake";
+    });
+    const waiting = workflow(scene.name("waiting"), async () => await createHook({ token: "t" }));
+    const retrying = workflow(scene.name("retrying"), async () => await flaky());
+    const { store, worker } = await scene.work();
+    const runs = [await start(asleep, [], { store }), await start(waiting, [], { store }), await start(retrying, [], { store })];
+    await until("it has failed once", async () => (await story(store, runs[2]?.id ?? "")).includes("fail flaky#0"));
+    await worker.stop();
+    for (const { id } of runs) expect((await store.runs.read(id))?.owner).toBeNull();
+    await resumeHook("t", "resumed", { store });
+    const next = await scene.work();
+    const results = runs.map(({ id }) => getRun(id, { store: next.store }).returnValue);
+    expect(await Promise.all(results)).toEqual(["awake", "resumed", 2]);
+  });
+
+  test("stopped is stopped: nothing is claimed any more, and starts go to whoever works", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => 1);
+    const { store, worker } = await scene.work();
+    await Promise.all([worker.stop(), worker.stop()]);
+    expect(worker.stopped).toBe(true);
+    const started = await start(run, [], { store });
+    expect(await started.status).toBe("pending");
+    expect(await worker.tick()).toBe(0);
+    expect(await started.status).toBe("pending");
+    await scene.work();
+    expect(await started.returnValue).toBe(1);
+  });
+
+  test("a second stop waits for the first", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const slow = step("slow", async () => {
+      called.open();
+      await free.opened;
+    });
+    const run = workflow(scene.name("run"), async () => await slow());
+    const { store, worker } = await scene.work();
+    await start(run, [], { store });
+    await called.opened;
+    const stops = [worker.stop(), worker.stop()];
+    setImmediate(() => free.open());
+    await stops[1];
+    expect(worker.running).toBe(0);
+    await stops[0];
+  });
+});
+
+onStores("tick", everyStore, (test) => {
+  test("one round by hand: claims what is due, works until it waits, says how many it claimed", async ({ scene }) => {
+    const calls: string[] = [];
+    const act = step("act", async (name: string) => void calls.push(name));
+    const run = workflow(scene.name("run"), async (name: string) => {
+      await act(`${name} before`);
+      await createHook({ token: name });
+      await act(`${name} after`);
+      return name;
+    });
+    const { store, worker } = await scene.work({ auto: false });
+    const runs = [await start(run, ["a"], { store }), await start(run, ["b"], { store })];
+    expect(await Promise.all(runs.map((each) => each.status))).toEqual(["pending", "pending"]);
+    expect(calls).toEqual([]);
+    expect(await worker.tick()).toBe(2);
+    expect(calls.sort()).toEqual(["a before", "b before"]);
+    expect(await worker.tick()).toBe(0);
+    for (const { id } of runs) await untilReleased(store, id);
+    await resumeHook("a", 1, { store });
+    expect(await worker.tick()).toBe(1);
+    expect(calls).toContain("a after");
+    expect(await runs[0]?.returnValue).toBe("a");
+    expect(await runs[1]?.status).toBe("running");
+  });
+
+  test("nothing happens without it", async ({ scene }) => {
+    let calls = 0;
+    const act = step("act", async () => ++calls);
+    const run = workflow(scene.name("run"), async () => await act());
+    const { store, worker } = await scene.work({ auto: false, pollMs: 1 });
+    const started = await start(run, [], { store });
+    for (let look = 0; look < 10; look++) await store.runs.read(started.id);
+    expect(calls).toBe(0);
+    expect(await worker.tick()).toBe(1);
+    expect(await started.returnValue).toBe(1);
   });
 });

@@ -45,7 +45,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
   const group = new GroupCommit({ backend, clock, onAnswers, onRunAnswer });
   const standIn = backend.standIn?.();
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
-  const watchers = new Set<(run: RunChange) => void>();
+  const watchers = new Set<(run: RunChange, ended: boolean) => void>();
   let stopWatching: (() => void) | undefined;
   const endings = new Set<() => Promise<void>>();
   let closing: Promise<void> | undefined;
@@ -65,11 +65,11 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     if (answer.kind === "created") counts.runsCreated += 1;
     if (answer.kind === "appended") counts.appended += 1;
     if (answer.kind === "overtaken") counts.overtaken += 1;
-    if (watchers.size > 0) for (const run of changedBy(operation, answer)) runChanged(run);
+    if (watchers.size > 0) for (const run of changedBy(operation, answer)) runChanged(run, hasEndedBy(operation, run));
   }
 
-  function runChanged(run: RunChange): void {
-    for (const watcher of watchers) watcher(run);
+  function runChanged(run: RunChange, ended = false): void {
+    for (const watcher of watchers) watcher(run, ended);
   }
 
   function wake(id: RecordId): void {
@@ -127,7 +127,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     },
     onRunChange(changed) {
       watchers.add(changed);
-      stopWatching ??= backend.runs?.watch(runChanged);
+      stopWatching ??= backend.runs?.watch((run) => runChanged(run));
       return () => {
         watchers.delete(changed);
         if (watchers.size > 0) return;
@@ -204,6 +204,12 @@ function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
   if (entry === undefined || !(answer.kind === "appended" || answer.kind === "created")) return [];
   const children = entry.children.map(({ id }) => id);
   return entry.then.kind === "hold" ? children : [operation.id, ...children];
+}
+
+function hasEndedBy(operation: RunOperation, run: string): boolean {
+  if (operation.verb === "send" || operation.id !== run) return false;
+  const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
+  return entry?.then.kind === "end";
 }
 
 const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {

@@ -173,8 +173,11 @@ export interface Store {
   commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;
   /** Queue and journal to read; refused by name where the store has none. */
   readonly runs: RunBackend;
-  /** Calls back when a run may have changed, here or in another process. Returns how to stop. */
-  onRunChange(changed: (run: RunChange) => void): () => void;
+  /**
+   * Calls back when a run may have changed, here or in another process; `ended` when it is known to be over, so that
+   * nobody has to look whether it can be claimed. Returns how to stop.
+   */
+  onRunChange(changed: (run: RunChange, ended: boolean) => void): () => void;
   /** While the event loop is stuck, the stand-in renews all runs that `owner` has. Returns how to end that. */
   holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
   read(id: RecordId): Promise<Reading | undefined>;

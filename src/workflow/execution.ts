@@ -274,6 +274,11 @@ export class Execution {
     }
   }
 
+  /** Something came in that the code was not told. */
+  get hasUntold(): boolean {
+    return this.#deliveries.length > 0 || this.#unread.length > 0;
+  }
+
   get heard(): number {
     return this.#heard;
   }

@@ -97,7 +97,7 @@ export class Worker implements Host {
     this.#ends = EndBoard.of(store);
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
-    this.#stopWatching = store.onRunChange((run) => this.#changed(run));
+    this.#stopWatching = store.onRunChange((run, ended) => this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
@@ -241,7 +241,9 @@ export class Worker implements Host {
     this.#settleStart(execution.id, departure);
     this.#ends.left(execution.id, departure);
     if (departure.why === "overtaken") void this.#reload(execution);
-    if (this.#claimAgain && !this.#stopped && this.#auto) this.#look();
+    // Mail that it had no time for has made the run due.
+    const due = departure.why === "released" && execution.hasUntold;
+    if ((this.#claimAgain || due) && !this.#stopped && this.#auto) this.#look();
     if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
   }
 
@@ -264,8 +266,8 @@ export class Worker implements Host {
 
   // ——— claims
 
-  #changed(run: string | null): void {
-    if (this.#stopped) return;
+  #changed(run: string | null, ended: boolean): void {
+    if (this.#stopped || ended) return;
     if (run !== null) {
       const execution = this.#live.get(run);
       if (execution) return void this.#fetchMail(execution);
@@ -308,6 +310,8 @@ export class Worker implements Host {
   }
 
   async #claimNow(): Promise<number> {
+    // Nobody would renew what it claims.
+    if (this.#stopped) return 0;
     const limit = Math.min(this.#concurrency - this.#live.size, 100);
     if (limit <= 0) {
       this.#claimAgain = true;
