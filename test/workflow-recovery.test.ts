@@ -5,9 +5,9 @@ import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "
 import type pg from "pg";
 import { expect } from "vitest";
 import { Process } from "./workflow-process.js";
-import { durableStores, everyStore, gate, onStores, type Scene, shortMs, story, until, untilReleased } from "./workflow-scene.js";
+import { durableStores, everyStore, gate, onStores, type Scene, story, until, untilReleased } from "./workflow-scene.js";
 
-const leaseMs = 1500;
+const leaseMs = 2500;
 
 /** By name the one of the processes: whoever takes it over here runs this, and is found out. */
 const computed = workflow("process computed", async (_ms: number) => Promise.reject(new Error("it was taken over")));
@@ -35,7 +35,7 @@ onStores("starts in several processes", durableStores, (test) => {
     const { url: providerUrl, effects } = await provider(scene);
     const [client, worker] = await Promise.all([
       Process.of(scene, { providerUrl }),
-      Process.of(scene, { providerUrl, worker: { leaseMs: shortMs } }),
+      Process.of(scene, { providerUrl, worker: { leaseMs: 1000 } }),
     ]);
     client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
     worker.tell({ tell: "startAndDie", workflow: "held", id: "by a worker", args: [] });
@@ -68,7 +68,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
   });
 
   test("stalled and taken over: when it wakes up it cannot commit, and its signal aborts", async ({ scene }) => {
-    const stalled = await Process.of(scene, { worker: { leaseMs: shortMs } });
+    const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
     stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.says("called");
     stalled.signal("SIGSTOP");
@@ -88,7 +88,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
   });
 
   test("stalled, and nobody took over: it goes on as if nothing had been", async ({ scene }) => {
-    const stalled = await Process.of(scene, { worker: { leaseMs: shortMs } });
+    const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
     stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.says("called");
     const store = await scene.open();
@@ -105,19 +105,17 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
   });
 
   test("a step that computes for longer than its lease does not lose it", async ({ scene }) => {
-    const computing = await Process.of(scene, { worker: { leaseMs: 1000 } });
+    const computing = await Process.of(scene, { worker: { leaseMs: 3000 } });
     const { store, worker } = await scene.work({ workflows: [computed] as never });
-    computing.tell({ tell: "start", times: 1, workflow: "computed", id: "r", args: [3500] });
+    computing.tell({ tell: "start", times: 1, workflow: "computed", id: "r", args: [6500] });
     const { stepId } = await computing.says("called");
-    let ended = false;
-    const result = getRun("r", { store }).returnValue.finally(() => {
-      ended = true;
+    let taken = 0;
+    await until("it has ended", async () => {
+      taken += await worker.tick();
+      return taken > 0 || (await getRun("r", { store }).status) !== "running";
     });
-    while (!ended) {
-      expect(await worker.tick()).toBe(0);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    expect(await result).toBe(1);
+    expect(taken).toBe(0);
+    expect(await getRun("r", { store }).returnValue).toBe(1);
     expect(await readAttempts("r", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
   });
 
@@ -155,7 +153,7 @@ onStores("killed around the commit of a transaction", durableStores, (test) => {
       const store = await scene.open();
       const table = scene.name("booked").replace(" ", "_");
       await store.transact((tx) => ask(tx, `CREATE TABLE ${table} (row_text text NOT NULL)`));
-      const victim = await Process.of(scene, { dies, worker: { leaseMs: shortMs } });
+      const victim = await Process.of(scene, { dies, worker: { leaseMs: 1000 } });
       victim.tell({ tell: "start", times: 1, workflow: "booked", id: "r", args: [table] });
       await victim.end("SIGCONT");
       await Process.of(scene, { worker: {} });

@@ -13,7 +13,10 @@ type Event = readonly [type: string, id: string, at: number, ...rest: unknown[]]
 const writes = (change: (entry: Entry) => Entry): WorkflowSimulationOptions => ({
   engine: (runs) => ({
     ...runs,
-    flush: (operations) => runs.flush(operations.map((operation) => (operation.verb === "append" ? { ...operation, entry: change(operation.entry) } : operation))),
+    flush: (operations) =>
+      runs.flush(
+        operations.map((operation) => (operation.verb === "append" ? { ...operation, entry: change(operation.entry) } : operation)),
+      ),
   }),
 });
 
@@ -57,7 +60,9 @@ const engines: Record<string, WorkflowSimulationOptions> = {
       },
     }),
   },
-  "does not journal the start of a retry": journals((events) => events.filter(([type, , , attempt]) => type !== "step" || Number(attempt) < 2)),
+  "does not journal the start of a retry": journals((events) =>
+    events.filter(([type, , , attempt]) => type !== "step" || Number(attempt) < 2),
+  ),
   "does not journal what the code asked for": journals((events) => events.filter(([type]) => type !== "sleep")),
   "swaps two deliveries": journals((events) => {
     const i = events.findIndex((event, at) => isDelivery(event) && isDelivery(events[at + 1] ?? ["", "", 0]));

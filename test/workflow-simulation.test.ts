@@ -22,7 +22,6 @@ describe("the workflow engine, simulated", () => {
   });
 
   test("replays a seed to the letter", async () => {
-    for (const seed of [3, 77, 1234, 5754])
-      expect((await simulateWorkflows(seed)).trace).toEqual((await simulateWorkflows(seed)).trace);
+    for (const seed of [3, 77, 1234, 5754]) expect((await simulateWorkflows(seed)).trace).toEqual((await simulateWorkflows(seed)).trace);
   });
 });

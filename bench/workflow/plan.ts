@@ -20,6 +20,9 @@ export interface Plan {
   readonly workerCounts: readonly number[];
   readonly workerPasses: number;
   readonly recoveries: number;
+  /** Of short runs in which ours and the floor take turns, and of long ones of ours. */
+  readonly priceRounds: number;
+  readonly growthRuns: number;
   /** Where results are saved; undefined: they are only printed. */
   readonly out: string | undefined;
 }
@@ -32,7 +35,7 @@ interface Sleepers {
 const full = {
   passes: 3,
   warmUpMs: 800,
-  loadMs: 2500,
+  loadMs: 2000,
   steps: 1000,
   countedAlone: 100,
   countedInFlight: 1000,
@@ -40,6 +43,8 @@ const full = {
   peerSleepers: { runs: 1000, spreadMs: 6000 },
   workerPasses: 3,
   recoveries: 3,
+  priceRounds: 31,
+  growthRuns: 7,
 };
 
 const quick = {
@@ -53,6 +58,8 @@ const quick = {
   peerSleepers: { runs: 200, spreadMs: 1200 },
   workerPasses: 1,
   recoveries: 1,
+  priceRounds: 11,
+  growthRuns: 3,
 };
 
 export function parsePlan(args: string[]): Plan {

@@ -54,13 +54,10 @@ function targetSection(targets: readonly Target[]): Section {
   return {
     title: "Targets",
     columns: [{ title: "store" }, { title: "target" }, { title: "wanted" }, { title: "found" }, { title: "" }],
-    rows: targets.map(({ store, what, wanted, found, reached }) => [
-      storeTitles[store],
-      what,
-      wanted,
-      found,
-      reached ? "reached" : "not reached",
-    ]),
+    rows: targets.map(({ store, what, wanted, found, verdict }) => [storeTitles[store], what, wanted, found, verdict]),
+    notes: [
+      "In brackets: the lowest and the highest pass; of a step and its floor, which take turns in many short rounds, and of first and last steps, the middle half. Undecided: they fall on both sides of the line, or a step came out cheaper than the commit inside it, which cannot be.",
+    ],
   };
 }
 
@@ -211,7 +208,7 @@ function sleeperSection({ sleepers, plan }: Results): Section {
       count(s.runs - s.woken),
     ]),
     notes: [
-      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a warm-up under load, whose garbage it may give back meanwhile: then RSS falls, and the heap tells more. That of a server is not in it.`,
+      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a rehearsal, in which a fifth as many fell asleep and woke. RSS still varies by megabytes with what the collector gives back, below zero too. That of a server is not in it.`,
     ],
   };
 }

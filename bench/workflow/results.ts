@@ -5,6 +5,7 @@ import { type Entrant, type LeftOut, names, type StoreName } from "./entrants.js
 import type { Crew, Recovery } from "./ours-only.js";
 import type { Taken } from "./passes.js";
 import type { Plan } from "./plan.js";
+import type { StepPrice } from "./step-price.js";
 
 /** Everything that was measured. */
 export interface Results {
@@ -13,6 +14,7 @@ export interface Results {
   readonly taken: readonly Taken[];
   readonly counts: readonly { readonly entrant: Entrant; readonly counts: readonly DurableCounts[] }[];
   readonly sleepers: readonly { readonly entrant: Entrant; readonly sample: SleepSample }[];
+  readonly prices: readonly StepPrice[];
   readonly crews: readonly Crew[];
   readonly recoveries: readonly Recovery[];
   readonly leftOut: readonly LeftOut[];

@@ -19,6 +19,7 @@ import { Places } from "./places.js";
 import { type Plan, parsePlan } from "./plan.js";
 import { workflowReport } from "./report.js";
 import type { Results } from "./results.js";
+import { measureStepPrice } from "./step-price.js";
 import { Turns } from "./turns.js";
 
 /** gather who takes part → passes → syncs and round trips → sleepers → ours alone: crews, recovery → report. */
@@ -58,7 +59,7 @@ async function measureAll(bench: Bench, plan: Plan, machineConditions: Condition
     const { taken, leftOut } = await measurePasses(bench, entrants, plan, progress);
     const turns = new Turns(progress, [...field.leftOut, ...without, ...leftOut]);
     const fit = taken.filter(({ loads }) => loads.length > 0);
-    const parts = { ...(await measureRunners(bench, plan, fit, turns)), ...(await measureOurs(bench, plan, fit, turns)) };
+    const parts = { ...(await measureRunners(bench, plan, fit, turns)), ...(await measureOurs(bench, plan, taken, turns)) };
     return { conditions: { ...machineConditions, ...field.conditions }, plan, taken, ...parts, leftOut: turns.leftOut };
   } finally {
     progress.end();
@@ -84,12 +85,19 @@ async function measureRunners(
   return { counts, sleepers };
 }
 
-async function measureOurs(bench: Bench, plan: Plan, fit: readonly Taken[], turns: Turns): Promise<Pick<Results, "crews" | "recoveries">> {
-  const ours = fit.filter(({ entrant }) => entrant.kind === "ours");
+type OursOnly = Pick<Results, "prices" | "crews" | "recoveries">;
+
+async function measureOurs(bench: Bench, plan: Plan, taken: readonly Taken[], turns: Turns): Promise<OursOnly> {
+  const ours = taken.filter(({ entrant, loads }) => entrant.kind === "ours" && loads.length > 0);
+  const prices = await turns.each(ours, "a step beside its floor", ({ entrant }) => {
+    const floor = taken.find((t) => t.entrant.kind === "floor" && t.entrant.store === entrant.store);
+    if (floor === undefined) throw new Error("has no floor");
+    return measureStepPrice(bench, entrant, floor.entrant, plan);
+  });
   const onPostgres = ours.filter(({ entrant }) => entrant.store === "postgres");
   const crews = await turns.each(onPostgres, "several workers", ({ entrant }) => measureCrews(bench, entrant, plan));
   const recoveries = await turns.each(ours, "going on after a kill", ({ entrant }) => measureRecoveries(bench, entrant, plan));
-  return { crews: crews.flat(), recoveries: recoveries.flat() };
+  return { prices, crews: crews.flat(), recoveries: recoveries.flat() };
 }
 
 function withPostgres({ entrants }: Field, postgres: Acquired<Server>): { entrants: readonly Entrant[]; without: LeftOut[] } {
@@ -101,9 +109,9 @@ function withPostgres({ entrants }: Field, postgres: Acquired<Server>): { entran
   };
 }
 
-/** Everybody in every pass; who has runs, in two more parts; ours, in one or two that are ours alone. */
+/** Everybody in every pass; who has runs, in two more parts; ours, in two or three that are ours alone. */
 function stepsOf({ passes }: Plan, entrants: readonly Entrant[]): number {
   const ours = entrants.filter(({ kind }) => kind === "ours");
   const runners = entrants.filter(({ kind }) => kind !== "floor");
-  return passes * entrants.length + runners.length * 2 + ours.length + ours.filter(({ store }) => store === "postgres").length;
+  return passes * entrants.length + runners.length * 2 + ours.length * 2 + ours.filter(({ store }) => store === "postgres").length;
 }

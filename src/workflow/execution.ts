@@ -584,7 +584,7 @@ export class Execution {
     if (entry.events !== null) this.#seq += 1;
     const { then } = entry;
     if (then.kind === "end") return this.#leave({ why: "ended", status: then.status, output: then.output });
-    if (then.kind === "release") return this.#leave({ why: "released" });
+    if (then.kind === "release") return this.#leave({ why: "released", wakeAt: then.wakeAt });
     this.hooks.made(entry.hooks, conflicts);
     this.#committedStarts.push(...after);
     this.#beginStarts();

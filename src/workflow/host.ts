@@ -6,7 +6,9 @@ import type { Execution } from "./execution.js";
 /** Why an execution is no longer in this process. */
 export type Departure =
   | { readonly why: "ended"; readonly status: EndStatus; readonly output: string | null }
-  | { readonly why: "released" | "lost" }
+  /** When its next timer is due; null when only mail can wake it. */
+  | { readonly why: "released"; readonly wakeAt: number | null }
+  | { readonly why: "lost" }
   /** The journal has an entry that we did not write: whoever may go on has to read it first. */
   | { readonly why: "overtaken" }
   /** Somebody started this run before: it was never ours. */

@@ -31,6 +31,8 @@ export interface WorkerOptions {
 }
 
 const backoffMsMax = 1000;
+/** How often the mail of all runs here is looked at, when some other process writes and writes. */
+const mailEveryMs = 100;
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -60,6 +62,8 @@ export class Worker implements Host {
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
   #cancelRenew: () => void = () => {};
+  #mailLook = false;
+  #mailLookedAt = Number.NEGATIVE_INFINITY;
   #renewing = false;
   #renewAgain = false;
   readonly #reloading = new Set<string>();
@@ -244,6 +248,8 @@ export class Worker implements Host {
     // Mail that it had no time for has made the run due.
     const due = departure.why === "released" && execution.hasUntold;
     if ((this.#claimAgain || due) && !this.#stopped && this.#auto) this.#look();
+    // Nobody else tells us of its timer.
+    if (departure.why === "released" && departure.wakeAt !== null) this.#scheduleLook(departure.wakeAt - this.now());
     if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
   }
 
@@ -271,13 +277,29 @@ export class Worker implements Host {
     if (run !== null) {
       const execution = this.#live.get(run);
       if (execution) return void this.#fetchMail(execution);
-    } else for (const execution of this.#live.values()) if (execution.atRest) void this.#fetchMail(execution);
+    } else this.#lookForMail();
     if (this.#auto) this.#look();
+  }
+
+  /** Somebody has written something: it may be mail for any run here, also for one whose step is under way. */
+  #lookForMail(): void {
+    if (this.#mailLook) return;
+    this.#mailLook = true;
+    const { clock } = this.store;
+    const go = () => {
+      this.#mailLook = false;
+      this.#mailLookedAt = clock.now();
+      for (const execution of this.#live.values()) void this.#fetchMail(execution);
+    };
+    clock.after(Math.max(0, this.#mailLookedAt + mailEveryMs - clock.now()), go, true);
   }
 
   async #fetchMail(execution: Execution): Promise<void> {
     try {
-      execution.receive(await this.store.runs.mail(execution.id, execution.heard));
+      const mail = await this.store.runs.mail(execution.id, execution.heard);
+      if (!execution.gone) execution.receive(mail);
+      // It has left meanwhile, and its mail has made it due.
+      else if (mail.length > 0 && this.#auto) this.#look();
     } catch {
       // The next renewal tells of it again.
     }

@@ -65,14 +65,13 @@ const hold = step("hold", async () => {
   return `attempt ${attempt}`;
 });
 
-/** Gives the event loop no turn for so long. */
+/** Gives the event loop no turn for so long, and leaves the processor to those who measure it. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
   say({ say: "called", stepId, attempt });
   // What it said leaves with a turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
-  const until = performance.now() + ms;
-  while (performance.now() < until);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   return attempt;
 });
 

@@ -63,15 +63,27 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
 
 /** The connection may break, or the process die, before the work, before the commit and after it. */
 function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend["transact"]>): NonNullable<Backend["transact"]> {
+  const { world, storm } = weathered;
   const step = (name: string) => faulty(weathered, name, async () => {}, false);
   const [begin, commit, answer] = [step("transaction"), step("commit"), step("the answer to a commit")];
   return async (work) => {
     await begin();
-    const result = await transact(async (tx) => {
+    let giveUp: (error: Error) => void = () => {};
+    const givenUp = new Promise<never>((_, reject) => {
+      giveUp = reject;
+    });
+    const done = transact(async (tx) => {
       const inside = await work(tx);
       await commit();
+      if (!storm.over && world.random.chance(storm.weather.late)) {
+        giveUp(new NotKnownError("simulated: the reply to a commit was lost"));
+        await world.wait(world.random.between(0, storm.weather.lateMsMax));
+      }
       return inside;
     });
+    // Nobody hears of what becomes of a commit that was given up.
+    done.catch(() => {});
+    const result = await Promise.race([done, givenUp]);
     await answer();
     return result;
   };

@@ -40,6 +40,7 @@ function describeEvent(event: Event): string {
     case "sleep":
       return `${id} until ${event[3]}`;
     case "claim":
+    case "fence":
       return type;
     default:
       return `${type} ${id}`;
