@@ -71,7 +71,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
     stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.says("called");
-    stalled.signal("SIGSTOP");
+    stalled.tell({ tell: "stall" });
     const next = await Process.of(scene, { worker: {} });
     expect(await next.says("called")).toMatchObject({ stepId, attempt: 2 });
     const store = await scene.open();
@@ -92,7 +92,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.says("called");
     const store = await scene.open();
-    stalled.signal("SIGSTOP");
+    stalled.tell({ tell: "stall" });
     const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
     await until(
       "its lease is over",

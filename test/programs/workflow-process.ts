@@ -25,6 +25,8 @@ export type Told =
   | { readonly tell: "startAndDie"; readonly workflow: keyof typeof workflows; readonly id: string; readonly args: unknown[] }
   /** Ends the step that is held. */
   | { readonly tell: "free" }
+  /** Stops itself, until SIGCONT: between two turns of its event loop, where it holds no lock of a file. */
+  | { readonly tell: "stall" }
   | { readonly tell: "measure"; readonly ms: number }
   | { readonly tell: "stop" };
 
@@ -116,6 +118,8 @@ async function obey(told: Told): Promise<void> {
       return die();
     case "free":
       return free();
+    case "stall":
+      return void process.kill(process.pid, "SIGSTOP");
     case "measure": {
       const before = process.cpuUsage();
       await new Promise((resolve) => setTimeout(resolve, told.ms));

@@ -21,9 +21,11 @@ export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: Bu
     async transact<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
       const tx: SimulatedTx = { rows: [], append: undefined };
       const result = await work(tx);
-      const [answer] = tx.append ? await backend.runs.flush([tx.append]) : [];
-      // Somebody was faster between the entry and the commit. A database would have had them wait.
-      if (tx.append && (answer === "again" || answer?.kind !== "appended")) throw new UnreachableError("simulated: rolled back");
+      if (tx.append) {
+        // Somebody was faster between the entry and the commit. A database would have had them wait.
+        const [answer] = isFree(memory, tx.append) ? await backend.runs.flush([tx.append]) : [];
+        if (answer === undefined || answer === "again" || answer.kind !== "appended") throw new UnreachableError("simulated: rolled back");
+      }
       rows.push(...tx.rows);
       return result;
     },
@@ -31,8 +33,7 @@ export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: Bu
       ...backend.runs,
       async appendWithin(tx, append): Promise<RunAnswer> {
         const run = memory.runs.get(append.id);
-        const length = memory.journals.get(append.id)?.length ?? 0;
-        if (run === undefined || run.endedAt !== null || length !== append.seq - 1) return { kind: "overtaken" };
+        if (run === undefined || run.endedAt !== null || !isFree(memory, append)) return { kind: "overtaken" };
         (tx as SimulatedTx).append = append;
         const wanted = append.entry.hooks.flatMap((change) => ("add" in change ? [change.add] : []));
         const conflicts = wanted.filter((token) => memory.hooks.has(token));
@@ -40,4 +41,8 @@ export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: Bu
       },
     },
   };
+}
+
+function isFree({ journals }: MemoryRuns, { id, seq }: Append): boolean {
+  return (journals.get(id)?.length ?? 0) === seq - 1;
 }
