@@ -33,13 +33,12 @@ onStores("starts in several processes", durableStores, (test) => {
 
   test("durable before it returns: whoever started it may die at once", async ({ scene }) => {
     const { url: providerUrl, effects } = await provider(scene);
-    const [client, worker] = await Promise.all([
-      Process.of(scene, { providerUrl }),
-      Process.of(scene, { providerUrl, worker: { leaseMs: 1000 } }),
-    ]);
-    client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
+    const worker = await Process.of(scene, { providerUrl, worker: { leaseMs: 1000 } });
     worker.tell({ tell: "startAndDie", workflow: "held", id: "by a worker", args: [] });
-    await Promise.all([client.end("SIGCONT"), worker.end("SIGCONT")]);
+    await worker.end("SIGCONT");
+    const client = await Process.of(scene, { providerUrl });
+    client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
+    await client.end("SIGCONT");
     const store = await scene.open();
     expect(await getRun("by a client", { store }).exists).toBe(true);
     expect(await story(store, "by a worker")).toEqual(["step hold#0"]);

@@ -1,4 +1,4 @@
-import { SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
+import { PromiseBroken, SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 
 /** An engine or a store that breaks one promise: the simulation must find each of them. */
@@ -76,6 +76,20 @@ const engines: Record<string, WorkflowSimulationOptions> = {
   "forgets which mail it has taken in": writes((entry) => ({ ...entry, consumed: null })),
   "takes in mail that it has not told": writes((entry) => (entry.consumed === null ? entry : { ...entry, consumed: entry.consumed + 1 })),
   "does not make a child with its entry": writes((entry) => ({ ...entry, children: [] })),
+  "believes in a lease that it has not renewed": {
+    engine(runs) {
+      const held: Awaited<ReturnType<Runs["renew"]>>[number][] = [];
+      return {
+        ...runs,
+        async claim(query) {
+          const claims = await runs.claim(query);
+          held.push(...claims.claimed.map(({ run: { id, epoch, mail } }) => ({ id, epoch, mail })));
+          return claims;
+        },
+        renew: async () => held,
+      };
+    },
+  },
   "sleeps for ever": writes((entry) => ({ ...entry, then: entry.then.kind === "release" ? { ...entry.then, wakeAt: null } : entry.then })),
 };
 
@@ -140,15 +154,32 @@ const stores: Record<string, WorkflowSimulationOptions> = {
 
 const seedsMax = 300;
 
-for (const [what, sabotages] of Object.entries({ engine: engines, store: stores })) {
-  describe(`the simulation finds ${what === "engine" ? "an" : "a"} ${what} that`, () => {
+async function findFailure(sabotage: WorkflowSimulationOptions): Promise<SimulationFailure | undefined> {
+  for (let seed = 1; seed <= seedsMax; seed++) {
+    try {
+      await simulateWorkflows(seed, sabotage);
+    } catch (error) {
+      if (error instanceof SimulationFailure) return error;
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+for (const [what, sabotages] of Object.entries({ "an engine": engines, "a store": stores })) {
+  describe(`the simulation finds ${what} that`, () => {
     for (const [name, sabotage] of Object.entries(sabotages)) {
       test(name, async () => {
-        const found = (async () => {
-          for (let seed = 1; seed <= seedsMax; seed++) await simulateWorkflows(seed, sabotage);
-        })();
-        await expect(found).rejects.toThrow(SimulationFailure);
+        expect((await findFailure(sabotage))?.cause).toBeInstanceOf(PromiseBroken);
       });
     }
   });
 }
+
+test("a seed that fails names itself, and fails again in the same way", async () => {
+  const sabotage = engines["swaps two deliveries"] ?? {};
+  const failure = await findFailure(sabotage);
+  expect(failure?.message).toMatch(/^seed \d+: [\s\S]+replay it: npm run simulate -- --workflows --seed \d+$/);
+  const again = await simulateWorkflows(failure?.seed ?? 0, sabotage).catch((error: unknown) => error);
+  expect(again).toMatchObject({ message: failure?.message, trace: failure?.trace });
+});

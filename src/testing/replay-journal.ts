@@ -32,47 +32,50 @@ export async function replayJournal({ workflow, run, journal }: ReplayOptions): 
   const definition = definitionOf(workflow);
   if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
-  return await new Promise((resolve) => {
-    let replayed: Replayed = { kind: "open" };
-    let pending = 0;
-    const end = () => {
-      execution.lose(new Error("the replay is over"));
-      resolve(replayed);
-    };
-    const host: Host = {
-      store,
-      owner: "replay",
-      leaseMs: 1000,
-      now: () => run.endedAt ?? run.createdAt,
-      learn() {},
-      random: () => 0,
-      crowded: () => false,
-      left() {},
-      renew() {},
-      touch(touched) {
-        if (touched.touched) return;
-        touched.touched = true;
-        pending += 1;
-        store.clock.soon(() => {
-          pending -= 1;
-          touched.touched = false;
-          touched.advance();
-          if (pending === 0) end();
-        });
-      },
-      // The first thing that it would write is all that is left to be known; and it is not written.
-      commit(operation) {
-        replayed = endOf(operation);
-        return new Promise(() => {});
-      },
-    };
-    const args = decode(run.input) as unknown[];
-    const history = new History(journal);
-    const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
-    const startedAt = run.startedAt ?? run.createdAt;
-    const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
-    execution.run();
+  let tell: (replayed: Replayed) => void = () => {};
+  const over = new Promise<Replayed>((resolve) => {
+    tell = resolve;
   });
+  let replayed: Replayed = { kind: "open" };
+  let pending = 0;
+  const end = () => {
+    execution.lose(new Error("the replay is over"));
+    tell(replayed);
+  };
+  const host: Host = {
+    store,
+    owner: "replay",
+    leaseMs: 1000,
+    now: () => run.endedAt ?? run.createdAt,
+    learn() {},
+    random: () => 0,
+    crowded: () => false,
+    left() {},
+    renew() {},
+    touch(touched) {
+      if (touched.touched) return;
+      touched.touched = true;
+      pending += 1;
+      store.clock.soon(() => {
+        pending -= 1;
+        touched.touched = false;
+        touched.advance();
+        if (pending === 0) end();
+      });
+    },
+    // The first thing that it would write is all that is left to be known; and it is not written.
+    commit(operation) {
+      replayed = endOf(operation);
+      return new Promise(() => {});
+    },
+  };
+  const args = decode(run.input) as unknown[];
+  const history = new History(journal);
+  const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
+  const startedAt = run.startedAt ?? run.createdAt;
+  const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
+  execution.run();
+  return await over;
 }
 
 function endOf(operation: RunOperation): Replayed {

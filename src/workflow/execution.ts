@@ -91,8 +91,8 @@ export class Execution {
   /** How much of the history the code was told. */
   #told = 0;
   #live = false;
-  /** The code is not the one that wrote the journal: the run is on its way back to the store. */
-  #diverged = false;
+  /** On its way back to the store before its replay was over: nothing more is done here. */
+  #returning = false;
   #deliveries: Delivery[] = [];
   #heard: number;
   /** What the code's own clock says: the time of what it was last told. */
@@ -152,7 +152,7 @@ export class Execution {
 
   /** Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
-    if (this.gone || this.#diverged) return;
+    if (this.gone || this.#returning) return;
     if (this.#tellNext()) return this.host.touch(this);
     if (!this.#live) {
       this.#goLive();
@@ -309,9 +309,10 @@ export class Execution {
   abandon(reason: unknown): void {
     for (const call of this.#open) call.abort(reason);
     this.#committedStarts = [];
-    if (this.gone || this.#committing || this.#ending) return;
+    if (this.gone || this.#committing || this.#ending || this.#returning) return;
     this.#withholdStarts();
-    if (!this.#live) this.#recordClaim();
+    this.#returning = !this.#live;
+    if (this.#returning) this.#recordClaim();
     void this.#commit(this.#handedBack());
   }
 
@@ -391,8 +392,8 @@ export class Execution {
   }
 
   #diverge(expected: string, found: string): void {
-    if (this.gone || this.#diverged) return;
-    this.#diverged = true;
+    if (this.gone || this.#returning) return;
+    this.#returning = true;
     const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
     const trouble = new DivergenceError(this.id, expected, found, where).message;
     for (const discarded of [this.#events, this.#hookChanges, this.#newChildren, this.#afterCommit, this.#deliveries]) discarded.length = 0;

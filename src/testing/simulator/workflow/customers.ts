@@ -47,11 +47,19 @@ async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<v
 
 /** Cancels a run, or ends its sleeps; gives up when it was never started. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
-  return persist(simulation, { wants: `${does} of ${run}`, slot, startMs }, whenThere(run, (handle) => handle[does]()));
+  return persist(
+    simulation,
+    { wants: `${does} of ${run}`, slot, startMs },
+    whenThere(run, (handle) => handle[does]()),
+  );
 }
 
 export function startWatcher(simulation: WorkflowSimulation, { run, slot, startMs }: WatcherPlan): Customer {
-  return persist(simulation, { wants: `the end of ${run}`, slot, startMs }, whenThere(run, (handle) => expectEnd(simulation, handle)));
+  return persist(
+    simulation,
+    { wants: `the end of ${run}`, slot, startMs },
+    whenThere(run, (handle) => expectEnd(simulation, handle)),
+  );
 }
 
 function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: Host) => Promise<void> {

@@ -5,8 +5,8 @@ import type { Worker } from "../../../workflow/worker.js";
 import { work, workerOf } from "../../../workflow/workers.js";
 import { SimulatedProcess, type World } from "../world.js";
 import type { WorkflowPlan } from "./plan.js";
-import type { Play } from "./script.js";
 import { type Storm, type WithRuns, withRunFaults } from "./run-faults.js";
+import type { Play } from "./script.js";
 
 /** One process: a store of its own on the one database, and perhaps a worker. */
 export interface Host {

@@ -2,7 +2,7 @@ import type { Random } from "../random.js";
 import { namedChild, type Program, programOf, type StepOptionsPlan, stepOptionsOf, tokensIn } from "./program.js";
 import type { RunWeather } from "./run-faults.js";
 
-export interface RunPlan {
+interface RunPlan {
   readonly id: string;
   readonly program: Program;
 }
@@ -39,7 +39,7 @@ export interface ResumerPlan {
   readonly startMs: number;
 }
 
-export interface SlotPlan {
+interface SlotPlan {
   /** Without one, the process only starts runs and waits for them. */
   readonly worker: boolean;
   readonly concurrency: number;
@@ -47,7 +47,7 @@ export interface SlotPlan {
   readonly strange: boolean;
 }
 
-export interface BodyPlan {
+interface BodyPlan {
   readonly msMax: number;
   /** How likely a body is to throw before, or after, its effect; how many of those failures are fatal. */
   readonly throwBefore: number;

@@ -1,7 +1,18 @@
 import type { Random } from "../random.js";
 
 /** Steps of each effect class, and of the options that change when a body may begin or how its call is named. */
-export const stepKinds = ["plain", "keyed", "reconcile", "atMostOnce", "timed", "named", "brittle", "ledgered", "spawning", "transactional"] as const;
+const stepKinds = [
+  "plain",
+  "keyed",
+  "reconcile",
+  "atMostOnce",
+  "timed",
+  "named",
+  "brittle",
+  "ledgered",
+  "spawning",
+  "transactional",
+] as const;
 export type StepKind = (typeof stepKinds)[number];
 
 /** A workflow as data: the input of a run, which the one workflow of the simulation executes. */

@@ -10,7 +10,8 @@ import type { WorkflowSimulation } from "./simulate-workflows.js";
  */
 export function startResolver({ world, plan, storm, memory, observer, effects, watch, calm }: WorkflowSimulation): void {
   const look = async () => {
-    if (storm.over) for (const { id, status } of memory.runs.values()) if (status === "diverged") await getRun(id, { store: calm }).wakeUp();
+    if (storm.over)
+      for (const { id, status } of memory.runs.values()) if (status === "diverged") await getRun(id, { store: calm }).wakeUp();
     for (const { id: runId, ended, journal } of observer.runs()) {
       if (ended) continue;
       for (const [id, { doubt }] of journal.steps) {

@@ -19,8 +19,8 @@ import type { Storm } from "./run-faults.js";
 import { RunObserver } from "./run-observer.js";
 import { type Play, playOf } from "./script.js";
 import { stepsOf } from "./step-bodies.js";
-import { startTroubleWatch } from "./trouble-watch.js";
 import { type BusinessRows, withTransactions } from "./transactions.js";
+import { startTroubleWatch } from "./trouble-watch.js";
 import { verify } from "./verify.js";
 
 export interface WorkflowSimulationOptions {

@@ -14,7 +14,7 @@ import type { WorkflowPlan } from "./plan.js";
 import type { Program, StepKind } from "./program.js";
 import type { SimulatedTx } from "./transactions.js";
 
-export interface Given {
+interface Given {
   readonly name: string;
   readonly drawn: unknown;
 }
