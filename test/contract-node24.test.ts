@@ -2,6 +2,9 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
 import { expect, inject, test } from "vitest";
+import { takeTurns } from "./heavy.js";
+
+takeTurns();
 
 const program = fileURLToPath(new URL("../.build/test/programs/contract.js", import.meta.url));
 /** Two contracts, also on a machine that has much else to do. */

@@ -4,8 +4,11 @@ import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testin
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { type CrashDatabase, type CrashServer, postgresDatabase, sqliteDatabase } from "./crash-database.js";
 import * as table from "./crash-table.js";
+import { takeTurns } from "./heavy.js";
 import type { Doom } from "./programs/crash-worker.js";
 import { poll } from "./servers/bounded.js";
+
+takeTurns();
 
 /** The crash table of ARCHITECTURE.md, line by line: a process dies there, another one comes, effects are counted. */
 const program = new URL("../.build/test/programs/crash-worker.js", import.meta.url);

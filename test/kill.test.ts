@@ -6,7 +6,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "./heavy.js";
 import { freshDatabase } from "./servers/free-database.js";
+
+takeTurns();
 
 const keys = 200;
 const workers = 5;

@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "./heavy.js";
 import { freshDatabase } from "./servers/free-database.js";
+
+takeTurns();
 
 const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
 const leaseMs = 2000;

@@ -158,6 +158,7 @@ onStores("children", everyStore, (test) => {
     const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
     const { store, worker } = await scene.work();
     const run = await start(parent, [], { store });
+    await until("the child waits for its hook", async () => (await store.runs.hook("t")) !== undefined);
     await untilReleased(store, run.id);
     await until("both have left", () => worker.running === 0);
     await resumeHook("t", "come back", { store });

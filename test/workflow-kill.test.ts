@@ -8,7 +8,10 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "./heavy.js";
 import { acquire } from "./servers/acquire.js";
+
+takeTurns();
 
 const runs = 500;
 const stepsPerRun = 5;
@@ -29,13 +32,19 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   const store = await open(url);
   onTestFinished(() => store.close());
   await Promise.all(Array.from({ length: runs }, (_, i) => start(killed, [], { id: `killed-${i}`, store })));
-  const spawn = () => fork(program, [url, provider.url], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  // Only those that have come to work are killed: on a busy machine the others would never do any.
+  const ready = new WeakSet<ChildProcess>();
+  const spawn = () => {
+    const worker = fork(program, [url, provider.url], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    return worker.once("message", () => ready.add(worker));
+  };
   const fleet = Array.from({ length: workers }, spawn);
   onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
   let kills = 0;
   while (!(await allEnded(store))) {
     await delay(killEveryMs * (0.5 + Math.random()));
     const victim = Math.floor(Math.random() * workers);
+    if (!ready.has(fleet[victim] as ChildProcess)) continue;
     fleet[victim]?.kill("SIGKILL");
     fleet[victim] = spawn();
     kills += 1;

@@ -4,8 +4,11 @@ import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/wor
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import type pg from "pg";
 import { expect } from "vitest";
+import { takeTurns } from "./heavy.js";
 import { Process } from "./workflow-process.js";
 import { durableStores, everyStore, gate, onStores, type Scene, story, until, untilReleased } from "./workflow-scene.js";
+
+takeTurns();
 
 const leaseMs = 2500;
 

@@ -76,7 +76,7 @@ const engines: Record<string, WorkflowSimulationOptions> = {
   "forgets which mail it has taken in": writes((entry) => ({ ...entry, consumed: null })),
   "takes in mail that it has not told": writes((entry) => (entry.consumed === null ? entry : { ...entry, consumed: entry.consumed + 1 })),
   "does not make a child with its entry": writes((entry) => ({ ...entry, children: [] })),
-  "believes in a lease that it has not renewed": {
+  "does not hear that it has lost a lease": {
     engine(runs) {
       const held: Awaited<ReturnType<Runs["renew"]>>[number][] = [];
       return {
@@ -86,7 +86,9 @@ const engines: Record<string, WorkflowSimulationOptions> = {
           held.push(...claims.claimed.map(({ run: { id, epoch, mail } }) => ({ id, epoch, mail })));
           return claims;
         },
-        renew: async () => held,
+        async renew(query) {
+          return [...new Map([...held, ...(await runs.renew(query))].map((run) => [run.id, run])).values()];
+        },
       };
     },
   },

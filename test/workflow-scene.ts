@@ -85,10 +85,27 @@ export class Scene {
 
   async end(): Promise<void> {
     for (const end of this.#ends.reverse()) await end();
-    await Promise.all(this.#workers.map((worker) => worker.stop({ graceMs: 0 })));
-    await Promise.all(this.#stores.map((store) => store.close()));
+    await bounded(
+      "stop",
+      this.#workers.map((worker) => worker.stop({ graceMs: 0 })),
+    );
+    await bounded(
+      "close",
+      this.#stores.map((store) => store.close()),
+    );
     await this.#place.remove();
   }
+}
+
+const endMsMax = 30_000;
+
+/** A case that leaves something behind which never ends fails, instead of keeping its whole file from its end. */
+async function bounded(what: string, ends: readonly Promise<void>[]): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`what this case has opened did not ${what} within ${endMsMax} ms`)), endMsMax);
+  });
+  await Promise.race([Promise.all(ends), tooLong]).finally(() => clearTimeout(timer));
 }
 
 const memory = memoryTarget({ time: "real" });

@@ -51,11 +51,11 @@ onStores("sleep", everyStore, (test) => {
   test("several at once end in the order of their times", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => {
       const woken: number[] = [];
-      await Promise.all([60, 20, 40].map(async (ms) => woken.push(ms) && sleep(ms).then(() => woken.push(-ms))));
+      await Promise.all([600, 200, 400].map(async (ms) => woken.push(ms) && sleep(ms).then(() => woken.push(-ms))));
       return woken;
     });
     const { store } = await scene.work();
-    expect(await (await start(order, [], { store })).returnValue).toEqual([60, 20, 40, -20, -40, -60]);
+    expect(await (await start(order, [], { store })).returnValue).toEqual([600, 200, 400, -200, -400, -600]);
   });
 
   test("a long sleep leaves the worker, and wakeUp ends it", async ({ scene }) => {

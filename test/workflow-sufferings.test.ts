@@ -5,7 +5,7 @@ import { getRun, readAttempts, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import type { RunOperation } from "../src/core/run-operation.js";
 import { stepIdOf } from "../src/workflow/identity.js";
-import { everyStore, gate, mortal, onStores, type Scene, until, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, mortal, onStores, until, untilStatus } from "./workflow-scene.js";
 
 /** What users of such systems suffer from, each as a test. */
 
@@ -143,10 +143,10 @@ onStores("a crash at any commit", everyStore, (test) => {
         await sleep(5);
         return first + second + third + (await effect(4));
       });
-      // The first to open a database makes its tables, and the others wait for that: not all of them at once.
-      await scene.open();
+      const stores: Store[] = [];
+      for (let at = 0; at < 9; at++) stores.push(await scene.open({ stallMsMax: 0 }));
       // One run for every commit to die at; those that have fewer commits end without a death.
-      const deaths = await Promise.all(Array.from({ length: 9 }, (_, at) => dieAt(scene, order, `o-${at}`, at, side)));
+      const deaths = await Promise.all(stores.map((store, at) => dieAt(store, order, `o-${at}`, at, side)));
       expect(deaths.filter(Boolean).length).toBeGreaterThanOrEqual(5);
       const { store } = await scene.work({ workflows: [order], leaseMs: 300 });
       for (let at = 0; at < 9; at++) {
@@ -159,8 +159,8 @@ onStores("a crash at any commit", everyStore, (test) => {
 });
 
 /** Whether it died: its n-th commit is the last thing it did, or did not do. */
-async function dieAt(scene: Scene, run: Workflow<[], number>, id: string, at: number, side: "before" | "after") {
-  const doomed = mortal(await scene.open({ stallMsMax: 0 }));
+async function dieAt(own: Store, run: Workflow<[], number>, id: string, at: number, side: "before" | "after") {
+  const doomed = mortal(own);
   const died = gate<true>();
   let commits = 0;
   const commit = async (batch: never) => {

@@ -39,6 +39,14 @@ async function query(tx: Tx, sql: string): Promise<Record<string, unknown>[]> {
   return (await (tx as pg.PoolClient).query(sql)).rows;
 }
 
+/** Rejects when the signal aborts, also when it has already. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+}
+
 onStores("step.tx", durableStores, (test, on) => {
   test("business rows and the result are written together", async ({ scene }) => {
     const business = await Business.of(scene);
@@ -257,7 +265,7 @@ onStores("step.tx", durableStores, (test, on) => {
         const { signal } = getStepMetadata();
         await business.add(tx, "row");
         called.open();
-        await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+        await aborted(signal);
       },
       { graceMs: 500 },
     );
@@ -277,7 +285,7 @@ onStores("step.tx", durableStores, (test, on) => {
       async (tx) => {
         const { attempt, signal } = getStepMetadata();
         await business.add(tx, `attempt ${attempt}`);
-        if (attempt === 1) await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+        if (attempt === 1) await aborted(signal);
         return attempt;
       },
       { timeoutMs: 30, ...quick },

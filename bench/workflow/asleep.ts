@@ -3,7 +3,7 @@ import type { SleepSample } from "./contender.js";
 import type { Entrant } from "./entrants.js";
 import type { Plan } from "./plan.js";
 
-const leadMsMax = 120_000;
+const leadMsMax = 150_000;
 
 /**
  * All have to be asleep before the first is due. As long as that many whole runs take should do; who needs longer gets it
@@ -20,8 +20,9 @@ export async function measureAsleep(bench: Bench, entrant: Entrant, plan: Plan, 
   const first = await tryWith(Math.round(3000 + (1500 * runs) / perSecond));
   if ("woken" in first) return first;
   const leadMs = Math.round(first.neededMs * 2);
-  if (leadMs > leadMsMax) throw new Error(`starting ${runs} runs took ${Math.round(first.neededMs / 1000)} s`);
+  if (leadMs > leadMsMax)
+    throw new Error(`starting ${runs} runs takes about ${Math.round(first.neededMs / 1000)} s, by how long a part of them took`);
   const second = await tryWith(leadMs);
   if ("woken" in second) return second;
-  throw new Error(`starting ${runs} runs took ${Math.round(second.neededMs)} ms, and the first was due after ${leadMs} ms`);
+  throw new Error(`starting ${runs} runs takes about ${Math.round(second.neededMs)} ms, and the first was due after ${leadMs} ms`);
 }

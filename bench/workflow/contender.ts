@@ -94,6 +94,7 @@ export interface SleepPlan {
 
 /** The first was due before all were started: nothing was measured. */
 export interface StartedLate {
+  /** To start them all; after a rehearsal that was late already, as much as its part of them lets expect. */
   readonly neededMs: number;
 }
 

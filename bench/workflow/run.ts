@@ -1,4 +1,4 @@
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Acquired, acquire } from "../../test/servers/acquire.js";
 import { startGuard } from "../../test/servers/guard.js";
@@ -55,15 +55,28 @@ async function measureAll(bench: Bench, plan: Plan, machineConditions: Condition
   const field = await gather({ ours: plan.ours, withPeers: plan.peers });
   const { entrants, without } = withPostgres(field, postgres);
   const progress = startProgress(stepsOf(plan, entrants));
+  const load = watchLoad();
   try {
     const { taken, leftOut } = await measurePasses(bench, entrants, plan, progress);
     const turns = new Turns(progress, [...field.leftOut, ...without, ...leftOut]);
     const fit = taken.filter(({ loads }) => loads.length > 0);
     const parts = { ...(await measureRunners(bench, plan, fit, turns)), ...(await measureOurs(bench, plan, taken, turns)) };
-    return { conditions: { ...machineConditions, ...field.conditions }, plan, taken, ...parts, leftOut: turns.leftOut };
+    const conditions = { ...machineConditions, "highest load during the run": load.highest().toFixed(2), ...field.conditions };
+    return { conditions, plan, taken, ...parts, leftOut: turns.leftOut };
   } finally {
+    load.stop();
     progress.end();
   }
+}
+
+/** Who comes to work on the machine after the run has begun disturbs it as much. */
+function watchLoad(): { highest(): number; stop(): void } {
+  let highest = 0;
+  const look = () => {
+    highest = Math.max(highest, loadavg()[0] ?? 0);
+  };
+  const timer = setInterval(look, 5000);
+  return { highest: () => highest, stop: () => clearInterval(timer) };
 }
 
 async function measureRunners(

@@ -9,7 +9,7 @@ export interface Target {
   readonly wanted: string;
   readonly found: string;
   /** Undecided: what was measured falls on both sides of the line, or cannot be. */
-  readonly verdict: "reached" | "not reached" | "undecided";
+  readonly verdict: "reached" | "not reached" | "undecided" | "not measured";
 }
 
 const timesRivalMin = { postgres: 15, sqlite: 10 };
@@ -26,6 +26,7 @@ export function targetsOf(results: Results): Target[] {
     ...recoveriesOf(results),
     ...sleepersOf(results),
     ...crewsOf(results),
+    ...missing(results),
   ];
 }
 
@@ -128,6 +129,13 @@ function sleepersOf({ sleepers }: Results): Target[] {
         verdict: woken === runs && lateMaxMs <= wakeMsMax ? "reached" : "not reached",
       },
     ]);
+}
+
+/** A part that failed takes its targets with it: they are named, with the reason. */
+function missing({ leftOut }: Results): Target[] {
+  return leftOut
+    .filter(({ name }) => name === names.ours)
+    .map(({ store, what, reason }) => ({ store, what: `all about: ${what}`, wanted: "", found: reason, verdict: "not measured" as const }));
 }
 
 function crewsOf({ crews }: Results): Target[] {

@@ -58,7 +58,6 @@ describe("group commit", () => {
   test("at rest a commit goes out in the same turn: no timer", async () => {
     const { group, flushes } = recording();
     const order: string[] = [];
-    setTimeout(() => order.push("the earliest timer there is"), 1);
     setImmediate(() => setImmediate(() => order.push("two turns later")));
     await group.submit(begin("a", "me")).then(() => order.push("answered"));
     expect(order).toEqual(["answered"]);

@@ -1,4 +1,4 @@
-import { open } from "onceflow";
+import { NotKnownError, open, type Store, UnreachableError } from "onceflow";
 import { FatalError, getStepMetadata, step, work, workflow } from "onceflow/workflow";
 
 /** One of the workers that the kill test kills: five steps per run, each with an effect at the provider. */
@@ -28,5 +28,18 @@ export const killed = workflow("killed", async () => {
   return sum + both[0] + both[1];
 });
 
-const store = await open(url);
+const store = await openWhenUp();
 await work(store, { workflows: [killed], leaseMs: 1000, concurrency: 8 });
+process.send?.("ready");
+
+/** The server may be down at the moment: it is killed, too. */
+async function openWhenUp(): Promise<Store> {
+  for (;;) {
+    try {
+      return await open(url);
+    } catch (error) {
+      if (!(error instanceof UnreachableError || error instanceof NotKnownError)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
