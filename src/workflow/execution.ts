@@ -1,7 +1,7 @@
-import { decode, encode, encodeError } from "../core/codec.js";
+import { encode, encodeError } from "../core/codec.js";
 import { assert, InvalidInputError } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
-import type { Append, Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
+import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
 import { ChildRuns } from "./child-runs.js";
 import { runIn } from "./context.js";
@@ -9,14 +9,14 @@ import { callSite, type StepDefinition, type WorkflowDefinition } from "./define
 import { describe } from "./describe.js";
 import type { RunEnd } from "./end-board.js";
 import { DivergenceError } from "./errors.js";
-import { type Event, encodeEvents } from "./event.js";
+import type { Event } from "./event.js";
 import type { History } from "./history.js";
 import { Hooks } from "./hooks.js";
 import type { Departure, Host } from "./host.js";
-import { fingerprint } from "./identity.js";
+import { type Outcome, RunWriter } from "./run-writer.js";
 import { Sleeps } from "./sleeps.js";
-import type { BodyOutcome } from "./step-body.js";
 import { StepCall } from "./step-call.js";
+import { checkedKey, inputOf } from "./step-input.js";
 
 /** A timer that is nearer than this is waited for in memory; for a later one the run leaves it. */
 const keepMs = 1000;
@@ -83,11 +83,10 @@ export class Execution {
   readonly #open = new Set<StepCall>();
   readonly #handlers = new Map<string, (event: Event) => void>();
   readonly #ordinals = new Map<string, number>();
-  #create: Omit<StartRun, "first"> | undefined;
+  readonly #writer: RunWriter;
+  readonly #draft: RunWriter["draft"];
   #unread: readonly Mail[];
   readonly #consumedBefore: number;
-  #heldAt: number;
-  #seq: number;
   /** How much of the history the code was told. */
   #told = 0;
   #live = false;
@@ -97,18 +96,6 @@ export class Execution {
   #heard: number;
   /** What the code's own clock says: the time of what it was last told. */
   #clock: number;
-
-  // Recorded, and not committed yet.
-  #events: Event[] = [];
-  #hookChanges: HookChange[] = [];
-  #newChildren: StartRun[] = [];
-  #consumed: number | null = null;
-  #afterCommit: (() => void)[] = [];
-  /** Committed, and to begin as soon as the run is known to be ours. */
-  #committedStarts: (() => void)[] = [];
-  #committing = false;
-  readonly #waitingToCommit: (() => void)[] = [];
-  #inTransaction = false;
 
   #result: RunEnd | undefined;
   #wrappingUp = false;
@@ -125,10 +112,9 @@ export class Execution {
     this.epoch = run.epoch;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
-    this.#create = create;
     this.#history = history;
-    this.#heldAt = heldAt;
-    this.#seq = seq;
+    this.#writer = new RunWriter(this, create, seq, heldAt);
+    this.#draft = this.#writer.draft;
     this.#lapsed = lapsed;
     this.#unread = mail;
     this.#consumedBefore = run.consumed;
@@ -159,7 +145,7 @@ export class Execution {
       return this.host.touch(this);
     }
     if (this.#result !== undefined && !this.#ending) this.#wrapUp();
-    if (!this.#committing) this.#commitOrRest();
+    if (!this.#writer.busy) this.#commitOrRest();
   }
 
   // ——— what the code asks for
@@ -231,20 +217,20 @@ export class Execution {
   readonly now = (): number => this.host.now();
 
   readonly record = (event: Event): void => {
-    this.#events.push(event);
+    this.#draft.record(event);
     this.host.touch(this);
   };
 
   afterCommit(go: () => void): void {
-    this.#afterCommit.push(go);
+    this.#draft.afterCommit(go);
   }
 
   changeHook(change: HookChange): void {
-    this.#hookChanges.push(change);
+    this.#draft.changeHook(change);
   }
 
   startChild(child: StartRun): void {
-    this.#newChildren.push(child);
+    this.#draft.startChild(child);
   }
 
   /** Something for the code: it is told, and the telling recorded, when its turn comes. */
@@ -288,13 +274,12 @@ export class Execution {
   }
 
   get heldAt(): number {
-    return this.#heldAt;
+    return this.#writer.heldAt;
   }
 
   /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
   held(askedAt: number): void {
-    this.#heldAt = askedAt;
-    this.#beginStarts();
+    this.#writer.held(askedAt);
   }
 
   // ——— leaving
@@ -308,23 +293,23 @@ export class Execution {
   /** The bound is over: bodies that still run are on their own, and the next owner will see that they began. */
   abandon(reason: unknown): void {
     for (const call of this.#open) call.abort(reason);
-    this.#committedStarts = [];
-    if (this.gone || this.#committing || this.#ending || this.#returning) return;
-    this.#withholdStarts();
+    this.#writer.dropStarts();
+    if (this.gone || this.#writer.busy || this.#ending || this.#returning) return;
+    this.#draft.withholdStarts();
     this.#returning = !this.#live;
     if (this.#returning) this.#recordClaim();
-    void this.#commit(this.#handedBack());
+    this.#commit(this.#handedBack());
   }
 
   lose(reason: unknown): void {
     if (this.gone) return;
     for (const call of this.#open) call.abort(reason);
-    this.#leave({ why: "lost" });
+    this.leave({ why: "lost" });
   }
 
   /** Nothing is under way here: it waits for time or mail. */
   get atRest(): boolean {
-    return this.#live && !this.#committing && this.#events.length === 0 && this.#deliveries.length === 0 && !this.#busy();
+    return this.#live && !this.#writer.busy && !this.#draft.hasEvents && this.#deliveries.length === 0 && !this.#busy();
   }
 
   callBy(stepId: string): StepCall | undefined {
@@ -346,8 +331,8 @@ export class Execution {
   }
 
   #tellLive(): boolean {
-    if (this.#inTransaction || this.#result !== undefined) {
-      if (this.#inTransaction) return false;
+    if (this.#writer.inTransaction) return false;
+    if (this.#result !== undefined) {
       // Over: verdicts of what still ran are recorded, and told to nobody; whatever else comes in is for nobody.
       for (const { event } of this.#deliveries.splice(0))
         if ((event?.[0] === "done" || event?.[0] === "fail") && !this.#ending) this.record(event);
@@ -356,9 +341,9 @@ export class Execution {
     const next = this.#deliveries.shift();
     if (next === undefined) return false;
     // Mail that was put aside has been taken in before.
-    if (next.mail !== undefined) this.#consumed = Math.max(next.mail, this.#consumedBefore);
+    if (next.mail !== undefined) this.#draft.consume(Math.max(next.mail, this.#consumedBefore));
     if (next.event === null) return true;
-    this.#events.push(next.event);
+    this.#draft.record(next.event);
     const handler = this.#handlers.get(next.event[1]);
     assert(handler !== undefined, `somebody is told of ${next.event[1]}`);
     this.#tell(next.event, handler);
@@ -396,23 +381,24 @@ export class Execution {
     this.#returning = true;
     const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
     const trouble = new DivergenceError(this.id, expected, found, where).message;
-    for (const discarded of [this.#events, this.#hookChanges, this.#newChildren, this.#afterCommit, this.#deliveries]) discarded.length = 0;
-    this.#consumed = null;
+    this.#draft.discard();
+    this.#deliveries.length = 0;
     this.#history.deliveries.length = 0;
     this.#recordClaim();
     const now = this.now();
     if (this.#unread.some(({ kind }) => kind === "cancel")) {
       // No code is needed for that.
-      this.#events.push(["cancel", "run", now], ["end", "cancelled", now, null]);
-      return void this.#commit({ kind: "end", status: "cancelled", output: null });
+      this.#draft.record(["cancel", "run", now]);
+      this.#draft.record(["end", "cancelled", now, null]);
+      return this.#commit({ kind: "end", status: "cancelled", output: null });
     }
     const last = this.#unread.at(-1)?.seq ?? 0;
     if (last > this.#consumedBefore) {
       // Mail that is not taken in would make the run due again, at once and for ever.
-      this.#events.push(["park", "mail", now, this.#heard]);
-      this.#consumed = last;
+      this.#draft.record(["park", "mail", now, this.#heard]);
+      this.#draft.consume(last);
     }
-    void this.#commit({ kind: "release", wakeAt: now + divergedRetryMs, status: "diverged", trouble });
+    this.#commit({ kind: "release", wakeAt: now + divergedRetryMs, status: "diverged", trouble });
   }
 
   // ——— mail
@@ -463,9 +449,9 @@ export class Execution {
   /** What still runs is aborted and gets its grace; its verdict is journaled; then the run ends. */
   #wrapUp(): void {
     // What is being written may yet be rolled back.
-    if (this.#inTransaction) return;
+    if (this.#writer.inTransaction) return;
     // What has not begun will not begin, also when the entry that would begin it is on its way.
-    const unwritten = this.#withholdStarts();
+    const unwritten = this.#draft.withholdStarts();
     for (const call of this.#open) {
       if (call.state === "starting") call.withdraw(!unwritten.has(call.id));
       // Nor is it asked about, waited for or tried again.
@@ -489,44 +475,29 @@ export class Execution {
     this.record(["end", status, this.now(), output]);
   }
 
-  /**
-   * Attempts whose entry is not on its way yet will not begin here. What the code asked for stays in the journal, as not
-   * begun: without it, a replay would ask for it where the journal goes on with something else. Retries are left out.
-   */
-  #withholdStarts(): ReadonlySet<string> {
-    const withheld = new Set<string>();
-    this.#events = this.#events.flatMap((event) => {
-      if (event[0] !== "step") return [event];
-      withheld.add(event[1]);
-      return event[3] > 1 ? [] : [event.with(3, 0) as unknown as Event];
-    });
-    this.#afterCommit = [];
-    return withheld;
-  }
-
   // ——— commits
 
   #commitOrRest(): void {
     if (this.#result !== undefined) {
       const then: Then = this.#ending ? { kind: "end", ...this.#result } : { kind: "hold" };
-      if (this.#ending || this.#events.length > 0) void this.#commit(then);
+      if (this.#ending || this.#draft.hasEvents) this.#commit(then);
       return;
     }
     if (this.#leaving) return this.#handBackOrWait();
     const rest = this.#rest();
-    if (rest !== undefined) void this.#commit(rest);
+    if (rest !== undefined) this.#commit(rest);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
     // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
-    else if (this.#events.length > 0 || this.#create) void this.#commit({ kind: "hold" });
+    else if (this.#draft.hasEvents || this.#writer.mustCreate) this.#commit({ kind: "hold" });
     else this.#armTimer();
   }
 
   #handBackOrWait(): void {
     // They are the next owner's to begin.
-    const withheld = this.#withholdStarts();
+    const withheld = this.#draft.withholdStarts();
     for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
-    if (![...this.#open].some((call) => call.busy)) return void this.#commit(this.#handedBack());
-    if (this.#events.length > 0) void this.#commit({ kind: "hold" });
+    if (![...this.#open].some((call) => call.busy)) return this.#commit(this.#handedBack());
+    if (this.#draft.hasEvents) this.#commit({ kind: "hold" });
   }
 
   #handedBack(): Then {
@@ -549,7 +520,7 @@ export class Execution {
     if (wakeAt !== undefined && wakeAt - this.now() <= keepMs && !this.host.crowded()) return undefined;
     if (listening && unknown.length === 0 && !this.host.crowded()) {
       this.#idleSince = idleSince ?? this.store.clock.now();
-      if (this.#events.length > 0 || this.store.clock.now() - this.#idleSince < idleMs) return undefined;
+      if (this.#draft.hasEvents || this.store.clock.now() - this.#idleSince < idleMs) return undefined;
     }
     const trouble = unknown.map((call) => `step "${call.definition.name}" (${call.stepId}), attempt ${call.attempt}: ${call.doubt}`);
     const status = unknown.length > 0 ? ("unknown" as const) : ("running" as const);
@@ -561,164 +532,34 @@ export class Execution {
     return this.children.looking || this.hooks.pending;
   }
 
-  /** One journal entry of all that was recorded. If we die before it is in the store, none of it happened. */
-  async #commit(then: Then): Promise<void> {
-    const { entry, after } = this.#takeEntry(then);
-    this.#committing = true;
+  #commit(then: Then): void {
     this.#cancelTimer?.();
-    const answer = await this.host.commit(this.#operation(entry), () => !this.gone);
-    if (this.gone || answer === undefined) return;
-    this.#commitEnded();
-    if (answer.kind === "exists") return this.#leave({ why: "exists", run: answer.run });
-    if (answer.kind !== "created" && answer.kind !== "appended") return this.#leave({ why: "overtaken" });
-    this.host.learn(answer.now);
-    this.#committed(entry, answer.conflicts, after);
+    void this.#writer.commit(then);
   }
 
-  #commitEnded(): void {
-    this.#committing = false;
-    for (const go of this.#waitingToCommit.splice(0)) go();
-  }
-
-  #committed(entry: Entry, conflicts: readonly string[], after: readonly (() => void)[]): void {
-    this.#create = undefined;
-    if (entry.events !== null) this.#seq += 1;
-    const { then } = entry;
-    if (then.kind === "end") return this.#leave({ why: "ended", status: then.status, output: then.output });
-    if (then.kind === "release") return this.#leave({ why: "released", wakeAt: then.wakeAt });
-    this.hooks.made(entry.hooks, conflicts);
-    this.#committedStarts.push(...after);
-    this.#beginStarts();
+  written({ hooks, then }: Entry, conflicts: readonly string[]): void {
+    if (then.kind === "end") return this.leave({ why: "ended", status: then.status, output: then.output });
+    if (then.kind === "release") return this.leave({ why: "released", wakeAt: then.wakeAt });
+    this.hooks.made(hooks, conflicts);
     this.host.touch(this);
   }
 
-  /**
-   * A process that was paused for longer than its lease may find its entry written, and the run taken over since: both
-   * would be at the same step. So it asks first.
-   */
-  #beginStarts(): void {
-    if (this.#committedStarts.length === 0) return;
-    if (this.store.clock.now() - this.#heldAt >= this.host.leaseMs) return this.host.renew();
-    for (const go of this.#committedStarts.splice(0)) go();
+  /** Runs `work` in a transaction in which the journal is written, too: see the writer's. */
+  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<Outcome> {
+    const outcome = await this.#writer.within(work);
+    if (!this.gone) this.host.touch(this);
+    return outcome;
   }
 
-  #takeEntry(then: Then): { entry: Entry; after: (() => void)[] } {
-    const events = this.#events;
-    const after = this.#afterCommit;
-    const entry = {
-      events: events.length > 0 ? encodeEvents(this.#seq === 1 ? stamped(events, this.startedAt) : events) : null,
-      consumed: this.#consumed,
-      hooks: this.#hookChanges,
-      children: this.#newChildren,
-      then,
-    };
-    this.#events = [];
-    this.#afterCommit = [];
-    this.#hookChanges = [];
-    this.#newChildren = [];
-    this.#consumed = null;
-    return { entry, after };
+  tell(event: Event): void {
+    if (this.#result === undefined) this.#tell(event, this.#handlers.get(event[1]) as (event: Event) => void);
   }
 
-  #operation(entry: Entry): StartRun | Append {
-    const { owner, leaseMs } = this.host;
-    if (this.#create) return { ...this.#create, first: { owner, leaseMs, entry } };
-    return { verb: "append", id: this.id, epoch: this.epoch, seq: this.#seq, entry };
-  }
-
-  /**
-   * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
-   * committed, and the code is told nothing: so what is told is told in the order of the journal.
-   */
-  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<BodyOutcome> {
-    while (this.#committing) await new Promise<void>((go) => void this.#waitingToCommit.push(go));
-    if (this.gone) return { ok: false, error: new Error("the run has left") };
-    this.#committing = true;
-    let taken: { entry: Entry; after: (() => void)[]; events: Event[] } | undefined;
-    let told: Event | undefined;
-    let conflicts: readonly string[] = [];
-    try {
-      await this.store.transact((tx) =>
-        work(tx, async (event) => {
-          if (this.gone) throw new Error("the run has left");
-          told = event;
-          this.#inTransaction = true;
-          const events = this.#events;
-          this.#events = [...events, event];
-          taken = { ...this.#takeEntry({ kind: "hold" }), events };
-          const answer = await this.store.runs.appendWithin?.(tx, this.#operation(taken.entry) as Append);
-          if (answer?.kind !== "appended") throw new OvertakenError();
-          conflicts = answer.conflicts;
-        }),
-      );
-    } catch (error) {
-      if (error instanceof OvertakenError) {
-        this.#leave({ why: "overtaken" });
-        return { ok: false, error };
-      }
-      if (taken === undefined || !(await this.#wasCommitted(taken.entry))) {
-        if (this.gone) return { ok: false, error };
-        if (taken) this.#putBack(taken);
-        this.#inTransaction = false;
-        this.#commitEnded();
-        this.host.touch(this);
-        return { ok: false, error };
-      }
-    }
-    this.#inTransaction = false;
-    this.#commitEnded();
-    if (this.gone || taken === undefined || told === undefined) return { ok: false, error: new Error("the run has left") };
-    this.#committed(taken.entry, conflicts, taken.after);
-    if (this.#result === undefined) this.#tell(told, this.#handlers.get(told[1]) as (event: Event) => void);
-    return { ok: true, value: undefined };
-  }
-
-  #putBack({ entry, after, events }: { readonly entry: Entry; readonly after: (() => void)[]; readonly events: Event[] }): void {
-    this.#events = [...events, ...this.#events];
-    this.#afterCommit = [...after, ...this.#afterCommit];
-    this.#hookChanges = [...entry.hooks, ...this.#hookChanges];
-    this.#newChildren = [...entry.children, ...this.#newChildren];
-    this.#consumed = this.#consumed ?? entry.consumed;
-  }
-
-  /**
-   * The transaction's commit failed, or its reply was lost; then it may be on its way, and come when the body has been
-   * run again. So an entry is put in its place, which waits for it, or keeps it out: what is there afterwards is the truth.
-   */
-  async #wasCommitted({ events }: Entry): Promise<boolean> {
-    if ((await this.#entryAt(this.#seq)) === events) return true;
-    const fence = encodeEvents([["fence", this.host.owner, this.now()]]);
-    const then: Then = { kind: "hold" };
-    const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then };
-    const answer = await this.host.commit(this.#operation(entry), () => !this.gone);
-    if (this.gone || answer === undefined) return false;
-    if (answer.kind !== "appended") {
-      this.#leave({ why: "overtaken" });
-      return false;
-    }
-    const there = await this.#entryAt(this.#seq);
-    if (there === fence) this.#seq += 1;
-    assert(this.gone || there === fence || there === events, "the entry of a transaction is in its place, or the one that keeps it out");
-    return there === events;
-  }
-
-  async #entryAt(seq: number): Promise<string | undefined> {
-    while (!this.gone) {
-      try {
-        const [there] = await this.store.runs.journal(this.id, seq - 1, 1);
-        return there?.events;
-      } catch {
-        await new Promise<void>((go) => void this.store.clock.after(100, go));
-      }
-    }
-    return undefined;
-  }
-
-  #leave(departure: Departure): void {
+  leave(departure: Departure): void {
     if (this.gone) return;
     this.departure = departure;
     this.#cancelTimer?.();
-    this.#commitEnded();
+    this.#writer.ended();
     this.host.left(this, departure);
   }
 
@@ -747,37 +588,6 @@ export class Execution {
     this.sleeps.fire(now);
     for (const call of this.#open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
   }
-}
-
-/** Thrown inside a transaction, so that it is rolled back. */
-class OvertakenError extends Error {}
-
-/** What is no longer than a hash needs none. */
-const printLengthMax = 22;
-
-/**
- * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
- * the code, which after a replay would not see it.
- */
-function inputOf(args: readonly unknown[]): { readonly print: string; readonly input: () => readonly unknown[] } {
-  if (args.length === 0) return { print: "", input: () => args };
-  try {
-    const text = encode(args);
-    return { print: text.length <= printLengthMax ? text : fingerprint(text), input: () => decode(text) as unknown[] };
-  } catch {
-    // Functions and the like can be neither copied nor compared; the order of the calls has to do.
-    return { print: "", input: () => args };
-  }
-}
-
-/** The time of the first event is when the code began: so that a replay's clock begins at the same time. */
-function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
-  return [first?.with(2, startedAt) as unknown as Event, ...rest];
-}
-
-function checkedKey(name: string, key: unknown): string {
-  if (typeof key === "string" && key !== "" && key.length <= 256) return key;
-  throw new InvalidInputError(`step "${name}": key`, "must return a string of 1 to 256 characters");
 }
 
 /** For code that has no future here. */

@@ -1,0 +1,97 @@
+import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
+import { type Event, encodeEvents } from "./event.js";
+
+/** An entry on its way to the journal, and what it was made of. */
+export interface Taken {
+  readonly entry: Entry;
+  readonly events: readonly Event[];
+  /** What begins when it is written. */
+  readonly after: readonly (() => void)[];
+}
+
+/** What a run has recorded and not committed yet: its next entry. If we die before it is in the store, none of it happened. */
+export class Draft {
+  #events: Event[] = [];
+  #hooks: HookChange[] = [];
+  #children: StartRun[] = [];
+  #consumed: number | null = null;
+  #after: (() => void)[] = [];
+
+  get hasEvents(): boolean {
+    return this.#events.length > 0;
+  }
+
+  record(event: Event): void {
+    this.#events.push(event);
+  }
+
+  changeHook(change: HookChange): void {
+    this.#hooks.push(change);
+  }
+
+  startChild(child: StartRun): void {
+    this.#children.push(child);
+  }
+
+  /** Mail up to this one is taken in with the entry. */
+  consume(mail: number): void {
+    this.#consumed = mail;
+  }
+
+  afterCommit(go: () => void): void {
+    this.#after.push(go);
+  }
+
+  /** `startedAt`: only for a run's first entry. */
+  take(then: Then, startedAt?: number): Taken {
+    const events = this.#events;
+    const after = this.#after;
+    const written = startedAt === undefined ? events : stamped(events, startedAt);
+    const entry = {
+      events: events.length > 0 ? encodeEvents(written) : null,
+      consumed: this.#consumed,
+      hooks: this.#hooks,
+      children: this.#children,
+      then,
+    };
+    this.discard();
+    return { entry, events, after };
+  }
+
+  /** It was not written after all, but for `without`. */
+  putBack({ entry, events, after }: Taken, without: Event): void {
+    this.#events = [...events.filter((event) => event !== without), ...this.#events];
+    this.#after = [...after, ...this.#after];
+    this.#hooks = [...entry.hooks, ...this.#hooks];
+    this.#children = [...entry.children, ...this.#children];
+    this.#consumed ??= entry.consumed;
+  }
+
+  discard(): void {
+    this.#events = [];
+    this.#after = [];
+    this.#hooks = [];
+    this.#children = [];
+    this.#consumed = null;
+  }
+
+  /**
+   * Attempts whose entry is not on its way yet will not begin here. What the code asked for stays in the journal, as not
+   * begun: without it, a replay would ask for it where the journal goes on with something else. Retries are left out.
+   */
+  withholdStarts(): ReadonlySet<string> {
+    const withheld = new Set<string>();
+    this.#events = this.#events.flatMap((event) => {
+      if (event[0] !== "step") return [event];
+      withheld.add(event[1]);
+      return event[3] > 1 ? [] : [event.with(3, 0) as unknown as Event];
+    });
+    this.#after = [];
+    return withheld;
+  }
+}
+
+/** The time of the first event is when the code began: so that a replay's clock begins at the same time. */
+function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
+  return [first?.with(2, startedAt) as unknown as Event, ...rest];
+}

@@ -1,0 +1,215 @@
+import { assert } from "../core/errors.js";
+import type { Append, Entry, StartRun, Then } from "../core/run-operation.js";
+import type { Tx } from "../core/store.js";
+import { Draft, type Taken } from "./draft.js";
+import { type Event, encodeEvents } from "./event.js";
+import type { Departure, Host } from "./host.js";
+
+/** The run whose journal is written. */
+interface Author {
+  readonly id: string;
+  readonly epoch: number;
+  readonly startedAt: number;
+  readonly host: Host;
+  readonly gone: boolean;
+  /** The store has this entry, and the run goes on here. */
+  written(entry: Entry, conflicts: readonly string[]): void;
+  /** A transaction has committed what the code is to be told next. */
+  tell(event: Event): void;
+  leave(departure: Departure): void;
+}
+
+export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
+
+const lookAgainMs = 100;
+
+/**
+ * Writes the journal of one run: an entry at a time, each under the number that is expected to be next. The number is
+ * the fence; who finds it taken by somebody else has lost the run.
+ */
+export class RunWriter {
+  readonly draft = new Draft();
+  readonly #author: Author;
+  /** Not in the store yet: its first commit creates it. */
+  #create: Omit<StartRun, "first"> | undefined;
+  #seq: number;
+  /** By this process's clock: when the store was last asked whether the run is ours, and said so. */
+  #heldAt: number;
+  #busy = false;
+  /** A transaction has the entry. */
+  #inTransaction = false;
+  readonly #waiting: (() => void)[] = [];
+  /** Written, and to begin as soon as the run is known to be ours. */
+  #starts: (() => void)[] = [];
+
+  constructor(author: Author, create: Omit<StartRun, "first"> | undefined, seq: number, heldAt: number) {
+    this.#author = author;
+    this.#create = create;
+    this.#seq = seq;
+    this.#heldAt = heldAt;
+  }
+
+  /** An entry is on its way. */
+  get busy(): boolean {
+    return this.#busy;
+  }
+
+  get inTransaction(): boolean {
+    return this.#inTransaction;
+  }
+
+  /** The run itself is not in the store yet. */
+  get mustCreate(): boolean {
+    return this.#create !== undefined;
+  }
+
+  get heldAt(): number {
+    return this.#heldAt;
+  }
+
+  /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
+  held(askedAt: number): void {
+    this.#heldAt = askedAt;
+    this.#begin();
+  }
+
+  /** What was written begins here no more. */
+  dropStarts(): void {
+    this.#starts = [];
+  }
+
+  /** One journal entry of all that was recorded. */
+  async commit(then: Then): Promise<void> {
+    const author = this.#author;
+    const { entry, after } = this.#take(then);
+    this.#busy = true;
+    const answer = await author.host.commit(this.#operation(entry), () => !author.gone);
+    if (author.gone || answer === undefined) return;
+    this.ended();
+    if (answer.kind === "exists") return author.leave({ why: "exists", run: answer.run });
+    if (answer.kind !== "created" && answer.kind !== "appended") return author.leave({ why: "overtaken" });
+    author.host.learn(answer.now);
+    this.#written(entry, answer.conflicts, after);
+  }
+
+  /**
+   * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
+   * committed, and the code is told nothing: so what is told is told in the order of the journal.
+   */
+  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<Outcome> {
+    const author = this.#author;
+    const { store } = author.host;
+    while (this.#busy) await new Promise<void>((go) => void this.#waiting.push(go));
+    if (author.gone) return hasLeft();
+    this.#busy = true;
+    let taken: (Taken & { readonly told: Event }) | undefined;
+    let conflicts: readonly string[] = [];
+    try {
+      await store.transact((tx) =>
+        work(tx, async (event) => {
+          if (author.gone) throw new Error("the run has left");
+          this.#inTransaction = true;
+          this.draft.record(event);
+          taken = { ...this.#take({ kind: "hold" }), told: event };
+          const answer = await store.runs.appendWithin?.(tx, this.#operation(taken.entry) as Append);
+          if (answer?.kind !== "appended") throw new OvertakenError();
+          conflicts = answer.conflicts;
+        }),
+      );
+    } catch (error) {
+      if (error instanceof OvertakenError) {
+        author.leave({ why: "overtaken" });
+        return { ok: false, error };
+      }
+      if (taken === undefined || !(await this.#wasCommitted(taken.entry))) {
+        if (author.gone) return { ok: false, error };
+        if (taken) this.draft.putBack(taken, taken.told);
+        this.ended();
+        return { ok: false, error };
+      }
+    }
+    this.ended();
+    if (author.gone || taken === undefined) return hasLeft();
+    this.#written(taken.entry, conflicts, taken.after);
+    if (!author.gone) author.tell(taken.told);
+    return { ok: true };
+  }
+
+  /** The entry is written or given up: the next one may go. */
+  ended(): void {
+    this.#busy = false;
+    this.#inTransaction = false;
+    for (const go of this.#waiting.splice(0)) go();
+  }
+
+  #take(then: Then): Taken {
+    return this.draft.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+  }
+
+  #operation(entry: Entry): StartRun | Append {
+    const { id, epoch, host } = this.#author;
+    if (this.#create) return { ...this.#create, first: { owner: host.owner, leaseMs: host.leaseMs, entry } };
+    return { verb: "append", id, epoch, seq: this.#seq, entry };
+  }
+
+  #written(entry: Entry, conflicts: readonly string[], after: readonly (() => void)[]): void {
+    this.#create = undefined;
+    if (entry.events !== null) this.#seq += 1;
+    this.#starts.push(...after);
+    this.#author.written(entry, conflicts);
+    if (!this.#author.gone) this.#begin();
+  }
+
+  /**
+   * A process that was paused for longer than its lease may find its entry written, and the run taken over since: both
+   * would be at the same step. So it asks first.
+   */
+  #begin(): void {
+    if (this.#starts.length === 0) return;
+    const { host } = this.#author;
+    if (host.store.clock.now() - this.#heldAt >= host.leaseMs) return host.renew();
+    for (const go of this.#starts.splice(0)) go();
+  }
+
+  /**
+   * The transaction's commit failed, or its reply was lost; then it may be on its way, and come when the body has been
+   * run again. So an entry is put in its place, which waits for it, or keeps it out: what is there afterwards is the truth.
+   */
+  async #wasCommitted({ events }: Entry): Promise<boolean> {
+    const author = this.#author;
+    const { host } = author;
+    if ((await this.#entryAt(this.#seq)) === events) return true;
+    const fence = encodeEvents([["fence", host.owner, host.now()]]);
+    const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then: { kind: "hold" } };
+    const answer = await host.commit(this.#operation(entry), () => !author.gone);
+    if (author.gone || answer === undefined) return false;
+    if (answer.kind !== "appended") {
+      author.leave({ why: "overtaken" });
+      return false;
+    }
+    const there = await this.#entryAt(this.#seq);
+    if (there === fence) this.#seq += 1;
+    assert(author.gone || there === fence || there === events, "the entry of a transaction is in its place, or the one that keeps it out");
+    return there === events;
+  }
+
+  async #entryAt(seq: number): Promise<string | undefined> {
+    const { store } = this.#author.host;
+    while (!this.#author.gone) {
+      try {
+        const [there] = await store.runs.journal(this.#author.id, seq - 1, 1);
+        return there?.events;
+      } catch {
+        await new Promise<void>((go) => void store.clock.after(lookAgainMs, go));
+      }
+    }
+    return undefined;
+  }
+}
+
+/** Thrown inside a transaction, so that it is rolled back. */
+class OvertakenError extends Error {}
+
+function hasLeft(): Outcome {
+  return { ok: false, error: new Error("the run has left") };
+}

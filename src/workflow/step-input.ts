@@ -1,0 +1,26 @@
+import { decode, encode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import { fingerprint } from "./identity.js";
+
+/** What is no longer than a hash needs none. */
+const printLengthMax = 22;
+
+/**
+ * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
+ * the code, which after a replay would not see it.
+ */
+export function inputOf(args: readonly unknown[]): { readonly print: string; readonly input: () => readonly unknown[] } {
+  if (args.length === 0) return { print: "", input: () => args };
+  try {
+    const text = encode(args);
+    return { print: text.length <= printLengthMax ? text : fingerprint(text), input: () => decode(text) as unknown[] };
+  } catch {
+    // Functions and the like can be neither copied nor compared; the order of the calls has to do.
+    return { print: "", input: () => args };
+  }
+}
+
+export function checkedKey(name: string, key: unknown): string {
+  if (typeof key === "string" && key !== "" && key.length <= 256) return key;
+  throw new InvalidInputError(`step "${name}": key`, "must return a string of 1 to 256 characters");
+}
