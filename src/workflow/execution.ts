@@ -363,7 +363,7 @@ export class Execution {
     this.#live = true;
     this.#recordClaim();
     if (this.#history.parked !== undefined) this.record(["unpark", "mail", this.now()]);
-    if (this.#result === undefined) for (const [id, log] of this.#history.attempts) this.#calls.get(id)?.resume(log);
+    if (this.#result === undefined) for (const call of this.#open) call.resume(this.#history.attempts.get(call.id) ?? []);
     this.hooks.resume();
     this.children.resume();
     this.receive(this.#unread);

@@ -13,9 +13,13 @@ export class Flusher {
     this.#config = config;
   }
 
+  /** Opens the connection before it is needed. That it can't be is for the next flush to say. */
+  connect(): void {
+    this.#connected().catch(() => {});
+  }
+
   async run<T>(what: string, work: (client: PgClient) => Promise<T>): Promise<T> {
-    this.#client ??= this.#connect();
-    const client = await this.#client;
+    const client = await this.#connected();
     try {
       return await work(client);
     } catch (error) {
@@ -29,6 +33,11 @@ export class Flusher {
     const client = await this.#client?.catch(() => undefined);
     this.#client = undefined;
     await client?.end();
+  }
+
+  #connected(): Promise<pg.Client> {
+    this.#client ??= this.#connect();
+    return this.#client;
   }
 
   async #connect(): Promise<pg.Client> {

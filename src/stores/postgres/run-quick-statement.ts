@@ -34,6 +34,7 @@ export interface QuickParts {
  * A hold neither locks nor reads its run: the journal says whether an entry can follow.
  */
 export function quickStatement(schema: string, parts: QuickParts): string {
+  if (parts.alone && parts.holds) return inSchema(onlyHold, schema);
   const source = parts.alone ? onlyRow : unnest;
   const withs = [`clock AS MATERIALIZED (SELECT ${serverNow} AS now)`];
   const entries: string[] = [];
@@ -83,3 +84,8 @@ const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch ${last
 /** The same, in a run that goes on. Only before its first entry does one have to look at the run itself. */
 const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
     ELSE (SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch AND j.closing IS NULL ${lastEntry}) END`;
+
+/** A hold by itself, which is what a run without company commits. No row when it does not fit. */
+const onlyHold = `INSERT INTO $schema.journal (run, seq, epoch, at, events)
+SELECT a.id, a.seq, a.epoch, ${serverNow}, a.events FROM ${onlyRow(entryColumns, 0)} WHERE ${canFollow}
+RETURNING at AS now`;

@@ -45,7 +45,11 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
 
   const runs: RunBackend = {
     flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
-    claim: (query) => asking("a claim", () => claimRuns(queue, schema, query)),
+    claim(query) {
+      // Whoever claims is about to write.
+      flusher.connect();
+      return asking("a claim", () => claimRuns(queue, schema, query));
+    },
     load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
     renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
     mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
