@@ -50,6 +50,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     horizonMs: 0,
     reconcileAfterMs: 0,
     over: null,
+    progress: null,
   });
 
   for (const what of ["request", "reply"] as const) {

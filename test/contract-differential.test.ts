@@ -44,6 +44,8 @@ const settlement: fc.Arbitrary<Settlement> = fc.oneof(
 );
 const note = fc.constantFrom(null, "TypeError", 'a "note", {with} \\ all');
 
+const progress = fc.constantFrom(null, "first", '{"second":"\\u0000 ü😀"}');
+
 const asked = fc.oneof(
   {
     weight: 5,
@@ -57,6 +59,7 @@ const asked = fc.oneof(
       horizonMs: durationMs,
       reconcileAfterMs: durationMs,
       over: fc.option(attempt),
+      progress,
     }),
   },
   {
@@ -70,8 +73,20 @@ const asked = fc.oneof(
       within: fc.constantFrom(true, false, false),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ verb: fc.constant("renew" as const), owner: who, attempt, leaseMs: durationMs }) },
-  { weight: 2, arbitrary: fc.record({ verb: fc.constant("resolve" as const), owner: who, attempt, to: resolution, note }) },
+  {
+    weight: 1,
+    arbitrary: fc.record(
+      { verb: fc.constant("renew" as const), owner: who, attempt, leaseMs: durationMs, progress: fc.constantFrom("later", "latest") },
+      { requiredKeys: ["verb", "owner", "attempt", "leaseMs"] },
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record(
+      { verb: fc.constant("resolve" as const), owner: who, attempt, to: resolution, note, erase: fc.constant(true as const) },
+      { requiredKeys: ["verb", "owner", "attempt", "to", "note"] },
+    ),
+  },
 );
 type Asked = typeof asked extends fc.Arbitrary<infer A> ? A : never;
 

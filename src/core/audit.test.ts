@@ -16,6 +16,7 @@ const refused = (key: string): Answered => ({
     horizonMs: 0,
     reconcileAfterMs: 0,
     over: null,
+    progress: null,
   },
   answer: { kind: "mismatch", attempt: 1 },
   sentAt: 0,

@@ -31,8 +31,8 @@ function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number
 
   // The reply to this very begin was lost and it was sent again: it finds its own success.
   if (record.state === "running" && record.owner === begin.owner) {
-    const { attempt, effect, startedAt, leaseUntil } = record;
-    return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil } };
+    const { attempt, effect, startedAt, leaseUntil, progress } = record;
+    return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil, progress } };
   }
 
   if (record.goneAt !== null && now >= record.goneAt) return start(record, begin, now, "afresh");
@@ -83,6 +83,7 @@ function start(record: LedgerRecord | undefined, begin: Begin, now: number, afre
     retentionMs: begin.retentionMs,
     horizonMs: begin.horizonMs,
     reconcileAfterMs: begin.reconcileAfterMs,
+    progress: again ? (record.progress ?? begin.progress) : begin.progress,
     outcome: null,
     expiresAt: null,
     goneAt: null,
@@ -90,7 +91,7 @@ function start(record: LedgerRecord | undefined, begin: Begin, now: number, afre
     note: null,
     rev: (record?.rev ?? 0) + 1,
   };
-  const answer: Answer = { kind: "started", attempt, effect: next.effect, startedAt: now, leaseUntil };
+  const answer: Answer = { kind: "started", attempt, effect: next.effect, startedAt: now, leaseUntil, progress: next.progress };
   return record === undefined ? { answer, next } : { answer, next, past: ended(record) };
 }
 
@@ -117,14 +118,16 @@ function decideRenew(record: LedgerRecord | undefined, renew: Renew, now: number
   if (record?.state !== "running" || record.owner !== renew.owner || record.attempt !== renew.attempt)
     return { answer: { kind: "stale", record } };
   const leaseUntil = Math.max(record.leaseUntil, now + renew.leaseMs);
-  return { answer: { kind: "renewed", leaseUntil }, next: { ...record, leaseUntil, rev: record.rev + 1 } };
+  const progress = renew.progress ?? record.progress;
+  return { answer: { kind: "renewed", leaseUntil }, next: { ...record, leaseUntil, progress, rev: record.rev + 1 } };
 }
 
 function decideResolve(record: LedgerRecord | undefined, resolve: Resolve, now: number): Decision {
   if (record === undefined || record.attempt !== resolve.attempt) return { answer: { kind: "stale", record } };
   if (record.owner === resolve.owner && record.state === resolve.to.state) return { answer: { kind: "settled" } };
   // Lapsed is enough, whatever its class: whoever asked for it with a stricter one was told "unknown".
-  if (record.state !== "unknown" && !hasLapsed(record, now)) return { answer: { kind: "stale", record } };
+  const open = record.state === "unknown" || hasLapsed(record, now);
+  if (!open && !(resolve.erase && record.state !== "running")) return { answer: { kind: "stale", record } };
   return { answer: { kind: "settled" }, next: settled(record, resolve, now, "resolved") };
 }
 
@@ -136,6 +139,7 @@ function settled(record: LedgerRecord, { to, owner, note }: Settle | Resolve, no
     owner,
     fingerprint: forgets(to) ? null : record.fingerprint,
     settledAt: now,
+    progress: to.state === "unknown" ? record.progress : null,
     outcome: outcomeOf(to),
     expiresAt,
     goneAt: expiresAt === null ? null : expiresAt + record.horizonMs,

@@ -19,6 +19,7 @@ const begin = (key: string, owner: string): Begin => ({
   horizonMs: 0,
   reconcileAfterMs: 0,
   over: null,
+  progress: null,
 });
 
 const settle = (key: string, owner: string): Settle => {

@@ -15,6 +15,8 @@ export interface Begin extends RecordId {
   readonly reconcileAfterMs: number;
   /** The unknown attempt that `reconcile` found not to have happened: it may be run over. */
   readonly over: number | null;
+  /** Where to begin when nobody has got anywhere yet: what a later attempt has to know to go on. */
+  readonly progress: string | null;
 }
 
 export type Settlement =
@@ -37,6 +39,8 @@ export interface Renew extends RecordId {
   readonly owner: string;
   readonly attempt: number;
   readonly leaseMs: number;
+  /** Kept in the place of the last one. Absent: that one stays. */
+  readonly progress?: string;
 }
 
 /** Settles an unknown attempt by hand. The new owner fences the late owner of that attempt. */
@@ -46,6 +50,8 @@ export interface Resolve extends RecordId {
   readonly attempt: number;
   readonly to: Exclude<Settlement, { readonly state: "unknown" }>;
   readonly note: string | null;
+  /** An outcome may be taken back, too: for what must be forgotten. */
+  readonly erase?: true;
 }
 
 export type Operation = Begin | Settle | Renew | Resolve;
@@ -64,6 +70,8 @@ export type Answer =
       readonly effect: EffectClass;
       readonly startedAt: number;
       readonly leaseUntil: number;
+      /** How far attempts before this one got; else what this begin brought. */
+      readonly progress: string | null;
     }
   /** begin: somebody holds a live lease for `forMs` more. */
   | { readonly kind: "running"; readonly attempt: number; readonly forMs: number }

@@ -102,6 +102,7 @@ export function prepare(options: OnceOptions): Prepared {
     horizonMs,
     reconcileAfterMs,
     over: null,
+    progress: null,
   };
   return { begin, onRunning, waitMs };
 }

@@ -39,6 +39,8 @@ export interface LedgerRecord extends RecordId {
   readonly retentionMs: number | null;
   readonly horizonMs: number;
   readonly reconcileAfterMs: number;
+  /** What the attempt, and those before it, have got done: whoever goes on after a crash begins there. Null once it is over. */
+  readonly progress: string | null;
   /** Encoded result or error. Null: none, or completed without a value that could be kept. */
   readonly outcome: string | null;
   /** Until when the outcome can be replayed; null: for ever, or not settled. */

@@ -71,9 +71,10 @@ function toAsked(operation: Operation, ord: number): Record<string, string | num
         horizon_ms: operation.horizonMs,
         reconcile_after_ms: operation.reconcileAfterMs,
         over: operation.over,
+        progress: operation.progress,
       };
     case "renew":
-      return { ...base, attempt: operation.attempt, lease_ms: operation.leaseMs };
+      return { ...base, attempt: operation.attempt, lease_ms: operation.leaseMs, progress: operation.progress ?? null };
     case "settle":
     case "resolve":
       return {
@@ -84,6 +85,7 @@ function toAsked(operation: Operation, ord: number): Record<string, string | num
         forget: forgets(operation.to),
         verdict: operation.verb === "settle" ? verdictOf(operation) : "resolved",
         note: operation.note,
+        erase: operation.verb === "resolve" && operation.erase === true,
       };
   }
 }

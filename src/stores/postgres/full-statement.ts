@@ -24,7 +24,7 @@ WITH asked AS MATERIALIZED (
   FROM json_to_recordset($1::json) AS a(
     ord int, verb text, scope text, key text, owner text, attempt bigint, fingerprint text, effect ${schema}.effect,
     lease_ms bigint, retention_ms bigint, horizon_ms bigint, reconcile_after_ms bigint, over bigint,
-    to_state text, outcome text, forget boolean, verdict text, note text)
+    to_state text, outcome text, forget boolean, verdict text, note text, progress text, erase boolean)
 ), seen AS MATERIALIZED (
   SELECT a.*, x.r, (x.r).state = 'running' AND a.now >= (x.r).lease_until AS lapsed, coalesce(a.now >= (x.r).gone_at, false) AS afresh
   FROM asked a LEFT JOIN LATERAL (
@@ -40,13 +40,14 @@ WITH asked AS MATERIALIZED (
           OR ((s.lapsed OR (s.r).state = 'unknown') AND greatest((s.r).effect, s.effect) = 'reconcile' AND s.over = (s.r).attempt)))))
     WHEN 'settle' THEN (s.r).owner = s.owner AND (s.r).attempt = s.attempt AND (s.r).state IN ('running', 'unknown') AND (s.r).state <> s.to_state
     WHEN 'renew' THEN (s.r).owner = s.owner AND (s.r).attempt = s.attempt AND (s.r).state = 'running'
-    WHEN 'resolve' THEN (s.r).attempt = s.attempt AND ((s.r).state = 'unknown' OR s.lapsed)
+    WHEN 'resolve' THEN (s.r).attempt = s.attempt AND ((s.r).state = 'unknown' OR s.lapsed OR (
+      s.erase AND (s.r).state <> 'running' AND NOT ((s.r).owner = s.owner AND (s.r).state = s.to_state)))
   END, false) AS granted
   FROM seen s
 ), written AS (
   INSERT INTO ${schema}.records AS r (
     scope, key, state, fingerprint, effect, attempt, owner, created_at, started_at, lease_until, settled_at,
-    retention_ms, horizon_ms, reconcile_after_ms, outcome, expires_at, gone_at, purge_from, verdict, note, rev)
+    retention_ms, horizon_ms, reconcile_after_ms, outcome, expires_at, gone_at, purge_from, verdict, note, progress, rev)
   SELECT j.scope, j.key,
     CASE j.verb WHEN 'begin' THEN 'running' WHEN 'renew' THEN (j.r).state ELSE j.to_state END,
     CASE WHEN j.verb = 'begin' AND (j.r IS NULL OR j.afresh) THEN j.fingerprint
@@ -69,6 +70,10 @@ WITH asked AS MATERIALIZED (
     CASE j.verb WHEN 'begin' THEN j.now + j.retention_ms ELSE (j.r).purge_from END,
     CASE j.verb WHEN 'begin' THEN 'running' WHEN 'renew' THEN (j.r).verdict ELSE j.verdict END,
     CASE j.verb WHEN 'renew' THEN (j.r).note ELSE j.note END,
+    CASE WHEN j.verb = 'begin' AND (j.r IS NULL OR j.afresh) THEN j.progress
+         WHEN j.verb = 'begin' THEN coalesce((j.r).progress, j.progress)
+         WHEN j.verb = 'renew' THEN coalesce(j.progress, (j.r).progress)
+         WHEN j.to_state = 'unknown' THEN (j.r).progress END,
     coalesce((j.r).rev, 0) + 1
   FROM judged j WHERE j.granted ORDER BY j.ord
   ON CONFLICT (scope, key) DO UPDATE SET
@@ -77,7 +82,7 @@ WITH asked AS MATERIALIZED (
     lease_until = excluded.lease_until, settled_at = excluded.settled_at, retention_ms = excluded.retention_ms,
     horizon_ms = excluded.horizon_ms, reconcile_after_ms = excluded.reconcile_after_ms, outcome = excluded.outcome,
     expires_at = excluded.expires_at, gone_at = excluded.gone_at, purge_from = excluded.purge_from, verdict = excluded.verdict, note = excluded.note,
-    rev = excluded.rev
+    progress = excluded.progress, rev = excluded.rev
   WHERE r.rev = excluded.rev - 1
   RETURNING r.scope, r.key
 ), logged AS (

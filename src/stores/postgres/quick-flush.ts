@@ -77,8 +77,8 @@ function statementFor(schema: string, begins: number, settles: number): Statemen
 }
 
 function beginValues(begin: Begin): Scalar[] {
-  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs } = begin;
-  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs];
+  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress } = begin;
+  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress];
 }
 
 function settleValues(settle: Settle): Scalar[] {

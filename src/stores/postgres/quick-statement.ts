@@ -20,6 +20,7 @@ const beginColumns = [
   ["retention_ms", "bigint"],
   ["horizon_ms", "bigint"],
   ["reconcile_after_ms", "bigint"],
+  ["progress", "text"],
 ] as const;
 
 const settleColumns = [
@@ -76,19 +77,19 @@ function bound(columns: Columns, name: string): string {
 }
 
 function insert(value: (name: string) => string, from: string): string {
-  const copied = ["scope", "key", "fingerprint", "effect", "owner", "retention_ms", "horizon_ms", "reconcile_after_ms"];
+  const copied = ["scope", "key", "fingerprint", "effect", "owner", "retention_ms", "horizon_ms", "reconcile_after_ms", "progress"];
   return `INSERT INTO $schema.records (${copied.join(", ")}, state, attempt, created_at, started_at, lease_until, purge_from, verdict, rev)
   SELECT ${copied.map(value).join(", ")}, 'running', 1, now, now, now + ${value("lease_ms")}, now + ${value("retention_ms")}, 'running', 1
   ${from} ON CONFLICT DO NOTHING`;
 }
 
 function update(value: (name: string) => string, from: string): string {
-  const final = `${value("to_state")} <> 'unknown'`;
+  const final = `(${value("to_state")} <> 'unknown')`;
   return `UPDATE $schema.records r SET state = ${value("to_state")}, outcome = ${value("outcome")}, settled_at = now,
     fingerprint = CASE WHEN ${value("forget")} THEN NULL ELSE r.fingerprint END,
     expires_at = CASE WHEN ${final} THEN now + r.retention_ms END,
     gone_at = CASE WHEN ${final} THEN now + r.retention_ms + r.horizon_ms END,
-    verdict = ${value("verdict")}, note = ${value("note")}, rev = r.rev + 1
+    progress = CASE WHEN NOT ${final} THEN r.progress END, verdict = ${value("verdict")}, note = ${value("note")}, rev = r.rev + 1
   FROM ${from}
   WHERE r.scope = ${value("scope")} AND r.key = ${value("key")} AND r.owner = ${value("owner")} AND r.attempt = ${value("attempt")}
     AND r.state = 'running'`;

@@ -63,6 +63,7 @@ const migrations: readonly string[] = [
   COMMENT ON TABLE $schema.attempts IS 'Append-only: the ended attempts of a key. The present one is in records.';
   `,
   runTables,
+  "ALTER TABLE $schema.records ADD COLUMN progress text;",
 ];
 
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */

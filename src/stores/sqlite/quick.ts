@@ -5,7 +5,7 @@ import type { Verdicted } from "../../core/store.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./driver.js";
 import { clockSql, selected } from "./row.js";
 
-const width = 9;
+const width = 10;
 /** The rows of a JSON text, each member taken out once, however often a statement names it. */
 const rows = `WITH j AS MATERIALIZED (SELECT ${Array.from({ length: width }, (_, i) => `value ->> ${i} AS c${i}`).join(", ")} FROM json_each(?2)) `;
 
@@ -79,15 +79,15 @@ export function started(begin: Begin, now: number): Verdicted {
 }
 
 function beginValues(begin: Begin): SqliteValue[] {
-  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs } = begin;
-  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs];
+  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress } = begin;
+  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress];
 }
 
 function insertSql(now: string, value: (i: number) => string, from: string): string {
   return `INSERT INTO onceflow_records (scope, key, owner, fingerprint, effect, lease_until, retention_ms, horizon_ms, reconcile_after_ms,
-      state, attempt, created_at, started_at, verdict, rev)
+      progress, state, attempt, created_at, started_at, verdict, rev)
     SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ${now} + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
-      'running', 1, ${now}, ${now}, 'running', 1
+      ${value(9)}, 'running', 1, ${now}, ${now}, 'running', 1
     ${from} ON CONFLICT DO NOTHING`;
 }
 
@@ -101,6 +101,6 @@ function settleSql(now: string, value: (i: number) => string, from: string): str
       fingerprint = CASE WHEN ${value(6)} THEN NULL ELSE r.fingerprint END,
       expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms END,
       gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms + r.horizon_ms END,
-      verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
+      progress = CASE WHEN ${value(4)} = 'unknown' THEN r.progress END, verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
     ${from} WHERE r.scope = ${value(0)} AND r.key = ${value(1)} AND r.owner = ${value(2)} AND r.attempt = ${value(3)} AND r.state = 'running'`;
 }

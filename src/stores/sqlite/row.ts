@@ -17,6 +17,7 @@ export const columns = {
   retention_ms: "retentionMs",
   horizon_ms: "horizonMs",
   reconcile_after_ms: "reconcileAfterMs",
+  progress: "progress",
   outcome: "outcome",
   expires_at: "expiresAt",
   gone_at: "goneAt",

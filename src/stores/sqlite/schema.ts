@@ -118,6 +118,7 @@ const migrations: readonly string[] = [
   CREATE UNIQUE INDEX onceflow_hooks_token ON onceflow_hooks (token);
   CREATE INDEX onceflow_hooks_run ON onceflow_hooks (run);
   `,
+  "ALTER TABLE onceflow_records ADD COLUMN progress TEXT;",
 ];
 
 /** Brings the schema up to date. The caller holds the write lock, so that two processes cannot both do it. */

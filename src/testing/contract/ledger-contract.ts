@@ -8,6 +8,7 @@ import { listing } from "./list.js";
 import { mismatch } from "./mismatch.js";
 import { name } from "./name.js";
 import { opening } from "./opening.js";
+import { progress } from "./progress.js";
 import { purging } from "./purge.js";
 import { race } from "./race.js";
 import { reconcile } from "./reconcile.js";
@@ -33,6 +34,7 @@ export const ledgerContract: readonly ContractGroup[] = [
   mismatch,
   settling,
   renew,
+  progress,
   attempt,
   expiry,
   name,

@@ -27,6 +27,7 @@ export function beginOf(said: Partial<Begin> = {}): Begin {
     horizonMs: 0,
     reconcileAfterMs: 0,
     over: null,
+    progress: null,
     ...said,
   };
 }
@@ -43,6 +44,11 @@ export function settleOf({ begin: { scope, key, owner }, attempt }: Held, to: Se
 
 export function renewOf({ begin: { scope, key, owner }, attempt }: Held, leaseMs = 60_000): Renew {
   return { verb: "renew", scope, key, owner, attempt, leaseMs };
+}
+
+/** A renewal that also says how far it got. */
+export function progressOf(held: Held, progress: string): Renew {
+  return { ...renewOf(held), progress };
 }
 
 export function resolveOf({ begin: { scope, key }, attempt }: Held, to: Resolve["to"]): Resolve {
@@ -97,6 +103,7 @@ const members: Readonly<Record<keyof LedgerRecord, true>> = {
   retentionMs: true,
   horizonMs: true,
   reconcileAfterMs: true,
+  progress: true,
   outcome: true,
   expiresAt: true,
   goneAt: true,
