@@ -92,7 +92,9 @@ function toStored(thrown: unknown, depth: number): StoredError {
 
 /** The stored failure again: an Error with the same name, message, code and causes, and `replayed: true`. */
 export function decodeError(text: string): Error & { readonly replayed: true } {
-  return Object.assign(fromStored(JSON.parse(text) as StoredError), { replayed: true as const });
+  const error = fromStored(JSON.parse(text) as StoredError);
+  // Not enumerable: to whoever compares, it is the same error.
+  return Object.defineProperty(error, "replayed", { value: true }) as Error & { readonly replayed: true };
 }
 
 function fromStored(stored: StoredError): Error {

@@ -84,7 +84,7 @@ export async function once<Value, Input = unknown>(
 }
 
 /** Often at first, for what is nearly done; then patiently. What this process settles itself wakes waiters at once. */
-function pollMs(polls: number): number {
+export function pollMs(polls: number): number {
   return Math.min(10 * 1.6 ** polls, 250);
 }
 

@@ -1,6 +1,6 @@
 import { sleep } from "./clock.js";
 import { NotKnownError, NotSavedError, StoreRefusedError, UnreachableError } from "./errors.js";
-import type { Answer, Begin, Operation, Resolve, Settle } from "./operation.js";
+import type { Answer, Begin, Operation, Renew, Resolve, Settle } from "./operation.js";
 import type { Store } from "./store.js";
 
 const backoffMsMin = 20;
@@ -13,6 +13,11 @@ const abortedMsMax = 10_000;
 /** The same begin until it is answered: a lost reply finds its own success, because the owner is the same. */
 export function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
   return send(store, begin, store.clock.now() + beginMsMax, signal);
+}
+
+/** How far an attempt got. Tried until it is answered, or until the signal says that the attempt is over. */
+export function saveProgress(store: Store, renew: Renew, signal: AbortSignal): Promise<Answer> {
+  return send(store, renew, Number.POSITIVE_INFINITY, signal);
 }
 
 /**

@@ -1,0 +1,43 @@
+import { ambientStore } from "./ambient.js";
+import { createStore } from "./core/create-store.js";
+import { Flow, type FlowConfig } from "./flow/flow.js";
+import { LedgerIdempotencyStore } from "./flow/idempotency-store.js";
+import { createMemoryLedger, memoryBackend } from "./stores/memory/memory-ledger.js";
+
+/**
+ * A flow with this name, and no steps yet.
+ *
+ * @example
+ * const payment = create<Order>("payment", { idempotency: createIdempotencyStore() })
+ *   .step("charge", async (ctx) => ctx.set("charge", await charge(ctx.input, { idempotencyKey: ctx.stepKey })))
+ *   .step("ship", ship);
+ */
+export function create<Input = unknown>(name: string, config: FlowConfig<Input> = {}): Flow<Input> {
+  return new Flow<Input>(name, config, ambientStore);
+}
+
+/** Keys in this process's memory: for tests, and for processes that are alone. */
+export function createIdempotencyStore(): LedgerIdempotencyStore {
+  const store = createStore(memoryBackend(createMemoryLedger()));
+  return new LedgerIdempotencyStore(async () => store);
+}
+
+export { OnceflowError, OnceflowError as OrchestrixError } from "./core/errors.js";
+export { FlowContext } from "./flow/context.js";
+export type { Backoff, ParallelOptions, ParallelStep, StepFunction, StepOptions } from "./flow/definition.js";
+export {
+  FlowAlreadyRunningError,
+  FlowValidationError,
+  IdempotencyRecordNotFoundError,
+  type SchemaIssue,
+  StepAlreadyExistsError,
+  StepTimeoutError,
+} from "./flow/errors.js";
+export type { FlowEvent, FlowHooks, FlowPlugin } from "./flow/event.js";
+export { Flow, type FlowConfig, type RecoverOptions } from "./flow/flow.js";
+export type { FlowRun } from "./flow/flow-run.js";
+export type { IdempotencyRecord, IdempotencyStore, LedgerIdempotencyStore, StartOptions } from "./flow/idempotency-store.js";
+export { type ConsoleLoggerOptions, createConsoleLoggerPlugin, FlowLogger } from "./flow/logger.js";
+export type { CompensationResult, FlowResult, FlowStatus, StepResult } from "./flow/result.js";
+export type { RunOptions } from "./flow/run-options.js";
+export type { StandardSchema } from "./flow/schema.js";

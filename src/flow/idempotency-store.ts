@@ -1,0 +1,158 @@
+import { decode, decodeError, encodeError } from "../core/codec.js";
+import { InvalidInputError, RunningError } from "../core/errors.js";
+import { checkName } from "../core/key.js";
+import type { Answer, Begin, Resolve, Settlement } from "../core/operation.js";
+import { duration } from "../core/options.js";
+import { newOwner } from "../core/owner.js";
+import type { LedgerRecord } from "../core/record.js";
+import { saveOutcome, sendBegin } from "../core/save.js";
+import { encodeResult, noteOf } from "../core/settlement.js";
+import type { Store } from "../core/store.js";
+import { IdempotencyRecordNotFoundError } from "./errors.js";
+
+export interface IdempotencyRecord {
+  readonly key: string;
+  readonly status: "running" | "completed" | "failed";
+  readonly result?: unknown;
+  readonly error?: unknown;
+  readonly createdAt?: Date;
+  /** Null: kept for ever, or not over yet. */
+  readonly expiresAt?: Date | null;
+}
+
+export interface StartOptions {
+  /** How long the outcome is kept. Default: for ever. */
+  readonly ttlMs?: number;
+}
+
+/** What a flow needs of a store of your own making. It can only be as safe as that one is. */
+export interface IdempotencyStore {
+  get(key: string): Promise<IdempotencyRecord | null | undefined>;
+  /** Atomic: of any number of callers one acquires the key. */
+  start(key: string, options?: StartOptions): Promise<{ readonly acquired: boolean; readonly record: IdempotencyRecord }>;
+  complete(key: string, result: unknown): Promise<unknown>;
+  fail(key: string, error: unknown): Promise<unknown>;
+  delete(key: string): Promise<unknown>;
+  /** Removes what is over. */
+  cleanup(): Promise<unknown>;
+}
+
+/** One lease by hand: nobody says when it is over, so that the heartbeat of this process has to. */
+const leaseMs = 10_000;
+
+/**
+ * A ledger, used by hand. A key that this process has started is held by its heartbeat until it is completed, failed or
+ * deleted; if the process dies, the key is free again after its lease.
+ */
+export class LedgerIdempotencyStore implements IdempotencyStore {
+  /** The ledger under it, opened when it is needed first. */
+  readonly ledger: () => Promise<Store>;
+
+  constructor(ledger: () => Promise<Store>) {
+    let opening: Promise<Store> | undefined;
+    this.ledger = () => {
+      opening ??= ledger().catch((error: unknown) => {
+        // The next call tries again.
+        opening = undefined;
+        throw error;
+      });
+      return opening;
+    };
+  }
+
+  async get(key: string): Promise<IdempotencyRecord | undefined> {
+    const reading = await (await this.ledger()).read(idOf(key));
+    return reading && !isOver(reading.record, reading.now) ? recordOf(reading.record) : undefined;
+  }
+
+  async start(key: string, { ttlMs }: StartOptions = {}): Promise<{ readonly acquired: boolean; readonly record: IdempotencyRecord }> {
+    if (ttlMs !== undefined) duration("ttlMs", ttlMs, 1);
+    const store = await this.ledger();
+    const begin = beginOf(key, ttlMs ?? null);
+    const answer = await sendBegin(store, begin);
+    const record = (await this.get(key)) ?? { key, status: "running" };
+    return { acquired: answer.kind === "started", record };
+  }
+
+  async complete(key: string, result: unknown): Promise<void> {
+    const store = await this.ledger();
+    await this.#settle(store, key, { state: "completed", outcome: encodeResult(store, result) }, null);
+  }
+
+  async fail(key: string, error: unknown): Promise<void> {
+    await this.#settle(await this.ledger(), key, { state: "failed", outcome: encodeError(error) }, noteOf(error));
+  }
+
+  async delete(key: string): Promise<void> {
+    const store = await this.ledger();
+    const reading = await store.read(idOf(key));
+    if (reading === undefined) return;
+    const { record, now } = reading;
+    const to = { state: "free", forget: true } as const;
+    if (record.state === "running" && now < record.leaseUntil) return await this.#settle(store, key, to, "deleted");
+    const erase: Resolve = { verb: "resolve", ...idOf(key), owner: newOwner(), attempt: record.attempt, to, note: "deleted", erase: true };
+    const answer = await saveOutcome(store, erase);
+    if (answer.kind !== "settled") throw new RunningError({ ...idOf(key), attempt: record.attempt + 1, retryAfterMs: leaseMs });
+  }
+
+  /** How many were removed. */
+  async cleanup(): Promise<number> {
+    const store = await this.ledger();
+    let removed = 0;
+    for (;;) {
+      const page = await store.purge({ limit: pageMax });
+      removed += page;
+      if (page < pageMax) return removed;
+    }
+  }
+
+  /** In the name of whoever runs it: the interface has no room for an owner. */
+  async #settle(store: Store, key: string, to: Settlement, note: string | null): Promise<void> {
+    const reading = await store.read(idOf(key));
+    const { state, owner, attempt } = reading?.record ?? {};
+    if (owner === undefined || attempt === undefined || state === "free") throw new IdempotencyRecordNotFoundError(key);
+    const answer: Answer = await saveOutcome(store, { verb: "settle", ...idOf(key), owner, attempt, to, note });
+    if (answer.kind !== "settled")
+      throw new IdempotencyRecordNotFoundError(key, `it is ${state}, and not running; delete it first, or use another key`);
+    store.release(owner, idOf(key));
+  }
+}
+
+const pageMax = 500;
+
+/**
+ * The ledger behind what `idempotency` was set to; undefined for a store of the user's own making.
+ */
+export async function ledgerOf(given: IdempotencyStore | Store): Promise<Store | undefined> {
+  if (given instanceof LedgerIdempotencyStore) return await given.ledger();
+  if (typeof given === "object" && given !== null) {
+    if ("commit" in given && typeof given.commit === "function") return given;
+    const methods = ["get", "start", "complete", "fail", "delete"] as const;
+    if (methods.every((method) => typeof (given as IdempotencyStore)[method] === "function")) return undefined;
+  }
+  throw new InvalidInputError(
+    "idempotency",
+    "must be a store from open(url), createIdempotencyStore(), redisIdempotencyStore(…) or dynamoIdempotencyStore(…), or an object with get, start, complete, fail and delete",
+  );
+}
+
+function idOf(key: string): { readonly scope: string; readonly key: string } {
+  checkName("key", key);
+  return { scope: "", key };
+}
+
+function beginOf(key: string, retentionMs: number | null): Begin {
+  const rest = { fingerprint: null, effect: "idempotent", leaseMs, retentionMs, horizonMs: 0, reconcileAfterMs: 0 } as const;
+  return { verb: "begin", ...idOf(key), owner: newOwner(), ...rest, over: null, progress: null };
+}
+
+function isOver({ state, goneAt }: LedgerRecord, now: number): boolean {
+  return state === "free" || (goneAt !== null && now >= goneAt);
+}
+
+function recordOf({ key, state, outcome, createdAt, expiresAt }: LedgerRecord): IdempotencyRecord {
+  const times = { createdAt: new Date(createdAt), expiresAt: expiresAt === null ? null : new Date(expiresAt) };
+  if (state === "completed") return { key, status: "completed", ...(outcome === null ? {} : { result: decode(outcome) }), ...times };
+  if (state === "failed") return { key, status: "failed", error: decodeError(outcome ?? "{}"), ...times };
+  return { key, status: "running", ...times };
+}

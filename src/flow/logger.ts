@@ -1,0 +1,88 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { stripVTControlCharacters } from "node:util";
+import type { FlowEvent, FlowPlugin } from "./event.js";
+
+export interface ConsoleLoggerOptions {
+  /** In front of every line, in brackets. */
+  readonly prefix?: string;
+  /** Tags lines that a step writes to the console with its name. */
+  readonly intercept?: boolean;
+  /** Where lines go. Default standard output. */
+  readonly stream?: { write(text: string): unknown; readonly isTTY?: boolean };
+}
+
+/** As terminals have them. */
+const colors = { red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+
+/** Writes what happens in a flow, a line for each: in colours on a terminal, plain when piped or with NO_COLOR. */
+export class FlowLogger {
+  readonly #prefix: string;
+  readonly #stream: NonNullable<ConsoleLoggerOptions["stream"]>;
+  readonly #colors: boolean;
+
+  constructor({ prefix, stream = process.stdout }: ConsoleLoggerOptions = {}) {
+    this.#prefix = prefix === undefined ? "" : `[${prefix}] `;
+    this.#stream = stream;
+    this.#colors = stream.isTTY === true && !process.env["NO_COLOR"];
+  }
+
+  readonly log = (event: FlowEvent): void => {
+    switch (event.type) {
+      case "flowStart":
+        return this.#write("cyan", "RUNNING", event.flow);
+      case "stepComplete": {
+        const retries = event.attempts - 1;
+        return this.#write("green", "✔", retries > 0 ? `${event.step} (${retries} ${retries === 1 ? "retry" : "retries"})` : event.step);
+      }
+      case "stepFail":
+        return this.#write("red", "✘", `${event.step} ${messageOf(event.error)}`);
+      case "compensate":
+        return this.#write("yellow", "↺", `Compensating: ${event.step}`);
+      case "compensateComplete":
+        return "error" in event ? this.#write("red", "✘", `Compensating ${event.step} failed: ${messageOf(event.error)}`) : undefined;
+      case "flowComplete":
+        return this.#write("green", "SUCCESS", event.flow);
+      case "flowFail":
+        return this.#write("red", event.result.status === "cancelled" ? "CANCELLED" : "FAILURE", event.flow);
+    }
+  };
+
+  #write(color: keyof typeof colors, mark: string, text: string): void {
+    this.#stream.write(`${this.#prefix}${this.#colors ? `\u001b[${colors[color]}m${mark}\u001b[39m` : mark} ${text}\n`);
+  }
+}
+
+/** One line, and nothing that a terminal would obey. */
+function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return stripVTControlCharacters(text).replace(/\s+/g, " ").slice(0, 500);
+}
+
+/** Lines on the console for every flow that it is given to. */
+export function createConsoleLoggerPlugin(options: ConsoleLoggerOptions = {}): FlowPlugin {
+  const logger = new FlowLogger(options);
+  const plugin = { name: "console-logger", onEvent: logger.log };
+  if (!options.intercept) return plugin;
+  const tag = options.prefix === undefined ? "" : `[${options.prefix}] `;
+  return { ...plugin, around: (step, body) => withTaggedConsole(`${tag}[${step}] →`, body) };
+}
+
+const tags = new AsyncLocalStorage<string>();
+const methods = ["log", "info", "warn", "error", "debug"] as const;
+let patched = false;
+
+/** The console is patched once, and for good; outside of a step it does what it always did. */
+function withTaggedConsole<T>(tag: string, body: () => T): T {
+  if (!patched) {
+    patched = true;
+    for (const method of methods) {
+      const original = console[method].bind(console);
+      console[method] = (...args: unknown[]) => {
+        const current = tags.getStore();
+        if (current === undefined) original(...args);
+        else original(current, ...args);
+      };
+    }
+  }
+  return tags.run(tag, body);
+}

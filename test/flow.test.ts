@@ -1,0 +1,553 @@
+import { stripVTControlCharacters } from "node:util";
+import {
+  create,
+  createConsoleLoggerPlugin,
+  Flow,
+  type FlowContext,
+  type FlowEvent,
+  type FlowPlugin,
+  FlowValidationError,
+  OnceflowError,
+  OrchestrixError,
+  StepAlreadyExistsError,
+  StepTimeoutError,
+} from "onceflow/flow";
+import { describe, expect, test, vi } from "vitest";
+
+const fail = (message: string) => () => {
+  throw new Error(message);
+};
+
+describe("steps", () => {
+  test("run one after the other, and hand on what they have set", async () => {
+    const seen: unknown[] = [];
+    const flow = create<{ amount: number }>("order")
+      .step("reserve", async (ctx) => ctx.set("reserved", ctx.input.amount * 2))
+      .step("charge", (ctx) => void seen.push(ctx.get<number>("reserved"), ctx.has("reserved"), ctx.has("nothing"), ctx.get("nothing")));
+    const result = await flow.run({ amount: 21 });
+    expect(seen).toEqual([42, true, false, undefined]);
+    expect(result).toMatchObject({ name: "order", status: "completed" });
+    expect(result.steps).toMatchObject([
+      { name: "reserve", status: "completed", attempts: 1 },
+      { name: "charge", status: "completed", attempts: 1 },
+    ]);
+    expect(result).not.toHaveProperty("error");
+    expect(result).not.toHaveProperty("compensations");
+    expect(result.durationMs).toBeGreaterThanOrEqual(0);
+  });
+
+  test("a flow without steps completes", async () => {
+    expect(await new Flow("empty").run(undefined)).toMatchObject({ name: "empty", status: "completed", steps: [] });
+  });
+
+  test("names are unique, in parallel stages too, and a refused stage leaves the flow as it was", async () => {
+    const flow = create("order").step("a", () => {});
+    expect(() => flow.step("a", () => {})).toThrow(StepAlreadyExistsError);
+    expect(() => flow.parallel("a", [{ name: "b", fn: () => {} }])).toThrow('flow "order" already has a step "a"');
+    const twins = ["c", "c"].map((name) => ({ name, fn: () => {} }));
+    expect(() => flow.parallel("p", twins)).toThrow(StepAlreadyExistsError);
+    const names = (await flow.step("c", () => {}).run(undefined)).steps.map(({ name }) => name);
+    expect(names).toEqual(["a", "c"]);
+  });
+
+  test.each([
+    ["", () => {}, {}, /name/],
+    ["line\nbreak", () => {}, {}, /name/],
+    ["a", "no function", {}, /fn/],
+    ["a", () => {}, { retries: -1 }, /retries/],
+    ["a", () => {}, { retries: 1.5 }, /retries/],
+    ["a", () => {}, { timeoutMs: 0 }, /timeoutMs/],
+    ["a", () => {}, { retryDelayMs: Number.NaN }, /retryDelayMs/],
+    ["a", () => {}, { backoffFactor: "quadratic" }, /backoffFactor/],
+    ["a", () => {}, { jitter: "full" }, /jitter/],
+    ["a", () => {}, { compensate: true }, /compensate/],
+  ])("step(%j, …, %j) is refused with the option's name", (name, fn, options, message) => {
+    expect(() => create("order").step(name, fn as () => void, options as object)).toThrow(message);
+  });
+
+  test("a failure is returned, the very object, and later steps do not run", async () => {
+    const error = new TypeError("declined");
+    const later = vi.fn();
+    const result = await create("order")
+      .step("charge", () => Promise.reject(error))
+      .step("ship", later)
+      .run(undefined);
+    expect(result.status).toBe("failed");
+    expect(result.error).toBe(error);
+    expect(result.steps).toMatchObject([{ name: "charge", status: "failed", attempts: 1 }]);
+    expect(result.steps[0]?.error).toBe(error);
+    expect(later).not.toHaveBeenCalled();
+  });
+
+  test("what is thrown need not be an error", async () => {
+    const result = await create("order")
+      .step("charge", () => Promise.reject("no"))
+      .run(undefined);
+    expect(result).toMatchObject({ status: "failed", error: "no" });
+  });
+});
+
+describe("retries", () => {
+  test("as often as said, each with its number", async () => {
+    const attempts: number[] = [];
+    const flow = create("order").step(
+      "charge",
+      (ctx) => {
+        attempts.push(ctx.attempt);
+        if (ctx.attempt < 3) throw new Error("later");
+      },
+      { retries: 2 },
+    );
+    expect((await flow.run(undefined)).steps).toMatchObject([{ status: "completed", attempts: 3 }]);
+    expect(attempts).toEqual([1, 2, 3]);
+    const never = await create("order").step("charge", fail("never"), { retries: 2 }).run(undefined);
+    expect(never).toMatchObject({ status: "failed", steps: [{ attempts: 3 }] });
+  });
+
+  test("wait in between", async () => {
+    const delays: number[] = [];
+    const plugin: FlowPlugin = {
+      name: "delays",
+      onEvent: (event) => void (event.type === "stepRetry" && delays.push(event.delayMs)),
+    };
+    const options = { retries: 4, retryDelayMs: 4, backoffFactor: "exponential", maxRetryDelayMs: 20 } as const;
+    const result = await create("order", { plugins: [plugin] })
+      .step("charge", fail("never"), options)
+      .run(undefined);
+    expect(delays).toEqual([8, 16, 20, 20]);
+    expect(result.durationMs).toBeGreaterThanOrEqual(60);
+  });
+});
+
+describe("timeouts", () => {
+  test("end a try, abort its signal, and count as a failure", async () => {
+    const signals: AbortSignal[] = [];
+    const flow = create("order").step(
+      "charge",
+      (ctx) => {
+        signals.push(ctx.signal);
+        return new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
+      },
+      { timeoutMs: 15, retries: 1 },
+    );
+    const { status, error, steps } = await flow.run(undefined);
+    expect([status, steps[0]?.attempts]).toEqual(["failed", 2]);
+    expect(error).toBeInstanceOf(StepTimeoutError);
+    expect(error).toMatchObject({ name: "StepTimeoutError", step: "charge", timeoutMs: 15, message: expect.stringContaining("timed out") });
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+  });
+
+  test("a retry waits until the body that was too late has ended", async () => {
+    let running = 0;
+    let most = 0;
+    const body = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setTimeout(resolve, 40));
+      running -= 1;
+      throw new Error("too late anyway");
+    };
+    await create("order").step("charge", body, { timeoutMs: 5, retries: 2 }).run(undefined);
+    expect(most).toBe(1);
+  });
+
+  test("what a body brings in its grace counts", async () => {
+    const late = () => new Promise((resolve) => setTimeout(resolve, 30));
+    expect(await create("order").step("charge", late, { timeoutMs: 5 }).run(undefined)).toMatchObject({ status: "completed" });
+  });
+
+  test("but not longer than its grace", async () => {
+    const startedAt = performance.now();
+    const result = await create("order")
+      .step("charge", () => new Promise(() => {}), { timeoutMs: 5, graceMs: 20 })
+      .run(undefined);
+    expect(result.error).toBeInstanceOf(StepTimeoutError);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
+  });
+});
+
+describe("parallel", () => {
+  test("its steps run side by side; the next stage waits for all of them", async () => {
+    const order: string[] = [];
+    let arrived = 0;
+    const both = () => {
+      arrived += 1;
+      if (arrived === 2) release();
+      return gate;
+    };
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const flow = create("order")
+      .parallel("notify", [
+        { name: "mail", fn: () => both().then(() => order.push("mail")) },
+        { name: "text", fn: () => both().then(() => order.push("text")) },
+      ])
+      .step("ship", () => void order.push("ship"));
+    const result = await flow.run(undefined);
+    expect(order).toEqual(["mail", "text", "ship"]);
+    expect(result.steps.map(({ name }) => name)).toEqual(["mail", "text", "ship"]);
+  });
+
+  test("one failure of several is forgiven, and told", async () => {
+    const flow = create("order")
+      .parallel("notify", [
+        { name: "mail", fn: fail("no mail") },
+        { name: "text", fn: () => {} },
+      ])
+      .step("ship", () => {});
+    expect(await flow.run(undefined)).toMatchObject({
+      status: "completed",
+      steps: [
+        { name: "mail", status: "failed", error: { message: "no mail" } },
+        { name: "text", status: "completed" },
+        { name: "ship", status: "completed" },
+      ],
+    });
+  });
+
+  test("all failed: the flow fails with the first of them", async () => {
+    const flow = create("order").parallel("notify", [
+      { name: "mail", fn: fail("no mail") },
+      { name: "text", fn: async () => Promise.reject(new Error("no text")) },
+    ]);
+    expect(await flow.run(undefined)).toMatchObject({ status: "failed", error: { message: "no mail" } });
+  });
+
+  test("failFast: one failure aborts its siblings, fails the flow, and undoes those that were done", async () => {
+    const undone: string[] = [];
+    let aborted: unknown;
+    const flow = create("order").parallel(
+      "book",
+      [
+        { name: "hotel", fn: () => {}, options: { compensate: () => void undone.push("hotel") } },
+        { name: "flight", fn: async () => Promise.reject(new Error("sold out")) },
+        {
+          name: "car",
+          fn: (ctx: FlowContext) =>
+            new Promise((_, reject) => {
+              ctx.signal.addEventListener("abort", () => {
+                aborted = ctx.signal.reason;
+                reject(ctx.signal.reason);
+              });
+            }),
+        },
+      ],
+      { failFast: true },
+    );
+    const result = await flow.run(undefined);
+    expect(result).toMatchObject({ status: "failed", error: { message: "sold out" } });
+    expect(result.steps.map(({ status }) => status)).toEqual(["completed", "failed", "cancelled"]);
+    expect(aborted).toBe(result.error);
+    expect(undone).toEqual(["hotel"]);
+  });
+
+  test("needs at least one step", () => {
+    expect(() => create("order").parallel("none", [])).toThrow(/at least one/);
+  });
+});
+
+describe("compensation", () => {
+  const travel = (undone: string[], last: () => unknown) =>
+    create("travel")
+      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
+      .step("insurance", () => {})
+      .parallel("transport", [
+        { name: "flight", fn: () => {}, options: { compensate: () => void undone.push("flight") } },
+        { name: "car", fn: fail("no car"), options: { compensate: () => void undone.push("car") } },
+      ])
+      .step("pay", last, { compensate: () => void undone.push("pay") });
+
+  test("undoes what was done, backwards; not what failed, and not what has nothing to undo", async () => {
+    const undone: string[] = [];
+    const result = await travel(undone, fail("declined")).run(undefined);
+    expect(undone).toEqual(["flight", "hotel"]);
+    expect(result).toMatchObject({
+      status: "failed",
+      error: { message: "declined" },
+      compensations: [
+        { name: "flight", status: "completed" },
+        { name: "hotel", status: "completed" },
+      ],
+    });
+  });
+
+  test("nothing is undone when all went well", async () => {
+    const undone: string[] = [];
+    expect(await travel(undone, () => {}).run(undefined)).toMatchObject({ status: "completed" });
+    expect(undone).toEqual([]);
+  });
+
+  test("one that fails does not hide the first error, and keeps no other from being undone", async () => {
+    const undone: string[] = [];
+    const result = await create("travel")
+      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
+      .step("flight", () => {}, { compensate: fail("airline closed") })
+      .step("pay", fail("declined"))
+      .run(undefined);
+    expect(undone).toEqual(["hotel"]);
+    expect(result).toMatchObject({
+      error: { message: "declined" },
+      compensations: [
+        { name: "flight", status: "failed", error: { message: "airline closed" } },
+        { name: "hotel", status: "completed" },
+      ],
+    });
+  });
+
+  test("is given what the steps have set", async () => {
+    const seen: unknown[] = [];
+    await create<string>("travel")
+      .step("hotel", (ctx) => ctx.set("booking", "b-1"), { compensate: (ctx) => void seen.push(ctx.get("booking"), ctx.input) })
+      .step("pay", fail("declined"))
+      .run("trip");
+    expect(seen).toEqual(["b-1", "trip"]);
+  });
+});
+
+describe("cancelling", () => {
+  test("before the first step: nothing runs", async () => {
+    const body = vi.fn();
+    const reason = new Error("enough");
+    const result = await create("order")
+      .step("charge", body)
+      .run(undefined, { signal: AbortSignal.abort(reason) });
+    expect(result).toMatchObject({ status: "cancelled", steps: [] });
+    expect(result.error).toBe(reason);
+    expect(body).not.toHaveBeenCalled();
+  });
+
+  test("between two steps: the next does not run, and what was done is undone with a signal that is not aborted", async () => {
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    let aborted: boolean | undefined;
+    const ship = vi.fn();
+    const result = await create("order")
+      .step("charge", () => controller.abort(reason), {
+        compensate: (ctx) => {
+          aborted = ctx.signal.aborted;
+        },
+      })
+      .step("ship", ship)
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", compensations: [{ name: "charge", status: "completed" }] });
+    expect(result.error).toBe(reason);
+    expect(ship).not.toHaveBeenCalled();
+    expect(aborted).toBe(false);
+  });
+
+  test("in a retry delay: at once", async () => {
+    const controller = new AbortController();
+    const plugin: FlowPlugin = {
+      name: "cancel",
+      onEvent: ({ type }) => void (type === "stepRetry" && setTimeout(() => controller.abort("enough"))),
+    };
+    const result = await create("order", { plugins: [plugin] })
+      .step("charge", fail("later"), { retries: 3, retryDelayMs: 3_600_000 })
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", error: "enough", steps: [{ status: "cancelled", attempts: 1 }] });
+  });
+
+  test("inside a step: its signal aborts", async () => {
+    const controller = new AbortController();
+    const result = await create("order")
+      .step("charge", (ctx) => {
+        setTimeout(() => controller.abort(new Error("enough")));
+        return new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
+      })
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", error: { message: "enough" }, steps: [{ status: "cancelled" }] });
+  });
+});
+
+describe("schema", () => {
+  const positive = {
+    "~standard": {
+      version: 1,
+      vendor: "test",
+      validate: (value: unknown) =>
+        typeof value === "number" && value > 0
+          ? { value: value * 100 }
+          : { issues: [{ message: "must be positive", path: ["amount", { key: 0 }] }, { message: "must be a number" }] },
+    },
+  } as const;
+
+  test("an invalid input: a failed result with what is wrong, and no step runs", async () => {
+    const body = vi.fn();
+    const result = await create<number>("order", { schema: positive }).step("charge", body).run(-1);
+    expect(result).toMatchObject({ status: "failed", steps: [] });
+    expect(result.error).toBeInstanceOf(FlowValidationError);
+    expect(result.error).toMatchObject({
+      issues: [{ message: "must be positive" }, {}],
+      message: expect.stringContaining("input.amount.0: must be positive"),
+    });
+    expect(body).not.toHaveBeenCalled();
+  });
+
+  test("a valid one is what the schema made of it", async () => {
+    let input: number | undefined;
+    await create<number>("order", { schema: positive })
+      .step("charge", (ctx) => {
+        input = ctx.input;
+      })
+      .run(3);
+    expect(input).toBe(300);
+  });
+
+  test("a validator that throws rejects the run", async () => {
+    const validate = () => Promise.reject(new Error("no network"));
+    const flow = create("order", { schema: { "~standard": { version: 1, vendor: "test", validate } } });
+    await expect(flow.run(1)).rejects.toThrow("no network");
+  });
+});
+
+describe("hooks and plugins", () => {
+  test("are told in order: config hooks before plugins, each event once", async () => {
+    const told: string[] = [];
+    const listener = (who: string) => ({
+      onFlowStart: () => void told.push(`${who} flowStart`),
+      onFlowComplete: () => void told.push(`${who} flowComplete`),
+      onFlowFail: ({ result }: { result: { status: string } }) => void told.push(`${who} flowFail ${result.status}`),
+      onStepStart: ({ step }: { step: string }) => void told.push(`${who} stepStart ${step}`),
+      onStepComplete: ({ step, attempts }: { step: string; attempts: number }) => void told.push(`${who} stepComplete ${step} ${attempts}`),
+      onStepFail: ({ step }: { step: string }) => void told.push(`${who} stepFail ${step}`),
+      onCompensate: ({ step }: { step: string }) => void told.push(`${who} compensate ${step}`),
+      onCompensateComplete: ({ step }: { step: string }) => void told.push(`${who} compensateComplete ${step}`),
+    });
+    const config = {
+      hooks: listener("hooks"),
+      plugins: [
+        { name: "a", ...listener("a") },
+        { name: "b", ...listener("b") },
+      ],
+    };
+    await create("order", config)
+      .step("charge", () => {}, { compensate: () => {} })
+      .step("ship", fail("no ship"))
+      .run(undefined);
+    const events = ["flowStart", "stepStart charge", "stepComplete charge 1", "stepStart ship", "stepFail ship"];
+    const back = ["compensate charge", "compensateComplete charge", "flowFail failed"];
+    expect(told).toEqual([...events, ...back].flatMap((event) => ["hooks", "a", "b"].map((who) => `${who} ${event}`)));
+  });
+
+  test("one that throws breaks nothing, and is warned about", async () => {
+    const warned = new Promise<Error>((resolve) => void process.once("warning", resolve));
+    const hooks = { onStepStart: fail("bad hook"), onFlowComplete: () => Promise.reject(new Error("bad hook")) };
+    const result = await create("order", { hooks })
+      .step("charge", () => {})
+      .run(undefined);
+    expect(result.status).toBe("completed");
+    expect(await warned).toMatchObject({ code: "ONCEFLOW_FLOW_HOOK", message: expect.stringContaining("bad hook") });
+  });
+
+  test("start() tells what happens as it happens, to everybody who asks, and gives the result", async () => {
+    const run = create("order")
+      .step("charge", () => {}, { retries: 1 })
+      .step("ship", fail("no ship"), { retries: 1 })
+      .start(undefined);
+    const types = async () => {
+      const all: string[] = [];
+      for await (const { type } of run) all.push(type);
+      return all;
+    };
+    const expected = [
+      "flowStart",
+      "stepStart",
+      "stepComplete",
+      "stepStart",
+      "stepRetry",
+      "stepFail",
+      "flowFail",
+    ] satisfies FlowEvent["type"][];
+    expect(await Promise.all([types(), types()])).toEqual([expected, expected]);
+    expect(await run.result).toMatchObject({ status: "failed" });
+    expect(await types()).toEqual(expected);
+  });
+
+  test("start() of what can't be run at all: its events end with the error", async () => {
+    const run = create("order").start(undefined, { key: "" });
+    await expect(run.result).rejects.toThrow(/key/);
+    await expect(
+      (async () => {
+        for await (const _ of run);
+      })(),
+    ).rejects.toThrow(/key/);
+  });
+});
+
+describe("logging", () => {
+  const lines = (isTTY = false) => {
+    const written: string[] = [];
+    return { written, stream: { isTTY, write: (text: string) => void written.push(text) } };
+  };
+
+  const story = (plugin: FlowPlugin) =>
+    create("order", { plugins: [plugin] })
+      .step("charge", (ctx) => (ctx.attempt < 3 ? Promise.reject(new Error("later")) : undefined), { retries: 2, compensate: () => {} })
+      .step("ship", fail("no\n\u001b[31mship"));
+
+  test("plain when piped: a line for everything", async () => {
+    const { written, stream } = lines();
+    await story(createConsoleLoggerPlugin({ prefix: "shop", stream })).run(undefined);
+    expect(written.join("")).toBe(
+      ["RUNNING order", "✔ charge (2 retries)", "✘ ship no ship", "↺ Compensating: charge", "FAILURE order", ""]
+        .join("\n[shop] ")
+        .replace(/^/, "[shop] ")
+        .replace(/\[shop\] $/, ""),
+    );
+  });
+
+  test("in colours on a terminal, unless NO_COLOR is set", async () => {
+    const colored = lines(true);
+    await story(createConsoleLoggerPlugin({ stream: colored.stream })).run(undefined);
+    expect(colored.written[0]).toBe("\u001b[36mRUNNING\u001b[39m order\n");
+    vi.stubEnv("NO_COLOR", "1");
+    const plain = lines(true);
+    await story(createConsoleLoggerPlugin({ stream: plain.stream })).run(undefined);
+    vi.unstubAllEnvs();
+    expect(plain.written[0]).toBe("RUNNING order\n");
+  });
+
+  test("logging: true and { prefix } write to standard output; enabled: false does not", async () => {
+    const write = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+    for (const logging of [true, { prefix: "p" }, { enabled: false, prefix: "q" }, false])
+      await create("order", { logging }).run(undefined);
+    const written = write.mock.calls.map(([text]) => String(text));
+    write.mockRestore();
+    expect(written.map((line) => stripVTControlCharacters(line))).toEqual([
+      "RUNNING order\n",
+      "SUCCESS order\n",
+      "[p] RUNNING order\n",
+      "[p] SUCCESS order\n",
+    ]);
+  });
+
+  test("intercept tags what a step writes to the console, and nothing else", async () => {
+    const log = vi.spyOn(console, "log").mockImplementation(() => {});
+    const plugin = createConsoleLoggerPlugin({ prefix: "shop", intercept: true, stream: { write: () => {} } });
+    const flow = create("order", { plugins: [plugin] }).parallel("p", [
+      {
+        name: "a",
+        fn: async () => {
+          await null;
+          console.log("one", 1);
+        },
+      },
+      { name: "b", fn: () => console.log("two") },
+    ]);
+    console.log("before");
+    await flow.run(undefined);
+    console.log("after");
+    const calls = log.mock.calls;
+    log.mockRestore();
+    expect(calls).toEqual([["before"], ["[shop] [b] →", "two"], ["[shop] [a] →", "one", 1], ["after"]]);
+  });
+});
+
+test("every error of ours has one base, under both of its names", () => {
+  expect(OrchestrixError).toBe(OnceflowError);
+  const error = new StepAlreadyExistsError("order", "charge");
+  expect(error).toBeInstanceOf(OrchestrixError);
+  expect(error.name).toBe("StepAlreadyExistsError");
+});
