@@ -289,7 +289,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(result).toMatchObject({ status: "failed", steps: [{ status: "completed" }, { name: "charge", status: "failed" }] });
       expect(result.error).toMatchObject({ message: expect.stringMatching(/^context\.order\.lines\[0\]\.price: cannot be stored/) });
       expect(undone).toEqual(["charge true", "reserve true"]);
-      expect(await flow.run(order, { key: "k", durable: false })).toEqual(result);
+      expect(await flow.run(order, { key: "k", durable: false })).toMatchObject({ status: "failed", durationMs: result.durationMs });
       expect(await flow.run(order, { key: "other", durable: false })).toMatchObject({ status: "completed" });
     });
 
@@ -318,7 +318,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
         });
         return telling;
       };
-      await Promise.all([left("payment", "a", 50), left("payment", "b", 50), left("refund", "c", 50), left("payment", "runs", 60_000)]);
+      await Promise.all([left("payment", "a", 300), left("payment", "b", 300), left("refund", "c", 300), left("payment", "runs", 60_000)]);
       // Its heartbeat ends with it: what it left behind lapses.
       await doomed.close();
       const seen: string[] = [];
