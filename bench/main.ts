@@ -1,8 +1,9 @@
+import { flow } from "./flow/run.js";
 import { ledger } from "./ledger/run.js";
 import { workflow } from "./workflow/run.js";
 
 /** `npm run bench -- <name> [flags]`. Each benchmark measures ours and what it is held against in one run. */
-const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow };
+const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow };
 
 const [name = "", ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;

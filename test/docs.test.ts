@@ -214,7 +214,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !file.startsWith("workflow/"));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -247,6 +247,24 @@ describe("the pages", () => {
     ];
     expect(asked.length).toBeGreaterThan(60);
     expect(asked.filter((name) => !api.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  test("say every export, option, error, warning and event of flows", () => {
+    const codes = sourceCodes((file) => file.startsWith("flow/"));
+    const page = textOf("docs/reference/flow.md");
+    const said = [
+      ...exportsOf("src/flow.ts").map((name) => name.replace(/^\w+ as /, "")),
+      ...["StepOptions"].flatMap((name) => membersOf("src/flow/definition.ts", name)),
+      ...membersOf("src/flow/run-options.ts", "RunOptions"),
+      ...membersOf("src/flow/flow.ts", "FlowConfig"),
+      ...membersOf("src/flow/result.ts", "FlowResult"),
+      ...membersOf("src/flow/event.ts", "FlowHooks"),
+      ...[...textOf("src/flow/event.ts").matchAll(/readonly type: "(\w+)"/g)].map(([, type = ""]) => type),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(said.length).toBeGreaterThan(60);
+    expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
   test("promise of effects elsewhere only what can be kept", () => {
