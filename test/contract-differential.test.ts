@@ -20,6 +20,8 @@ import { openPostgres } from "../dist/stores/postgres/open.js";
 import { openRedis } from "../dist/stores/redis/open.js";
 import { openSqlite } from "../dist/stores/sqlite/open.js";
 import { membersOf } from "../dist/testing/contract/operations.js";
+import { openDynamo } from "../src/stores/dynamodb/open.js";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 /**
@@ -249,5 +251,15 @@ describe.concurrent("redis judges in Lua as decide() does", { timeout: compareMs
   test.for([1, 2])("on 80 random histories, part %i", async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), 80);
+  });
+});
+
+describe.concurrent("dynamodb judges in conditions as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("dynamodb");
+  test("on 15 random histories", async ({ skip, onTestFinished }) => {
+    if (!server.ok) return skip(server.reason);
+    const table = freshTable(server.url);
+    onTestFinished(() => table.drop());
+    await compare(await openDynamo({ url: table.url }), 15);
   });
 });

@@ -175,6 +175,27 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     ).toMatchObject({ kind: "stale" });
   });
 
+  test("a record that was removed and made again between two trips is not taken for the one that was seen", async () => {
+    const { holder, behind } = hosts();
+    await holder.send(begin("holder"));
+    // Its versions count from 1 again: only the owner tells it from the old one.
+    const swapping = {
+      send: async (command: never, ...rest: never[]) => {
+        const { input } = command as { input: sdk.PutItemCommandInput };
+        if (input.ExpressionAttributeValues?.[":seenRev"] !== undefined) {
+          await client.client.send(new sdk.DeleteItemCommand({ TableName: table.name, Key: { id: { S: `0::${key}` } } }));
+          expect(await behind.send(begin("another"))).toMatchObject({ kind: "started", attempt: 1 });
+        }
+        return await client.client.send(command, ...rest);
+      },
+    } as unknown as Ledger["table"]["client"];
+    const taker = new Host({ ...table, client: swapping }, { monotonic: 0, wall: now });
+    await taker.send(begin("taker"));
+    taker.pass(leaseMs);
+    expect(await taker.send(begin("taker"))).toEqual({ kind: "running", attempt: 1, forMs: leaseMs });
+    expect((await readRecord(behind.ledger, { scope: "", key }))?.record.owner).toBe("another");
+  });
+
   test("retention is on the clock of whoever settled and whoever asks: skew moves it by as much", async () => {
     const { holder, ahead, behind } = hosts();
     await holder.send(begin("holder", { retentionMs: dayMs / 2, horizonMs: 0 }));

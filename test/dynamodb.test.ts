@@ -75,6 +75,8 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       expect((await once(store, { scope: "shop", key: key.of("order-1") }, () => 2)).value).toBe(1);
       expect((await list(store, { scope: "shop" })).items).toHaveLength(1);
       await expect(openStore({ table })).rejects.toMatchObject({ code: "UNSUITABLE_TABLE" });
+      await expect(openStore({ partitionKey: "owner" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+      await expect(openStore({ ttlAttribute: "rev" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     });
 
     test("with items of another format, made by newer code, is left alone", async () => {

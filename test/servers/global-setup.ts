@@ -26,7 +26,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     acquire("redis"),
   ]);
   const stopAll = async () => {
-    await Promise.all([postgres, node24, dynamodb, mongodb, redis].map((acquired: Acquired<Running>) => acquired.ok && acquired.running.stop()));
+    await Promise.all(
+      [postgres, node24, dynamodb, mongodb, redis].map((acquired: Acquired<Running>) => acquired.ok && acquired.running.stop()),
+    );
   };
   try {
     requireOrSkip(providers.postgres.title, postgres);

@@ -19,7 +19,14 @@ const masters = 3;
 /** Three masters, and a replica for each, in one folder. */
 export async function startRedisCluster(found: Found, settings: Readonly<Record<string, string>> = {}): Promise<RedisCluster> {
   const guard = await startGuard(join(tmpdir(), "onceflow-redis-cluster-"), "SIGKILL");
-  const cluster = { "cluster-enabled": "yes", "cluster-node-timeout": "1000", appendonly: "yes", appendfsync: "always", ...settings };
+  const cluster = {
+    "cluster-enabled": "yes",
+    "cluster-node-timeout": "1000",
+    appendonly: "yes",
+    appendfsync: "always",
+    "repl-diskless-sync-delay": "0",
+    ...settings,
+  };
   try {
     const members: RedisProcess[] = [];
     // One after the other: two that look for a free port at once may find the same one.

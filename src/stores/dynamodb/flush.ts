@@ -91,17 +91,19 @@ async function renew(ledger: Ledger, operation: Renew, sending: Sending): Promis
   const moment = seen.moment();
   // A shorter lease does not end a longer one, as far as this process knows of it.
   const leaseMs = Math.max(operation.leaseMs, seen.leaseLeft(operation, operation.owner, moment));
-  const result = await updateLease(table, operation, leaseMs, sending);
+  const leaseUntil = moment.now + leaseMs;
+  const result = await updateLease(table, operation, { leaseMs, leaseUntil }, sending);
   if (!result.written) return await refused(ledger, operation, result.found);
   seen.saw(operation, { rev: Number(result.item?.["rev"]?.N), owner: operation.owner, endsAt: moment.monotonic + leaseMs });
-  return { answer: { kind: "renewed", leaseUntil: moment.now + leaseMs }, record: undefined, now: moment.now };
+  return { answer: { kind: "renewed", leaseUntil }, record: undefined, now: moment.now };
 }
 
 async function resolve(ledger: Ledger, operation: Resolve, sending: Sending): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
-  const first = await updateSettled(table, operation, { now: seen.moment().now, condition: saysUnknown(operation), sending });
-  if (first.written) return { answer: { kind: "settled" }, record: undefined, now: 0 };
-  if (first.found === undefined) return { answer: decide(undefined, operation, 0).answer, record: undefined, now: 0 };
+  const { now: asked } = seen.moment();
+  const first = await updateSettled(table, operation, { now: asked, condition: saysUnknown(operation), sending });
+  if (first.written) return { answer: { kind: "settled" }, record: undefined, now: asked };
+  if (first.found === undefined) return await refused(ledger, operation, undefined);
   // It may be unknown because its owner fell silent, which only who has watched it can tell.
   const { record, now } = await look(table, first.found, seen);
   const { answer, next } = decide(record, operation, now);
@@ -109,7 +111,7 @@ async function resolve(ledger: Ledger, operation: Resolve, sending: Sending): Pr
   const second = await updateSettled(table, operation, { now, condition: unchangedSince(record), sending });
   if (!second.written) return await refused(ledger, operation, second.found);
   seen.forget(operation);
-  return { answer, record: undefined, now: 0 };
+  return { answer, record: undefined, now };
 }
 
 /** The condition did not hold: the one state machine there is says why. */

@@ -6,16 +6,35 @@ import type { Moment, Observations } from "./observed.js";
 import { unpack } from "./value.js";
 
 /**
- * A record as an item. What is null is absent. `leaseMs` is there instead of `leaseUntil`, because no two clocks are
- * compared; `expiresAt` and `goneAt` follow from `settledAt`. `past` are the ended attempts, as JSON.
+ * A record as an item. What is null is absent. `leaseUntil` is on its owner's clock, and for people: nobody compares it
+ * with another clock, `leaseMs` is what counts. `expiresAt` and `goneAt` follow from `settledAt`. `past` are the ended
+ * attempts, as JSON.
  */
-export const format = 1;
+const format = 1;
 /** An item is billed by its size: of very many attempts, the newest are remembered. */
-export const pastMax = 100;
+const pastMax = 100;
 /** What is kept for ever gets a removal date all the same, some thousand years from now: an expression knows no "none". */
 export const everS = 100_000_000_000;
-/** The removal is DynamoDB's, on its own clock: ours may be ahead of it. */
+/** The removal is DynamoDB's, on its own clock, and ours may be behind it. */
 const marginS = 3600;
+
+/** The names in an item that are ours: a table's key and its date of removal cannot have one of them. */
+export const ownNames: readonly string[] = [
+  ...["format", "state", "effect", "attempt", "owner", "fingerprint", "verdict", "note", "rev", "past", "log"],
+  ...[
+    "createdAt",
+    "startedAt",
+    "settledAt",
+    "leaseMs",
+    "leaseUntil",
+    "retentionMs",
+    "horizonMs",
+    "reconcileAfterMs",
+    "keepS",
+    "outcome",
+    "outcomeBytes",
+  ],
+];
 
 /** Injective without escaping: the length says where the scope ends. */
 export function idOf({ scope, key }: RecordId): string {
@@ -45,6 +64,7 @@ export function itemOf(table: Table, record: LedgerRecord, leaseMs: number, past
     createdAt: number(record.createdAt),
     startedAt: number(record.startedAt),
     leaseMs: number(leaseMs),
+    leaseUntil: number(record.leaseUntil),
     horizonMs: number(horizonMs),
     reconcileAfterMs: number(record.reconcileAfterMs),
     rev: number(record.rev),
@@ -86,7 +106,7 @@ export async function look(table: Table, item: Item, seen: Observations): Promis
     owner,
     createdAt: n("createdAt"),
     startedAt: n("startedAt"),
-    leaseUntil: state === "running" ? seen.leaseUntil(id, { rev, owner, leaseMs }, moment) : (settledAt ?? n("startedAt")),
+    leaseUntil: state === "running" ? seen.leaseUntil(id, { rev, owner, leaseMs }, moment) : n("leaseUntil"),
     settledAt,
     retentionMs,
     horizonMs: n("horizonMs"),

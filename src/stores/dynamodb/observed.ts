@@ -9,7 +9,7 @@ export interface Time {
   wall(): number;
 }
 
-export const systemTime: Time = { monotonic: () => Math.floor(performance.now()), wall: () => Date.now() };
+const systemTime: Time = { monotonic: () => Math.floor(performance.now()), wall: () => Date.now() };
 
 /** One moment on both clocks. They are read together: the machine's clock may be set between two readings. */
 export interface Moment {

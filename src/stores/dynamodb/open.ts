@@ -7,6 +7,7 @@ import { bounded } from "./deadline.js";
 import { explain, loadDriver, type Sdk, type Table } from "./driver.js";
 import { flush } from "./flush.js";
 import { Gate } from "./gate.js";
+import { ownNames } from "./item.js";
 import { listRecords } from "./list.js";
 import { Observations, observationsOf } from "./observed.js";
 import { purgeRecords } from "./purge.js";
@@ -98,6 +99,8 @@ export async function dynamoStore(options: DynamoStoreOptions): Promise<Store> {
 
 async function backendOf(sdk: Sdk, options: Omit<DynamoStoreOptions, keyof StoreOptions>, check = true): Promise<Backend> {
   const { client, table: name, partitionKey = "id", ttlAttribute = "ttl", create = false } = options;
+  for (const [field, given] of Object.entries({ partitionKey, ttlAttribute }))
+    if (given === "" || ownNames.includes(given)) throw new InvalidInputError(field, `is "${given}", which an item has for something else`);
   const table: Table = { sdk, client: bounded(client as unknown as Table["client"]), name, partitionKey, ttlAttribute };
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {

@@ -65,11 +65,16 @@ export async function updateSettled(
   return await updateItem(table, operation, { expression, values, condition, sending });
 }
 
+interface Lease {
+  readonly leaseMs: number;
+  readonly leaseUntil: number;
+}
+
 /** Always a new version: that is the sign of life that others look for. */
-export async function updateLease(table: Table, renew: Renew, leaseMs: number, sending: Sending): Promise<Written> {
+export async function updateLease(table: Table, renew: Renew, lease: Lease, sending: Sending): Promise<Written> {
   return await updateItem(table, renew, {
-    expression: "SET #leaseMs = :leaseMs, #rev = #rev + :one",
-    values: { ":leaseMs": number(leaseMs), ":one": number(1) },
+    expression: "SET #leaseMs = :leaseMs, #leaseUntil = :leaseUntil, #rev = #rev + :one",
+    values: { ":leaseMs": number(lease.leaseMs), ":leaseUntil": number(lease.leaseUntil), ":one": number(1) },
     condition: heldBy(renew, ["running"]),
     sending,
     returning: "UPDATED_NEW",

@@ -1,9 +1,10 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { ClientSession, TransactionOptions } from "mongodb";
 import { assert, ConfigurationError } from "../../core/errors.js";
 import type { Answer, Settle } from "../../core/operation.js";
 import type { Tx } from "../../core/store.js";
 import type { Collections } from "./collections.js";
-import type { MongoClient } from "./driver.js";
+import { hasLabel, type MongoClient } from "./driver.js";
 import { apply } from "./flush.js";
 
 /** Durable when it is told: a majority has it, on disk. */
@@ -22,7 +23,7 @@ export async function transact<T>(client: MongoClient, work: (tx: Tx) => Promise
   try {
     session.startTransaction(transactionOptions);
     const result = await work(session);
-    await session.commitTransaction();
+    await commit(session);
     return result;
   } catch (error) {
     // When even this fails the server ends the transaction by itself, after a minute.
@@ -30,6 +31,26 @@ export async function transact<T>(client: MongoClient, work: (tx: Tx) => Promise
     throw error;
   } finally {
     await session.endSession().catch(() => {});
+  }
+}
+
+const commitMsMax = 10_000;
+const commitPauseMs = 50;
+
+/**
+ * A commit that was not answered is sent again: the server knows whether it was done. Left alone, a transaction that
+ * was not committed would hold its documents for a minute.
+ */
+async function commit(session: ClientSession): Promise<void> {
+  const startedAt = performance.now();
+  for (;;) {
+    try {
+      return await session.commitTransaction();
+    } catch (error) {
+      const lost = hasLabel(error, "UnknownTransactionCommitResult");
+      if (!lost || performance.now() - startedAt > commitMsMax) throw error;
+      await delay(commitPauseMs);
+    }
   }
 }
 

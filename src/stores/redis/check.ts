@@ -17,12 +17,12 @@ interface Finding {
 /** What was promised is worth what the servers are set to: what is less than it could be is said when a store is opened. */
 export async function checkServers(connection: Connection, layout: Layout, options: CheckOptions): Promise<void> {
   const link = await connection.link();
-  const checking = Promise.all([checkLayout(link, layout), findingsOf(link, options)]);
-  const [, findings] = await connection.answer(link, "opening the store", checking);
+  const findings = await connection.answer(link, "opening the store", findingsOf(link, options));
   if (findings.length > 0 && options.strict) {
     const problems = findings.map(({ problem }) => problem).join("; ");
     throw new ConfigurationError(`[onceflow] [redis] strict: ${problems}`, { code: "REDIS_WEAK" });
   }
+  await connection.answer(link, "opening the store", checkLayout(link, layout));
   for (const { code, problem } of findings) process.emitWarning(`[onceflow] [redis] ${problem}`, { type: "OnceflowWarning", code });
 }
 

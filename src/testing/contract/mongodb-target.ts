@@ -51,8 +51,8 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
         sever: async () => (await proxy)?.cutAll(),
         async remove() {
           await (await proxy)?.close();
-          for (const { name } of await database.listCollections({}, { nameOnly: true }).toArray())
-            if (name.startsWith(`${prefix}_`)) await database.collection(name).drop();
+          const ours = database.listCollections({ name: { $regex: `^${prefix}_` } }, { nameOnly: true });
+          for (const { name } of await ours.toArray()) await database.collection(name).drop();
         },
       };
     },

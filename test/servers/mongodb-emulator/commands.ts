@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { BSON, Timestamp } from "mongodb";
 import { ChangeStreams } from "./change-streams.js";
 import { CommandError, type Engine, type Transaction } from "./engine.js";
@@ -65,8 +66,8 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
   };
 
   return {
-    hello: () => hello(deployment),
-    ismaster: () => hello(deployment),
+    hello: (command) => hello(deployment, command),
+    ismaster: (command) => hello(deployment, command),
     ping: () => ({}),
     endsessions: () => ({}),
     killcursors: (command) => streams.kill(command["cursors"] as unknown[]),
@@ -74,7 +75,8 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
     createindexes: () => ({ numIndexesBefore: 1, numIndexesAfter: 2 }),
     create: () => ({}),
     listcollections(command) {
-      const firstBatch = engine.names(command.$db).map((name) => ({ name, type: "collection" }));
+      const all = engine.names(command.$db).map((name) => ({ name, type: "collection" }));
+      const firstBatch = language.select(all, { filter: (command["filter"] ?? {}) as Doc });
       return { cursor: { id: BSON.Long.ZERO, ns: `${command.$db}.$cmd.listCollections`, firstBatch } };
     },
     drop(command) {
@@ -190,7 +192,11 @@ function duplicateKey(ns: string, id: unknown, _transaction: Transaction | undef
   return new CommandError(11000, "DuplicateKey", `E11000 duplicate key error collection: ${ns} index: _id_`, [], facts);
 }
 
-function hello({ replicaSet, port, version }: Deployment): Doc {
+const topologyVersion = { processId: new BSON.ObjectId(), counter: BSON.Long.ZERO };
+
+/** A driver that knows the state of things asks to be told when it changes, which it never does: its connection is what it watches. */
+async function hello({ replicaSet, port, version }: Deployment, command: Command): Promise<Doc> {
+  if (command["topologyVersion"] !== undefined) await delay(Number(command["maxAwaitTimeMS"] ?? 0), undefined, { ref: false });
   const host = `127.0.0.1:${port}`;
   return {
     ...(replicaSet ? { setName: "emulated", hosts: [host], primary: host, me: host, setVersion: 1, secondary: false } : {}),
@@ -205,6 +211,7 @@ function hello({ replicaSet, port, version }: Deployment): Doc {
     minWireVersion: 0,
     maxWireVersion: Number(version.split(".")[0]) >= 5 ? 21 : 9,
     readOnly: false,
+    topologyVersion,
     operationTime: new Timestamp({ t: Math.floor(Date.now() / 1000), i: 1 }),
   };
 }

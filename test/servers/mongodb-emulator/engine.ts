@@ -127,8 +127,9 @@ export class Engine {
   }
 
   drop(named: (ns: string) => boolean): void {
-    for (const ns of this.#collections.keys()) if (named(ns)) this.#collections.delete(ns);
-    this.#save({ dropped: [...this.#collections.keys()] });
+    const dropped = [...this.#collections.keys()].filter(named);
+    for (const ns of dropped) this.#collections.delete(ns);
+    this.#save({ dropped });
   }
 
   #commit(writes: readonly (readonly [string, string, Doc | undefined])[]): void {
@@ -160,7 +161,7 @@ export class Engine {
         dropped?: string[];
       };
       if (writes) this.#apply(writes.map(({ ns, id, doc }) => [ns, id, doc ?? undefined]));
-      if (dropped) for (const ns of this.#collections.keys()) if (!dropped.includes(ns)) this.#collections.delete(ns);
+      for (const ns of dropped ?? []) this.#collections.delete(ns);
     }
   }
 }

@@ -33,6 +33,7 @@ interface Mingo {
 
 /** With these and no others: mingo copies its operators for every query, and whatever is not here is an error. */
 const known = {
+  accumulator: ["$max", "$min"],
   expression: [
     ..."$add $and $concatArrays $cond $eq $gt $gte $ifNull $literal $lt $max $min $ne $not $or $slice $toDate $toDouble $type".split(" "),
   ],
@@ -52,8 +53,13 @@ export async function loadLanguage(folder: string): Promise<Language> {
     updater: await load("updater"),
     core: await load("core/index"),
   };
-  const operators = { expression: await pick("expression"), pipeline: await pick("pipeline"), query: await pick("query") };
-  const options = { context: mingo.core.Context.init({ accumulator: {}, projection: {}, window: {}, ...operators }) };
+  const operators = {
+    accumulator: await pick("accumulator"),
+    expression: await pick("expression"),
+    pipeline: await pick("pipeline"),
+    query: await pick("query"),
+  };
+  const options = { context: mingo.core.Context.init({ projection: {}, window: {}, ...operators }) };
   const find = (docs: readonly Doc[], filter: Doc, projection: Doc = {}) =>
     new mingo.query.Query(filter, options).find([...docs], projection);
   const aggregate = (docs: readonly Doc[], pipeline: readonly Doc[]) => new mingo.aggregator.Aggregator(pipeline, options).run([...docs]);
