@@ -1,5 +1,8 @@
 import { defineConfig } from "vitest/config";
 
+// It would say in every process that it will need a newer Node one day.
+process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
+
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "examples/**/*.test.ts"],

@@ -36,3 +36,6 @@ export type {
   Tx,
   Verdicted,
 } from "./core/store.js";
+export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "./stores/dynamodb/open.js";
+export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "./stores/mongodb/store.js";
+export { type RedisStoreOptions, redisStore } from "./stores/redis/store.js";

@@ -3,10 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect, key, once, open, purge } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 const folder = mkdtempSync(join(tmpdir(), "onceflow-audit-"));
 const postgres = inject("postgres");
+const dynamodb = inject("dynamodb");
 const stores: Record<string, () => Promise<string>> = {
   memory: async () => "memory:",
   SQLite: async () => {
@@ -18,10 +20,16 @@ const stores: Record<string, () => Promise<string>> = {
     onTestFinished(() => database.drop());
     return database.url;
   },
+  DynamoDB: async () => {
+    const table = freshTable(dynamodb.ok ? dynamodb.url : "");
+    onTestFinished(() => table.drop());
+    return table.url;
+  },
 };
+const missing = (name: string) => (name === "PostgreSQL" && !postgres.ok) || (name === "DynamoDB" && !dynamodb.ok);
 
 describe.each(Object.keys(stores))("what %s keeps of replays and refusals", (name) => {
-  test.skipIf(name === "PostgreSQL" && !postgres.ok)("nothing by default; with audit: all, who asked and what was answered", async () => {
+  test.skipIf(missing(name))("nothing by default; with audit: all, who asked and what was answered", async () => {
     const url = await (stores[name] as () => Promise<string>)();
     const store = await open(url, { audit: "all" });
     const charge = key.of("audit:charge");

@@ -15,9 +15,13 @@ import {
   type Settlement,
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { openMongoUrl } from "../dist/stores/mongodb/open.js";
 import { openPostgres } from "../dist/stores/postgres/open.js";
+import { openRedis } from "../dist/stores/redis/open.js";
 import { openSqlite } from "../dist/stores/sqlite/open.js";
 import { membersOf } from "../dist/testing/contract/operations.js";
+import { openDynamo } from "../src/stores/dynamodb/open.js";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 /**
@@ -154,6 +158,7 @@ async function flush(backend: Backend, model: Model, operations: readonly Operat
   const verdicts = await backend.flush(operations);
   for (const [i, operation] of operations.entries()) {
     const verdict = verdicts[i];
+    assert.ok(!(verdict instanceof Error), String(verdict));
     assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
     // A settle need not tell its time: the record does.
     const settledAt = operation.verb === "settle" ? (await backend.read(operation))?.record.settledAt : undefined;
@@ -186,7 +191,8 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
       assert.equal(await backend.purge({ ...before, limit: 1000 }), model.purge(step.purgeBefore));
     } else {
       const sorted = step.flush.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-      const together = sorted.filter(({ asked }) => !(asked.verb === "settle" && asked.within));
+      const within = (asked: Asked) => asked.verb === "settle" && asked.within && backend.transact !== undefined;
+      const together = sorted.filter(({ asked }) => !within(asked));
       if (together.length > 0)
         await flush(
           backend,
@@ -194,7 +200,7 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
           together.map(({ key, asked }) => model.operation(key, asked)),
         );
       for (const { key, asked } of sorted) {
-        if (asked.verb === "settle" && asked.within) await settleWithin(backend, model, model.operation(key, asked) as Settle);
+        if (within(asked)) await settleWithin(backend, model, model.operation(key, asked) as Settle);
       }
     }
     // Not after every step, because it takes as long as the step; what went apart is found a little later.
@@ -240,5 +246,35 @@ describe.concurrent("postgres judges in SQL as decide() does", { timeout: compar
   test.for([1, 2, 3, 4])("on 80 random histories, part %i", async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
     await compare(await openPostgres({ url: database.url, schema: `part_${part}` }), 80);
+  });
+});
+
+describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, or the real one that is given)", {
+  timeout: compareMsMax,
+}, () => {
+  const server = inject("mongodb");
+
+  test.for([1, 2])("on 40 random histories, part %i", async (part, { skip }) => {
+    if (!server.ok) return skip(server.reason);
+    const prefix = `differential_${process.pid}_${part}`;
+    await compare(await openMongoUrl({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40);
+  });
+});
+
+describe.concurrent("redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("redis");
+  test.for([1, 2])("on 80 random histories, part %i", async (part, { skip }) => {
+    if (!server.ok) return skip(server.reason);
+    await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), 80);
+  });
+});
+
+describe.concurrent("dynamodb judges in conditions as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("dynamodb");
+  test("on 15 random histories", async ({ skip, onTestFinished }) => {
+    if (!server.ok) return skip(server.reason);
+    const table = freshTable(server.url);
+    onTestFinished(() => table.drop());
+    await compare(await openDynamo({ url: table.url }), 15);
   });
 });

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, inject, test } from "vitest";
 import { runStatuses } from "../src/core/run.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 /**
@@ -16,10 +17,17 @@ import { freshDatabase } from "./servers/free-database.js";
  *   console.log(result.status); // → executed
  *
  * Each `// →` is one printed line, in order; a block without any shows nothing and is refused. test/docs/prelude.ts says
- * what a block may use without declaring it. A block that reads DATABASE_URL gets a new PostgreSQL database, or is
- * skipped where there is no server. A block tagged `ts no-run` is only type-checked, and has its reason below.
+ * what a block may use without declaring it. A block that reads the address of a server (`addresses` below) gets a new
+ * database there, or is skipped where there is no server. A block tagged `ts no-run` is only type-checked, and has its reason below.
  */
 const notRun: Readonly<Record<string, string>> = {};
+
+/** What blocks read the address of a server from, and how they get a database of their own there. */
+const addresses = {
+  DATABASE_URL: { server: inject("postgres"), fresh: freshDatabase },
+  DYNAMODB_URL: { server: inject("dynamodb"), fresh: async (url: string) => freshTable(url) },
+};
+type Address = keyof typeof addresses;
 
 const root = resolve(import.meta.dirname, "..");
 const build = join(root, ".build/docs");
@@ -35,7 +43,7 @@ interface Block {
   /** Where it is written to, without extension. */
   readonly name: string;
   readonly printed: readonly string[];
-  readonly needsPostgres: boolean;
+  readonly needs: readonly Address[];
 }
 
 function markdownIn(folder: string): string[] {
@@ -81,7 +89,7 @@ function blocksOf(page: string): Block[] {
       runs: tag === "ts",
       name: `${page.replace(/\.md$/, "").replaceAll("/", "-")}-${line}`,
       printed: [...code.matchAll(/\/\/ → (.*)$/gm)].map(([, text = ""]) => text.trimEnd()),
-      needsPostgres: code.includes("DATABASE_URL"),
+      needs: (Object.keys(addresses) as Address[]).filter((name) => code.includes(name)),
     }));
 }
 
@@ -154,21 +162,28 @@ function run(wanted: readonly Block[], env: NodeJS.ProcessEnv): Promise<Map<stri
 }
 
 describe("the examples of", () => {
-  const postgres = inject("postgres");
   beforeAll(compile, 120_000);
 
   describe.each(pages.filter((page) => blocks.some((block) => block.page === page)))("%s", (page) => {
     const own = blocks.filter((block) => block.page === page && block.runs);
     let ran = new Map<string, Ran>();
     beforeAll(async () => {
-      const database = postgres.ok && own.some((block) => block.needsPostgres) ? await freshDatabase(postgres.url) : undefined;
-      const wanted = own.filter((block) => database !== undefined || !block.needsPostgres);
-      ran = await run(wanted, database === undefined ? {} : { DATABASE_URL: database.url });
-      await database?.drop();
+      const env: NodeJS.ProcessEnv = {};
+      const drops: (() => Promise<void>)[] = [];
+      for (const name of new Set(own.flatMap(({ needs }) => needs))) {
+        const { server, fresh } = addresses[name];
+        if (!server.ok) continue;
+        const { url, drop } = await fresh(server.url);
+        env[name] = url;
+        drops.push(drop);
+      }
+      const wanted = own.filter(({ needs }) => needs.every((name) => addresses[name].server.ok));
+      ran = await run(wanted, env);
+      for (const drop of drops) await drop();
     });
 
-    test.for(own)("line $line", ({ name, printed, needsPostgres }, { skip }) => {
-      if (needsPostgres && !postgres.ok) skip(postgres.reason);
+    test.for(own)("line $line", ({ name, printed, needs }, { skip }) => {
+      for (const { server } of needs.map((address) => addresses[address])) if (!server.ok) skip(server.reason);
       const result = ran.get(name);
       expect(result, "it did not come to its end").toBeDefined();
       expect(result?.error).toBeUndefined();

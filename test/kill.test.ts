@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,13 +8,19 @@ import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 takeTurns();
 
-const keys = 200;
-const workers = 5;
-const killEveryMs = 100;
+/** How many keys and processes, and how often one of them is killed. */
+interface Pace {
+  readonly keys: number;
+  readonly workers: number;
+  readonly killEveryMs: number;
+}
+
+const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
 const program = new URL("../.build/test/programs/kill-worker.js", import.meta.url);
 
 /** Counted at the other side, over every key, when the killing is done. */
@@ -26,7 +33,8 @@ interface Tally {
 }
 
 /** Kills a random worker at every turn until each key has an outcome or is unknown; then looks at every key. */
-async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", provider: EffectServer, node: string) {
+async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", provider: EffectServer, node: string, pace: Pace) {
+  const { keys, workers, killEveryMs } = pace;
   const store = await open(url);
   onTestFinished(() => store.close());
   const fleet = Array.from({ length: workers }, spawn);
@@ -41,7 +49,7 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
     });
   }
 
-  while ((await unsettled(store)) > 0) {
+  while ((await unsettled(store, keys)) > 0) {
     await delay(killEveryMs * (0.5 + Math.random()));
     const victim = Math.floor(Math.random() * workers);
     fleet[victim]?.kill("SIGKILL");
@@ -64,7 +72,7 @@ function end(worker: ChildProcess): Promise<void> {
   return ended;
 }
 
-async function unsettled(store: Store): Promise<number> {
+async function unsettled(store: Store, keys: number): Promise<number> {
   const [completed, unknown] = await Promise.all([listed(store, "completed"), listed(store, "unknown")]);
   return keys - completed.length - unknown.length;
 }
@@ -96,11 +104,12 @@ function slowProvider(honoursKeys: boolean): Promise<EffectServer> {
   return serveEffects({ honoursKeys, latencyMs: () => 10 + Math.random() * 80 });
 }
 
-function cases(storeUrl: () => Promise<string>, node: () => string): void {
+function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual): void {
+  const { keys } = pace;
   test("keyed: one applied effect per key, whatever was killed", { timeout: 120_000 }, async () => {
     const provider = await slowProvider(true);
     onTestFinished(() => provider.close());
-    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node());
+    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node(), pace);
     const sum = tally(inspections, provider, kills);
     expect(kills).toBeGreaterThan(5);
     expect(unknown).toEqual([]);
@@ -114,7 +123,7 @@ function cases(storeUrl: () => Promise<string>, node: () => string): void {
   test("atMostOnce: no key is ever called twice, and the unknown ones are listed", { timeout: 120_000 }, async () => {
     const provider = await slowProvider(false);
     onTestFinished(() => provider.close());
-    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "atMostOnce", provider, node());
+    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "atMostOnce", provider, node(), pace);
     const sum = tally(inspections, provider, kills);
     expect(kills).toBeGreaterThan(5);
     for (const { effectKey } of inspections) expect(provider.effects.rawCalls(effectKey)).toBeLessThanOrEqual(1);
@@ -131,7 +140,8 @@ function sqliteUrl(): Promise<string> {
   return Promise.resolve(`sqlite:${join(folder, "ledger.db")}`);
 }
 
-describe(`SIGKILL every ${killEveryMs} ms, ${workers} processes, ${keys} keys: SQLite`, () => cases(sqliteUrl, () => process.execPath));
+describe(`SIGKILL every ${usual.killEveryMs} ms, ${usual.workers} processes, ${usual.keys} keys: SQLite`, () =>
+  cases(sqliteUrl, () => process.execPath));
 
 const node24 = inject("node24");
 describe.skipIf(!node24.ok)("the same on Node 24 with its built-in SQLite", () =>
@@ -147,5 +157,31 @@ describe.skipIf(!postgres.ok)("the same on PostgreSQL", () =>
       return database.url;
     },
     () => process.execPath,
+  ),
+);
+
+// Its driver takes longer to load than the others' do: who is killed before that has shown nothing.
+const loading: Pace = { keys: 100, workers: 3, killEveryMs: 300 };
+const redis = inject("redis");
+describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.workers} processes: Redis`, () =>
+  cases(
+    async () => `${redis.ok ? redis.url : ""}?prefix=kill-${randomUUID()}`,
+    () => process.execPath,
+    loading,
+  ),
+);
+
+// Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
+const watching: Pace = { keys: 60, workers: 3, killEveryMs: 600 };
+const dynamodb = inject("dynamodb");
+describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>
+  cases(
+    async () => {
+      const table = freshTable(dynamodb.ok ? dynamodb.url : "");
+      onTestFinished(() => table.drop());
+      return table.url;
+    },
+    () => process.execPath,
+    watching,
   ),
 );

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
+import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 takeTurns();
@@ -89,5 +91,19 @@ describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", () => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());
     return database.url;
+  });
+});
+
+const redis = inject("redis");
+describe.skipIf(!redis.ok)("a stuck event loop on Redis", () => {
+  cases(async () => `${redis.ok ? redis.url : ""}?prefix=stuck-${randomUUID()}`);
+});
+
+const dynamodb = inject("dynamodb");
+describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", () => {
+  cases(async () => {
+    const table = freshTable(dynamodb.ok ? dynamodb.url : "");
+    onTestFinished(() => table.drop());
+    return table.url;
   });
 });

@@ -15,7 +15,12 @@ export interface Measured {
   readonly manyKeys: readonly ManyKeys[];
 }
 
-const titles: Readonly<Record<StoreName, string>> = { sqlite: "SQLite", postgres: "PostgreSQL", memory: "Memory" };
+const titles: Readonly<Record<StoreName, string>> = {
+  sqlite: "SQLite",
+  postgres: "PostgreSQL",
+  dynamodb: "DynamoDB Local",
+  memory: "Memory",
+};
 
 export function ledgerReport(measured: Measured): Report {
   const { conditions, rounds, roundMs, cases, replayWrites, manyKeys } = measured;
@@ -28,7 +33,7 @@ export function ledgerReport(measured: Measured): Report {
     name: "ledger",
     title: "The ledger against its floor",
     intro: [
-      "`once` with a handler that does nothing, against the same driver doing the bare two statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all that wait share one transaction (SQLite) or one statement over arrays (PostgreSQL), with no semantics on top. A replay is held against one SELECT by primary key.",
+      "`once` with a handler that does nothing, against the same driver doing the bare two statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all that wait share one transaction (SQLite) or one statement over arrays (PostgreSQL), with no semantics on top. DynamoDB has no batches of conditional writes: its floor is the bare two requests. A replay is held against one read by key.",
       `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round, with the lowest and the highest in brackets where shown. Callers are concurrent loops in one process.`,
     ],
     conditions,

@@ -7,6 +7,7 @@ import { machine } from "../conditions.js";
 import { inRounds } from "../measure.js";
 import { type Progress, startProgress } from "../progress.js";
 import { printReport, saveReport } from "../report.js";
+import { dynamoSubject } from "./dynamodb.js";
 import { type ManyKeys, measureManyKeys } from "./many-keys.js";
 import { memorySubject } from "./memory.js";
 import { postgresSubject } from "./postgres.js";
@@ -71,7 +72,7 @@ function parsePlan(args: string[]): Plan {
 }
 
 function stepsOf({ stores, rounds, keys }: Plan): number {
-  const contenders = { sqlite: 10, postgres: 10, memory: 4 };
+  const contenders = { sqlite: 10, postgres: 10, dynamodb: 8, memory: 4 };
   const perStore = stores.map((store) => contenders[store] * rounds + 1 + (keys > 0 ? sharesOfKeys : 0));
   return perStore.reduce((sum, steps) => sum + steps, 0);
 }
@@ -93,8 +94,9 @@ async function measureStores(plan: Plan, folder: string, progress: Progress): Pr
       if (counted) replayWrites.push({ store: name, ...counted });
       progress.tick();
       if (plan.keys === 0) continue;
-      progress.now(`${name}: growth with ${plan.keys.toLocaleString("en")} keys`);
-      manyKeys.push(await measureManyKeys(subject, plan.keys, () => progress.tick()));
+      const keys = Math.min(plan.keys, subject.keysMax ?? plan.keys);
+      progress.now(`${name}: growth with ${keys.toLocaleString("en")} keys`);
+      manyKeys.push(await measureManyKeys(subject, keys, () => progress.tick()));
     } finally {
       await subject.close();
     }
@@ -108,6 +110,8 @@ async function openSubject(name: StoreName, folder: string): Promise<Subject> {
       return sqliteSubject(folder);
     case "postgres":
       return await postgresSubject();
+    case "dynamodb":
+      return await dynamoSubject();
     case "memory":
       return memorySubject();
   }

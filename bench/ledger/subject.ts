@@ -1,7 +1,7 @@
 import type { Conditions } from "../conditions.js";
 import type { Contender } from "../measure.js";
 
-export const storeNames = ["sqlite", "postgres", "memory"] as const;
+export const storeNames = ["sqlite", "postgres", "dynamodb", "memory"] as const;
 export type StoreName = (typeof storeNames)[number];
 
 /** Executed: a fresh key, begin and settle. Replayed: a key that is settled already. */
@@ -16,7 +16,7 @@ export const names = {
   ours: "onceflow",
   bare: "floor: bare statements",
   batched: "floor: batched",
-  read: "floor: one SELECT",
+  read: "floor: one read by key",
 } as const;
 
 /** Counters of the database over a number of replays, and over one executed operation as the control. */
@@ -43,6 +43,8 @@ interface Prepared {
 export interface Subject {
   readonly name: StoreName;
   readonly conditions: Conditions;
+  /** Where so many keys would take too long: as many as are executed to see whether memory grows. */
+  readonly keysMax?: number;
   /** Where a child process finds an empty store of this kind. */
   emptyUrl(): Promise<string>;
   prepare(options: PrepareOptions): Promise<Prepared>;

@@ -29,7 +29,7 @@ export function targetsOfCase({ store, kind, callers, samples }: Case): Target[]
   const ours = samples[names.ours];
   const bare = samples[names.bare];
   const batched = samples[names.batched];
-  if (kind !== "executed" || !ours || !bare || !batched) return [];
+  if (kind !== "executed" || !ours || !bare) return [];
   if (callers === 1) {
     const ratio = ratioOf(ours, bare, (s) => s.p50Ms);
     return [
@@ -42,6 +42,7 @@ export function targetsOfCase({ store, kind, callers, samples }: Case): Target[]
       },
     ];
   }
+  if (!batched) return [];
   const ofBatched = ratioOf(ours, batched, (s) => s.perSecond);
   const ofBare = ratioOf(ours, bare, (s) => s.perSecond);
   return [

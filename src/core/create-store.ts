@@ -14,7 +14,7 @@ export interface StoreOptions {
   readonly valueBytesMax?: number;
   /** "all": replays and refusals are logged too, not only counted. Default "attempts". */
   readonly audit?: "attempts" | "all";
-  /** How often what is over is removed; 0: never by itself. Default one minute. */
+  /** How often what is over is removed; 0: never by itself. Default one minute; 0 where the database does it by itself. */
   readonly purgeEveryMs?: number;
 }
 
@@ -22,7 +22,8 @@ const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
 export function createStore(backend: Backend, options: StoreOptions = {}): Store {
-  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, purgeEveryMs = 60_000, audit = "attempts" } = options;
+  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, audit = "attempts" } = options;
+  const { purgeEveryMs = backend.removesByItself ? 0 : 60_000 } = options;
   oneOf("audit", audit, ["attempts", "all"]);
   const counts: Record<Exclude<keyof Metrics, "flushes">, number> = {
     started: 0,

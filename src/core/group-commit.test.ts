@@ -27,7 +27,7 @@ const settle = (key: string, owner: string): Settle => {
 };
 
 /** A backend that records what each flush was given, and can be told to fail. */
-function recording(fail: (operations: readonly Operation[]) => unknown = () => undefined) {
+function recordingBackend(fail: (operations: readonly Operation[]) => unknown = () => undefined) {
   const flushes: string[][] = [];
   const records = new Map<string, LedgerRecord>();
   const backend: Pick<Backend, "name" | "flush"> = {
@@ -44,6 +44,11 @@ function recording(fail: (operations: readonly Operation[]) => unknown = () => u
       });
     },
   };
+  return { flushes, backend };
+}
+
+function recording(fail?: (operations: readonly Operation[]) => unknown) {
+  const { flushes, backend } = recordingBackend(fail);
   return { flushes, group: new GroupCommit({ backend, clock: systemClock, onAnswers: () => {} }) };
 }
 
@@ -119,5 +124,56 @@ describe("group commit", () => {
     expect(await answer).toMatchObject({ kind: "started" });
     await expect(group.submit(begin("b", "me"))).rejects.toThrow(/closed/);
     expect(flushes).toHaveLength(1);
+  });
+
+  test("an Error in the place of a verdict fails its own operation, and no other", async () => {
+    const [poison, lost] = [new Error("too large"), new NotKnownError("lost")];
+    const backend: Pick<Backend, "name" | "flush"> = {
+      name: "one by one",
+      flush: async (operations) =>
+        operations.map((operation) => {
+          if (operation.key === "poison") return poison;
+          if (operation.key === "lost") return lost;
+          const { answer, next } = decide(undefined, operation, 0);
+          return { answer, record: next, now: 0 };
+        }),
+    };
+    const group = new GroupCommit({ backend, clock: systemClock, onAnswers: () => {} });
+    const asked = ["poison", "fine", "lost", "lost"].map((key, i) => group.submit(begin(key, `owner ${i}`)));
+    const [refused, answered, ...unknown] = await Promise.allSettled(asked);
+    expect(refused).toMatchObject({ status: "rejected", reason: expect.any(StoreRefusedError) });
+    expect(answered).toMatchObject({ status: "fulfilled", value: { kind: "started" } });
+    for (const one of unknown) expect(one).toEqual({ status: "rejected", reason: lost });
+    expect(group.flushes).toBe(1);
+  });
+
+  test("where a backend takes several flushes at once, a slow record holds up nobody but its own operations", async () => {
+    const { backend } = recordingBackend();
+    let release = () => {};
+    const slow = new Promise<void>((go) => {
+      release = go;
+    });
+    const flights: string[][] = [];
+    const several: Pick<Backend, "name" | "flush" | "flushesAtOnce"> = {
+      name: "several",
+      flushesAtOnce: 3,
+      async flush(operations) {
+        flights.push(operations.map(({ verb, key }) => `${verb} ${key}`));
+        if (operations[0]?.key === "slow" && flights.length === 1) await slow;
+        return await backend.flush(operations);
+      },
+    };
+    const group = new GroupCommit({ backend: several, clock: systemClock, onAnswers: () => {} });
+    const order: string[] = [];
+    const slowly = group.submit(begin("slow", "me")).then(() => order.push("begun slow"));
+    await new Promise((turn) => setImmediate(turn));
+    const settled = group.submit(settle("slow", "me")).then(() => order.push("settled slow"));
+    await group.submit(begin("quick", "me")).then(() => order.push("begun quick"));
+    expect(order).toEqual(["begun quick"]);
+    release();
+    await group.close();
+    await Promise.all([slowly, settled]);
+    expect(order).toEqual(["begun quick", "begun slow", "settled slow"]);
+    expect(flights).toEqual([["begin slow"], ["begin quick"], ["settle slow"]]);
   });
 });

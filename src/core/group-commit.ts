@@ -16,6 +16,7 @@ import type { Backend, Verdicted } from "./store.js";
  * - Begins of a record that is already in the flush follow it: they are answered from what it found, so ten
  *   thousand duplicates cost one row.
  * - Records in one order: two processes that flush the same records cannot deadlock.
+ * - One flush at a time; where the backend writes records one by one anyway, several, but never two with one record.
  * - A flush refused for its data goes again one by one: a poisonous value fails alone.
  */
 interface Member<Op, Ans> {
@@ -32,7 +33,7 @@ type RunMember = Member<RunOperation, RunAnswer>;
 type AnyMember = RecordMember | RunMember;
 
 export interface GroupCommitOptions {
-  readonly backend: Pick<Backend, "name" | "flush" | "runs">;
+  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
   readonly clock: Clock;
   /** Called with everything a flush has answered, before anybody learns of it. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
@@ -51,13 +52,17 @@ export interface Answered {
 const triesMax = 100;
 
 export class GroupCommit {
-  readonly #backend: Pick<Backend, "name" | "flush" | "runs">;
+  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
   readonly #clock: Clock;
   readonly #onAnswers: (answered: readonly Answered[]) => void;
   readonly #onRunAnswer: ((operation: RunOperation, answer: RunAnswer) => void) | undefined;
   readonly #flushMax: number;
   #queue: AnyMember[] = [];
-  #flushing: Promise<void> | undefined;
+  /** A flush will take what waits, as soon as everything that is ready has run. */
+  #taking = false;
+  readonly #flushing = new Set<Promise<void>>();
+  /** The records that are being flushed. */
+  readonly #busy = new Set<string>();
   closed = false;
   flushes = 0;
 
@@ -90,26 +95,33 @@ export class GroupCommit {
   /** Finishes what is under way; what has been handed in is still written. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.#flushing !== undefined) await this.#flushing;
+    while (this.#flushing.size > 0) await Promise.all(this.#flushing);
   }
 
   #pump(): void {
-    if (this.#flushing !== undefined || this.#queue.length === 0) return;
-    this.#flushing = new Promise((done) => {
+    if (this.#taking || this.#queue.length === 0 || this.#flushing.size >= (this.#backend.flushesAtOnce ?? 1)) return;
+    this.#taking = true;
+    const flushing = new Promise<void>((done) => {
       this.#clock.soon(() => {
-        void this.#flush(this.#take()).then(() => {
-          this.#flushing = undefined;
-          this.#pump();
+        this.#taking = false;
+        const members = this.#take();
+        for (const { row } of members) this.#busy.add(row);
+        void this.#flush(members).then(() => {
+          for (const { row } of members) this.#busy.delete(row);
+          this.#flushing.delete(flushing);
+          // Nothing could be taken: everything that waits is about a record whose flush will come by here, too.
+          if (members.length > 0) this.#pump();
           done();
         });
       });
     });
+    this.#flushing.add(flushing);
   }
 
   /** The next flush: the oldest operation on each record, and the begins that can follow one. */
   #take(): AnyMember[] {
     const leaders = new Map<string, AnyMember>();
-    const passedOver = new Set<string>();
+    const passedOver = new Set(this.#busy);
     const rest: AnyMember[] = [];
     for (const member of this.#queue) {
       const { row } = member;
@@ -172,7 +184,7 @@ export class GroupCommit {
     }
   }
 
-  #distribute(members: readonly RecordMember[], verdicts: readonly (Verdicted | "again")[]): void {
+  #distribute(members: readonly RecordMember[], verdicts: readonly (Verdicted | "again" | Error)[]): void {
     const answered: Answered[] = [];
     const replied: RecordMember[] = [];
     const again: RecordMember[] = [];
@@ -182,6 +194,10 @@ export class GroupCommit {
     };
     members.forEach((member, i) => {
       const verdict = verdicts[i];
+      if (verdict instanceof Error) {
+        this.#fail(member, this.#refused(verdict));
+        return;
+      }
       const followers = member.followers ?? [];
       member.followers = undefined;
       if (verdict === undefined || verdict === "again") {

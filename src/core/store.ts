@@ -100,13 +100,18 @@ export interface Backend {
   readonly capabilities: Capabilities;
   /**
    * One durable, atomic write of operations on distinct records, sorted by (scope, key). "again" for one whose
-   * record changed between reading and locking: it is sent again with the next flush.
+   * record changed between reading and locking: it is sent again with the next flush. Where operations are written one
+   * by one, an Error in the place of a verdict says that this one failed, and its neighbours did not.
    */
-  flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again")[]>;
+  flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again" | Error)[]>;
+  /** How many flushes it takes at the same time, no two of them with the same record. Default 1. */
+  readonly flushesAtOnce?: number;
   read(id: RecordId): Promise<Reading | undefined>;
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;
   purge(query: PurgeQuery): Promise<number>;
+  /** The database removes what is over by itself, and a purge is dear: it runs only when asked for. */
+  readonly removesByItself?: boolean;
   /** Appends to the audit log, at the store's time. */
   audit(entries: readonly AuditEntry[]): Promise<void>;
   /** The newest entries about a key, oldest first. */

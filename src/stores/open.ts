@@ -31,6 +31,18 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
   },
   "postgres:": openPostgresUrl,
   "postgresql:": openPostgresUrl,
+  "mongodb:": openMongoDbUrl,
+  "mongodb+srv:": openMongoDbUrl,
+  "dynamodb:": async (url, { stallMsMax }) => {
+    const { openDynamo } = await import("./dynamodb/open.js");
+    return openDynamo({ url: wellFormed(() => new URL(url)).href, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
+  },
+  "redis:": openRedisUrl,
+  "rediss:": openRedisUrl,
+  "redis+cluster:": openRedisUrl,
+  "rediss+cluster:": openRedisUrl,
+  "redis+sentinel:": openRedisUrl,
+  "rediss+sentinel:": openRedisUrl,
 };
 
 async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
@@ -43,6 +55,16 @@ async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promis
     ...(schema === null ? {} : { schema }),
     ...(stallMsMax === undefined ? {} : { stallMsMax }),
   });
+}
+
+async function openRedisUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
+  const { openRedis } = await import("./redis/open.js");
+  return openRedis({ url, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
+}
+
+async function openMongoDbUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
+  const { openMongoUrl } = await import("./mongodb/open.js");
+  return openMongoUrl({ url, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
 }
 
 /** The message must not repeat the URL: it may hold a password. */

@@ -7,8 +7,12 @@ export interface CuttingProxy {
    * and nobody was told. "request": the connection is cut before the server sees it.
    */
   cutNext(what: "reply" | "request"): void;
+  /** Cuts every connection now, in the middle of whatever goes through it. */
+  cutAll(): void;
   /** How many replies and requests were cut. */
   readonly cuts: number;
+  /** How many chunks of replies went through. */
+  readonly replies: number;
   close(): Promise<void>;
 }
 
@@ -16,6 +20,7 @@ export interface CuttingProxy {
 export async function cuttingProxy(target: { readonly host: string; readonly port: number }): Promise<CuttingProxy> {
   let cutting: "reply" | "request" | undefined;
   let cuts = 0;
+  let replies = 0;
   const sockets = new Set<Socket>();
   const cut = () => {
     cutting = undefined;
@@ -34,7 +39,11 @@ export async function cuttingProxy(target: { readonly host: string; readonly por
       });
     }
     client.on("data", (chunk) => (cutting === "request" ? cut() : upstream.write(chunk)));
-    upstream.on("data", (chunk) => (cutting === "reply" ? cut() : client.write(chunk)));
+    upstream.on("data", (chunk) => {
+      if (cutting === "reply") return cut();
+      replies += 1;
+      client.write(chunk);
+    });
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   return {
@@ -42,8 +51,12 @@ export async function cuttingProxy(target: { readonly host: string; readonly por
     cutNext(what) {
       cutting = what;
     },
+    cutAll: cut,
     get cuts() {
       return cuts;
+    },
+    get replies() {
+      return replies;
     },
     close: () =>
       new Promise((closed) => {

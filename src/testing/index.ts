@@ -1,7 +1,10 @@
 export type { ContractCase, ContractGroup } from "./contract/contract-case.js";
+export { type DynamoTarget, type DynamoTargetOptions, dynamoTarget } from "./contract/dynamo-target.js";
 export { ledgerContract } from "./contract/ledger-contract.js";
 export { type MemoryTargetOptions, memoryTarget } from "./contract/memory-target.js";
+export { type MongoTarget, type MongoTargetOptions, mongoTarget } from "./contract/mongodb-target.js";
 export { type PostgresTarget, postgresTarget } from "./contract/postgres-target.js";
+export { type RedisTarget, type RedisTargetOptions, redisTarget } from "./contract/redis-target.js";
 export { runContract } from "./contract/runs/run-contract.js";
 export { sqliteTarget } from "./contract/sqlite-target.js";
 export type { BusinessRows, ContractLedger, ContractTarget } from "./contract/target.js";

@@ -9,19 +9,33 @@ type Missing = { readonly ok: false; readonly reason: string };
 declare module "vitest" {
   interface ProvidedContext {
     postgres: { readonly ok: true; readonly url: string } | Missing;
+    dynamodb: { readonly ok: true; readonly url: string } | Missing;
+    mongodb: { readonly ok: true; readonly url: string } | Missing;
+    redis: { readonly ok: true; readonly url: string } | Missing;
     node24: { readonly ok: true; readonly path: string } | Missing;
   }
 }
 
 /** Vitest's global set-up: what the suites share is started once, told to them by `provide`, and stopped after the last one. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [postgres, node24] = await Promise.all([acquire("postgres"), acquire("node24")]);
+  const [postgres, node24, dynamodb, mongodb, redis] = await Promise.all([
+    acquire("postgres"),
+    acquire("node24"),
+    acquire("dynamodb"),
+    acquire("mongodb"),
+    acquire("redis"),
+  ]);
   const stopAll = async () => {
-    await Promise.all([postgres, node24].map((acquired: Acquired<Running>) => acquired.ok && acquired.running.stop()));
+    await Promise.all(
+      [postgres, node24, dynamodb, mongodb, redis].map((acquired: Acquired<Running>) => acquired.ok && acquired.running.stop()),
+    );
   };
   try {
     requireOrSkip(providers.postgres.title, postgres);
     requireOrSkip(providers.node24.title, node24);
+    requireOrSkip(providers.dynamodb.title, dynamodb);
+    requireOrSkip(providers.mongodb.title, mongodb);
+    requireOrSkip(providers.redis.title, redis);
   } catch (error) {
     await stopAll();
     throw error;
@@ -33,6 +47,18 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide(
     "node24",
     told(node24, ({ path }: Runtime) => ({ path })),
+  );
+  project.provide(
+    "dynamodb",
+    told(dynamodb, ({ url }: Server) => ({ url })),
+  );
+  project.provide(
+    "mongodb",
+    told(mongodb, ({ url }: Server) => ({ url })),
+  );
+  project.provide(
+    "redis",
+    told(redis, ({ url }: Server) => ({ url })),
   );
   return stopAll;
 }

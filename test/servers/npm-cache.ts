@@ -41,7 +41,7 @@ export async function cachedPackage(
 }
 
 /** The folder of this package, which is not at the same distance from the sources and from the compiled files. */
-function packageRoot(): string {
+export function packageRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(folder, "package.json")) && dirname(folder) !== folder) folder = dirname(folder);
   return folder;

@@ -13,7 +13,10 @@ import { LeaseBoard } from "./lease-board.js";
  */
 export type StandInTarget =
   | { readonly kind: "sqlite"; readonly path: string; readonly driver: SqliteDriver }
-  | { readonly kind: "postgres"; readonly url: string; readonly schema: string };
+  | { readonly kind: "postgres"; readonly url: string; readonly schema: string }
+  | { readonly kind: "mongodb"; readonly url: string }
+  | { readonly kind: "dynamodb"; readonly url: string }
+  | { readonly kind: "redis"; readonly url: string };
 
 export interface StandInData {
   readonly target: StandInTarget;

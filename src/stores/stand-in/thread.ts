@@ -12,6 +12,9 @@ const board = new LeaseBoard(memory);
 let renewedAt = new Map<string, number>();
 let backend: Promise<Backend> | undefined;
 
+// A driver can take a good part of a short lease to load: not when the lease is at stake.
+if (target.kind === "redis") await (await import("../redis/open.js")).preload().catch(() => {});
+
 for (;;) {
   // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
   board.sleep(board.leaseMsMin / 4);
@@ -28,15 +31,31 @@ function sinceRenewed(owner: string): number {
 
 async function renew(leases: readonly (HeldLease | HeldRuns)[]): Promise<void> {
   try {
-    backend ??= target.kind === "sqlite" ? openSqlite(target) : openPostgres(target);
+    backend ??= openTarget();
     const { flush, runs } = await backend;
     const records = leases.filter((lease): lease is HeldLease => !("runs" in lease));
-    if (records.length > 0) await flush(inOrder(records).map(toRenew));
+    const verdicts = records.length > 0 ? await flush(inOrder(records).map(toRenew)) : [];
+    for (const verdict of verdicts) if (verdict instanceof Error) throw verdict;
     for (const { owner, leaseMs } of leases.filter((lease) => "runs" in lease)) await runs?.renew({ owner, leaseMs });
     renewedAt = new Map([...renewedAt, ...leases.map(({ owner }) => [owner, performance.now()] as const)].slice(-board.slots));
   } catch {
     // The store can't be reached from here either. The next look tries again, on a new connection.
     backend = undefined;
+  }
+}
+
+async function openTarget(): Promise<Backend> {
+  switch (target.kind) {
+    case "sqlite":
+      return openSqlite(target);
+    case "postgres":
+      return openPostgres(target);
+    case "mongodb":
+      return (await import("../mongodb/open.js")).openMongoUrl({ url: target.url, check: false });
+    case "dynamodb":
+      return (await import("../dynamodb/open.js")).openDynamo({ ...target, check: false });
+    case "redis":
+      return (await import("../redis/open.js")).openRedis({ ...target, check: false });
   }
 }
 

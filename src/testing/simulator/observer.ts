@@ -45,7 +45,7 @@ export class Observer {
         const verdicts = await backend.flush(operations);
         operations.forEach((operation, i) => {
           const verdict = verdicts[i];
-          if (verdict !== undefined && verdict !== "again") this.#watch(operation, verdict, ledger.now());
+          if (verdict !== undefined && verdict !== "again" && !(verdict instanceof Error)) this.#watch(operation, verdict, ledger.now());
         });
         return verdicts;
       },

@@ -1,0 +1,72 @@
+import type { AttributeValue, DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+
+export type Sdk = typeof import("@aws-sdk/client-dynamodb");
+export type Item = Record<string, AttributeValue>;
+
+/** What every verb needs: the table, and how to reach it. */
+export interface Table {
+  readonly sdk: Sdk;
+  readonly client: Pick<DynamoDBClient, "send">;
+  readonly name: string;
+  readonly partitionKey: string;
+  readonly ttlAttribute: string;
+}
+
+/** What goes along with a request of the driver's. */
+export interface Sending {
+  readonly abortSignal: AbortSignal;
+}
+
+export async function loadDriver(): Promise<Sdk> {
+  try {
+    return await import("@aws-sdk/client-dynamodb");
+  } catch (error) {
+    throw new ConfigurationError(
+      '[onceflow] [dynamodb] the package "@aws-sdk/client-dynamodb" is not installed: npm install @aws-sdk/client-dynamodb',
+      { code: "MISSING_DRIVER", cause: error },
+    );
+  }
+}
+
+interface SdkError extends Error {
+  readonly $metadata?: { readonly httpStatusCode?: number; readonly attempts?: number };
+  readonly code?: string;
+}
+
+/** The data itself is refused: too large, say. It will be refused again. */
+const refusals = /^(ValidationException|ItemCollectionSizeLimitExceededException|RequestEntityTooLargeException|SerializationException)$/;
+/** The system's names for a connection that never came about. */
+const unsent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
+const ended = /^(AbortError|TimeoutError)$/;
+
+/**
+ * What a failed request means to whoever sent it. The SDK has already tried it again by itself: when it did, an earlier
+ * try may have been written although its reply was lost, so that only the refusal of a first try proves that nothing was.
+ */
+export function explain(error: unknown, what: string, of: "write" | "read"): unknown {
+  if (error instanceof OnceflowError || !(error instanceof Error)) return error;
+  const { name, message, code = "", $metadata } = error as SdkError;
+  if (name === "ResourceNotFoundException") return missingTable(error);
+  // Before anything is sent the SDK looks for credentials, and may find none.
+  const unasked = name === "CredentialsProviderError";
+  const lost = $metadata !== undefined || ended.test(name) || /^E[A-Z]+$/.test(code);
+  // Whatever else is thrown (a value too large, a bug of ours) is no matter of the connection.
+  if (refusals.test(name) || !(unasked || lost)) return error;
+  const status = $metadata?.httpStatusCode ?? 0;
+  const denied = (status >= 400 && status < 500) || unsent.test(code);
+  const onlyTry = ($metadata?.attempts ?? 1) <= 1;
+  if (of === "read" || unasked || (denied && onlyTry))
+    return new UnreachableError(`[onceflow] [dynamodb] ${what} could not be done now (${code || name}): ${message}`, error);
+  return new NotKnownError(
+    `[onceflow] [dynamodb] the reply to ${what} was lost (${code || name}); whether it was done is not known`,
+    error,
+  );
+}
+
+export function missingTable(cause?: unknown): ConfigurationError {
+  return new ConfigurationError(
+    "[onceflow] [dynamodb] there is no such table: add create=true to the URL (create: true with a client), or make it as docs/reference/store-dynamodb.md says",
+    { code: "MISSING_TABLE", cause },
+  );
+}

@@ -1,0 +1,57 @@
+import { InvalidInputError } from "../../core/errors.js";
+
+/** What `dynamodb://region/table?…` says. */
+export interface DynamoUrl {
+  readonly region: string;
+  readonly table: string;
+  readonly endpoint?: string;
+  /** Without: what the SDK finds (environment, profile, role). */
+  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
+  readonly partitionKey?: string;
+  readonly ttlAttribute?: string;
+  readonly create: boolean;
+}
+
+const parameters = ["endpoint", "partitionKey", "ttlAttribute", "create"];
+
+export function parseDynamoUrl(url: string): DynamoUrl {
+  const { hostname: region, username, password, pathname, searchParams } = new URL(url);
+  const table = pathname.slice(1);
+  // No message repeats the URL: it may hold a secret.
+  if (!/^[a-z0-9-]+$/.test(region)) throw new InvalidInputError("url", "needs a region, such as dynamodb://eu-central-1/table");
+  checkTable("url", table);
+  for (const name of searchParams.keys())
+    if (!parameters.includes(name))
+      throw new InvalidInputError("url", `has an unknown parameter "${name}"; known are ${parameters.join(", ")}`);
+  const create = searchParams.get("create") ?? "false";
+  if (create !== "true" && create !== "false") throw new InvalidInputError("url", 'has create, which is "true" or "false"');
+  if ((username === "") !== (password === "")) throw new InvalidInputError("url", "needs both parts of its credentials, or none");
+  const optional = (name: "endpoint" | "partitionKey" | "ttlAttribute") => {
+    const value = searchParams.get(name);
+    return value === null ? {} : { [name]: value };
+  };
+  if (/^dax|\.dax-clusters\./.test(searchParams.get("endpoint") ?? ""))
+    throw new InvalidInputError("endpoint", "is a DAX cluster, whose cache answers with what was true before; name DynamoDB itself");
+  return {
+    region,
+    table,
+    create: create === "true",
+    ...optional("endpoint"),
+    ...optional("partitionKey"),
+    ...optional("ttlAttribute"),
+    ...(username === "" ? {} : { credentials: { accessKeyId: decoded(username), secretAccessKey: decoded(password) } }),
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new InvalidInputError("url", "has credentials that are not percent-encoded; write % as %25");
+  }
+}
+
+export function checkTable(field: string, table: string): void {
+  if (!/^[A-Za-z0-9_.-]{3,255}$/.test(table))
+    throw new InvalidInputError(field, "needs the name of a table: 3 to 255 letters, digits, and _ . -");
+}

@@ -1,0 +1,73 @@
+import type { ClientSession, MongoClient } from "mongodb";
+import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+
+export type MongoModule = typeof import("mongodb");
+export type { MongoClient };
+
+/** Whether a command belongs to an open transaction. */
+export interface SessionOption {
+  readonly session?: ClientSession;
+}
+
+export async function loadDriver(): Promise<MongoModule> {
+  try {
+    return await import("mongodb");
+  } catch (error) {
+    throw new ConfigurationError('[onceflow] [mongodb] the package "mongodb" is not installed: npm install mongodb', {
+      code: "MISSING_DRIVER",
+      cause: error,
+    });
+  }
+}
+
+/** MongoDB's number for what went wrong. */
+export function codeOf(error: unknown): number {
+  return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : 0;
+}
+
+export const isDuplicateKey = (error: unknown): boolean => codeOf(error) === 11000;
+
+/** By what they carry and not by their class: a client of the user's own may come from another copy of the driver. */
+export function hasLabel(error: unknown, label: string): boolean {
+  if (!(error instanceof Error) || !("hasErrorLabel" in error) || typeof error.hasErrorLabel !== "function") return false;
+  return error.hasErrorLabel(label) === true;
+}
+
+/** Nothing was sent: no server that could take it, no connection in time, or the client is closed. */
+const unsent = /^Mongo(ServerSelection|WaitQueueTimeout|NotConnected|TopologyClosed|ClientClosed|PoolClosed|ServerClosed)Error$/;
+/** It was sent, and no answer came. A pool that was cleared takes the connections in use with it. */
+const unanswered = /^Mongo(Network\w*|PoolCleared\w*|OperationTimeout|WriteConcern)Error$/;
+/** LockTimeout, WriteConflict, SnapshotUnavailable, NotWritablePrimary and its kin: nothing was written, and it may go through later. */
+const passing = new Set([24, 112, 246, 10107, 13435, 13436]);
+/** The server fell or stepped down under the command, or its time was over: it may have been written. */
+const interrupted = new Set([6, 7, 50, 64, 89, 91, 100, 189, 262, 9001, 11600, 11601, 11602]);
+
+/** What a failed command means to whoever sent it. Refusals of the data itself pass through as they are. */
+export function explain(error: unknown, what: string): unknown {
+  if (error instanceof OnceflowError || !(error instanceof Error)) return error;
+  const code = codeOf(error);
+  if (unsent.test(error.name) || passing.has(code))
+    return new UnreachableError(`[onceflow] [mongodb] ${what} could not be done now (${code === 0 ? error.message : code})`, error);
+  const lost = unanswered.test(error.name) || interrupted.has(code) || hasLabel(error, "UnknownTransactionCommitResult");
+  if (!lost) return error;
+  return new NotKnownError(`[onceflow] [mongodb] no answer came to ${what}; whether it was done is not known`, error);
+}
+
+/** Longer than any command of ours takes, waiting for locks and for a majority included. */
+const answerMsMax = 20_000;
+
+/** The answer, or what its absence means. A client of the user's own may be willing to wait for ever; we are not. */
+export async function asking<T>(what: string, work: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const silent = () => reject(new NotKnownError(`[onceflow] [mongodb] no answer to ${what} within ${answerMsMax} ms`));
+    timer = setTimeout(silent, answerMsMax);
+  });
+  try {
+    return await Promise.race([work(), late]);
+  } catch (error) {
+    throw explain(error, what);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,130 @@
+import { InvalidInputError, UnreachableError } from "../../core/errors.js";
+import type { Backend } from "../../core/store.js";
+import { startStandIn } from "../stand-in/stand-in.js";
+import { appendAudit, readAudit } from "./audit.js";
+import { collectionsOf, createIndexes, createRunCollections } from "./collections.js";
+import { asking, explain, loadDriver, type MongoClient } from "./driver.js";
+import { flush } from "./flush.js";
+import { listRecords } from "./list.js";
+import { purgeRecords } from "./purge.js";
+import { readAttempts, readRecord } from "./read.js";
+import { mongoRuns } from "./runs.js";
+import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./server.js";
+import { settleWithin, transact } from "./transact.js";
+
+export interface MongoOptions {
+  /** A client of the user's own. It is neither connected nor closed by us. */
+  readonly client: MongoClient;
+  /** Default: the one that the client was made with. */
+  readonly database?: string;
+  /** What the names of our collections begin with. Default `onceflow`. */
+  readonly prefix?: string;
+  /** False: somebody in this process has opened and checked it before. */
+  readonly check?: boolean;
+}
+
+export interface MongoUrlOptions {
+  readonly url: string;
+  /** How long a stuck process keeps its leases. */
+  readonly stallMsMax?: number;
+  readonly check?: boolean;
+}
+
+const connectMsMax = 5000;
+const silenceMsMax = 15_000;
+const defaultName = "onceflow";
+
+/** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
+export async function openMongoUrl({ url, stallMsMax, check = true }: MongoUrlOptions): Promise<Backend> {
+  const { address, database, prefix } = readUrl(url);
+  const { MongoClient } = await loadDriver();
+  const given = (name: string) => new RegExp(`[?&]${name}=`, "i").test(address);
+  let client: MongoClient;
+  try {
+    client = new MongoClient(address, {
+      appName: "onceflow",
+      ...(given("serverSelectionTimeoutMS") ? {} : { serverSelectionTimeoutMS: connectMsMax }),
+      ...(given("connectTimeoutMS") ? {} : { connectTimeoutMS: connectMsMax }),
+      ...(given("socketTimeoutMS") ? {} : { socketTimeoutMS: silenceMsMax }),
+    });
+  } catch {
+    // What the driver says about it may repeat the password.
+    throw new InvalidInputError("url", "is malformed; write mongodb://user@host:27017/database, special characters as %XX");
+  }
+  try {
+    const backend = await openMongo({ client, database, prefix, check });
+    return {
+      ...backend,
+      standIn: () => startStandIn({ kind: "mongodb", url }, stallMsMax),
+      close: async () => {
+        await backend.close();
+        await client.close();
+      },
+    };
+  } catch (error) {
+    await client.close().catch(() => {});
+    throw error;
+  }
+}
+
+/** MongoDB 5 and newer, through a client that somebody else made and closes. */
+export async function openMongo({ client, database: name, prefix = defaultName, check = true }: MongoOptions): Promise<Backend> {
+  if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/.test(prefix))
+    throw new InvalidInputError("prefix", "must begin with a letter, and hold at most 63 letters, digits, dots, dashes and underscores");
+  const database = client.db(name);
+  const { replicated } = await connecting(() => inspectServer(database));
+  const collections = collectionsOf(database, prefix, replicated);
+  if (check) {
+    await asking("opening the store", async () => {
+      await requireMeaning(collections);
+      await createIndexes(collections);
+      if (replicated) await createRunCollections(collections);
+    });
+    sayWhatIsUnusual(client, replicated);
+  }
+
+  const queue = replicated ? mongoRuns(client, collections) : undefined;
+  return {
+    name: "mongodb",
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated },
+    flush: (operations) => flush(collections, operations),
+    read: (id) => asking("a read", () => readRecord(collections, id)),
+    attempts: (query) => asking("a read", () => readAttempts(collections, query)),
+    list: (query) => asking("a listing", () => listRecords(collections, query)),
+    purge: (query) => asking("a purge", () => purgeRecords(collections, query)),
+    audit: (entries) => asking("an audit entry", () => appendAudit(collections, entries)),
+    audited: (id, limit) => asking("a read", () => readAudit(collections, id, limit)),
+    ...(queue === undefined
+      ? {}
+      : {
+          transact: (work) => transact(client, work),
+          settleWithin: (tx, settle) => settleWithin(collections, tx, settle),
+          runs: queue.runs,
+        }),
+    close: async () => await queue?.close(),
+  };
+}
+
+async function connecting<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await asking("opening the store", work);
+  } catch (error) {
+    const meaning = explain(error, "opening the store");
+    const why = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
+    // Nothing was written yet, whatever was lost.
+    throw meaning === error && !(error instanceof Error && "retryable" in error && error.retryable === true)
+      ? error
+      : new UnreachableError(`[onceflow] [mongodb] cannot connect: ${why}`, error);
+  }
+}
+
+/** `prefix` is ours and not the driver's. An address may name several hosts, which no other URL does: so it is cut by hand. */
+function readUrl(url: string): { readonly address: string; readonly database: string; readonly prefix: string } {
+  const [place = "", query = ""] = url.split("?", 2);
+  const parameters = new URLSearchParams(query);
+  const prefix = parameters.get("prefix") ?? defaultName;
+  parameters.delete("prefix");
+  const named = /^[^/]+\/\/[^/]+\/([^/]*)$/.exec(place)?.[1] ?? "";
+  const rest = parameters.size > 0 ? `?${parameters}` : "";
+  return { address: `${place}${rest}`, database: named === "" ? defaultName : decodeURIComponent(named), prefix };
+}

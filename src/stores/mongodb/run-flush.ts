@@ -1,0 +1,43 @@
+import type { RunAnswer, RunOperation } from "../../core/run-operation.js";
+import type { Collections } from "./collections.js";
+import { asking, isDuplicateKey, type MongoClient, type SessionOption } from "./driver.js";
+import { append, isOneEntry } from "./run-append.js";
+import { sendMail } from "./run-send.js";
+import { isOneDocument, startRun } from "./run-start.js";
+import { inTransaction } from "./run-transaction.js";
+import { sideBySide } from "./side-by-side.js";
+
+/** How many transactions of a flush are under way at once. */
+const atOnceMax = 16;
+
+/**
+ * Each operation is atomic by itself, and they go side by side. If one of them fails, all are sent again, and find what
+ * they did.
+ */
+export async function flushRuns(
+  client: MongoClient,
+  collections: Collections,
+  operations: readonly RunOperation[],
+): Promise<(RunAnswer | "again")[]> {
+  return await sideBySide(operations, atOnceMax, (operation) => apply(client, collections, operation));
+}
+
+async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {
+  const what = `a run's ${operation.verb}`;
+  if (operation.verb === "append" && isOneEntry(operation)) return await asking(what, () => append(collections, operation));
+  if (operation.verb === "start" && isOneDocument(operation)) return await asking(what, () => startAlone(collections, operation));
+  return await inTransaction(client, what, (options) => write(collections, operation, options));
+}
+
+function write(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
+  if (operation.verb === "append") return append(collections, operation, options);
+  return operation.verb === "start" ? startRun(collections, operation, options) : sendMail(collections, operation, options);
+}
+
+/** Two who insert the same document at once: MongoDB tells one of them that it exists, who then finds it. */
+async function startAlone(collections: Collections, operation: Extract<RunOperation, { verb: "start" }>): Promise<RunAnswer | "again"> {
+  return await startRun(collections, operation, {}).catch((error: unknown) => {
+    if (isDuplicateKey(error)) return "again" as const;
+    throw error;
+  });
+}

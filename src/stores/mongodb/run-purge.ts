@@ -1,0 +1,32 @@
+import type { Collections } from "./collections.js";
+import { asking, type MongoClient } from "./driver.js";
+import { serverTime } from "./read.js";
+import { entryId } from "./run-document.js";
+import { inTransaction } from "./run-transaction.js";
+import { sideBySide } from "./side-by-side.js";
+
+const atOnceMax = 4;
+
+/** Only what has ended has an expiry. Each run goes with all that belongs to it, or stays. */
+export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
+  const { runs, journal, mail, hooks } = collections;
+  const over = await asking("a purge", async () => {
+    const time = await serverTime(collections);
+    return await runs
+      .find({ expiresAt: { $lte: time } }, { projection: { no: 1 } })
+      .sort({ expiresAt: 1 })
+      .limit(limit)
+      .toArray();
+  });
+  const removed = await sideBySide(over, atOnceMax, ({ _id, no }) =>
+    inTransaction(client, "a purge", async (options) => {
+      const { deletedCount } = await runs.deleteOne({ _id, no }, options);
+      if (deletedCount === 0) return 0;
+      await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
+      await mail.deleteMany({ run: no }, options);
+      await hooks.deleteMany({ no }, options);
+      return 1;
+    }),
+  );
+  return removed.reduce<number>((sum, one) => sum + (one === 1 ? 1 : 0), 0);
+}

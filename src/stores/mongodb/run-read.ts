@@ -1,0 +1,54 @@
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
+import type { Renewed, RenewQuery, RunListQuery } from "../../core/run-operation.js";
+import type { Collections } from "./collections.js";
+import { add, now } from "./expressions.js";
+import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./run-document.js";
+import { findRun, withInputs } from "./run-load.js";
+
+export async function readRun(collections: Collections, id: string): Promise<RunRecord | undefined> {
+  const found = await findRun(collections, id, {});
+  return found && (await withInputs(collections, [found], {}))[0];
+}
+
+export async function readJournal(collections: Collections, id: string, after: number, limit: number): Promise<JournalEntry[]> {
+  const run = await findRun(collections, id, {});
+  if (run === undefined) return [];
+  return (await collections.journal.find(entriesAfter(run.no, after)).sort({ _id: 1 }).limit(limit).toArray()).map(toEntry);
+}
+
+export async function readMail(collections: Collections, id: string, after: number): Promise<Mail[]> {
+  const run = await findRun(collections, id, {});
+  if (run === undefined) return [];
+  return (
+    await collections.mail
+      .find({ run: run.no, seq: { $gt: after } })
+      .sort({ seq: 1 })
+      .toArray()
+  ).map(toMail);
+}
+
+export async function readHook({ hooks }: Collections, token: string): Promise<HookRecord | undefined> {
+  const found = await hooks.findOne({ _id: token });
+  return found === null ? undefined : toHook(found);
+}
+
+/** Newest first, by the index that has them in this order. */
+export async function listRuns(collections: Collections, { workflow, status, after, limit }: RunListQuery): Promise<RunRecord[]> {
+  const where = {
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(status === undefined ? {} : { status }),
+    ...(after === undefined
+      ? {}
+      : { $or: [{ createdAt: { $lt: after.createdAt } }, { createdAt: after.createdAt, _id: { $lt: after.id } }] }),
+  };
+  const found = await collections.runs.find(where, { projection: runAndNow }).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray();
+  return await withInputs(collections, found as unknown as RunDocument[], {});
+}
+
+/** Document by document: whichever somebody has claimed since is not this owner's any more, and is left alone. */
+export async function renewRuns({ runs, bounded }: Collections, { owner, leaseMs }: RenewQuery): Promise<Renewed[]> {
+  const { matchedCount } = await runs.updateMany({ owner }, [{ $set: { wakeAt: add(now, leaseMs) } }], bounded);
+  if (matchedCount === 0) return [];
+  const held = await runs.find({ owner }, { projection: { epoch: 1, mail: 1 } }).toArray();
+  return held.map(({ _id: id, epoch, mail }) => ({ id, epoch, mail }));
+}

@@ -1,0 +1,86 @@
+import { conflictsOf } from "../../core/hook-conflicts.js";
+import type { Entry, HookChange } from "../../core/run-operation.js";
+import type { Collections } from "./collections.js";
+import type { SessionOption } from "./driver.js";
+import { absent, choose, literal } from "./expressions.js";
+import { entryId, type HookDocument } from "./run-document.js";
+import { sendMail } from "./run-send.js";
+import { startRun } from "./run-start.js";
+import { requireRoom } from "./settle.js";
+
+/** Whose entry it is: enough of the run to write what goes with it. */
+export interface Place {
+  readonly id: string;
+  readonly no: string;
+  readonly parent: string | null;
+  readonly now: number;
+}
+
+export async function insertEntry(
+  { journal }: Collections,
+  { no, now }: Place,
+  at: { readonly seq: number; readonly epoch: number; readonly events: string },
+  options: SessionOption,
+): Promise<void> {
+  const { seq, epoch, events } = at;
+  requireRoom(events);
+  await journal.insertOne({ _id: entryId(no, seq), seq, epoch, at: now, events }, options);
+}
+
+/** All that goes with an entry: hooks, children, and what becomes of the run. Inside a transaction. */
+export async function follow(collections: Collections, place: Place, entry: Entry, options: SessionOption): Promise<void> {
+  for (const change of entry.hooks) await changeHook(collections, place, change, options);
+  for (const child of entry.children) await startRun(collections, child, options);
+  await writeThen(collections, place, entry, options);
+}
+
+async function changeHook({ hooks }: Collections, { id, no, now }: Place, change: HookChange, options: SessionOption): Promise<void> {
+  if ("drop" in change) return void (await hooks.deleteOne({ _id: change.drop, no }, options));
+  const { add: token, about, metadata } = change;
+  // Looked for first: a second one with this token would end the whole transaction.
+  if ((await hooks.findOne({ _id: token }, options)) !== null) return;
+  await hooks.insertOne({ _id: token, run: id, no, about, metadata, createdAt: now }, options);
+}
+
+async function writeThen(collections: Collections, place: Place, { then, consumed }: Entry, options: SessionOption): Promise<void> {
+  const { runs, hooks } = collections;
+  const { id, no, now, parent } = place;
+  const of = { _id: id, no };
+  const taken = consumed === null ? {} : { consumed };
+  if (then.kind === "hold") {
+    if (consumed !== null) await runs.updateOne(of, { $set: taken }, options);
+    return;
+  }
+  if (then.kind === "release") {
+    // Mail that came while it was owned woke nobody: so it is compared here, on the document itself.
+    const unread = { $gt: ["$mail", consumed ?? "$consumed"] };
+    const wakeAt = choose(unread, now, then.wakeAt ?? absent);
+    await runs.updateOne(of, [{ $set: { ...taken, owner: absent, status: then.status, trouble: literal(then.trouble), wakeAt } }], options);
+    return;
+  }
+  requireRoom(then.output);
+  const expiresAt = choose({ $eq: ["$retentionMs", null] }, absent, { $add: [now, "$retentionMs"] });
+  const end = { ...taken, owner: absent, wakeAt: absent, status: then.status, output: literal(then.output), endedAt: now, expiresAt };
+  await runs.updateOne(of, [{ $set: end }], options);
+  await hooks.deleteMany({ no }, options);
+  if (parent === null) return;
+  const payload = JSON.stringify([then.status, then.output]);
+  await sendMail(collections, { to: { run: parent }, kind: "child", about: id, payload, key: `child\0${id}` }, options);
+}
+
+/** The tokens that an entry wanted and did not get. */
+export async function conflictsAfter(
+  { hooks }: Collections,
+  no: string,
+  entry: Entry | undefined,
+  options: SessionOption,
+): Promise<readonly string[]> {
+  const tokens = (entry?.hooks ?? []).flatMap((change) => ("add" in change ? [change.add] : []));
+  if (tokens.length === 0) return [];
+  const found = await hooks.find({ _id: { $in: tokens } }, options).toArray();
+  const byToken = new Map<string, HookDocument>(found.map((hook) => [hook._id, hook]));
+  return conflictsOf(entry, no, (token) => {
+    const hook = byToken.get(token);
+    return hook && { run: hook.no, about: hook.about };
+  });
+}

@@ -1,0 +1,43 @@
+import type { RunBackend } from "../../core/run-operation.js";
+import type { Collections } from "./collections.js";
+import { asking, type MongoClient } from "./driver.js";
+import { append } from "./run-append.js";
+import { claimRuns } from "./run-claim.js";
+import { flushRuns } from "./run-flush.js";
+import { loadRun } from "./run-load.js";
+import { purgeRuns } from "./run-purge.js";
+import { listRuns, readHook, readJournal, readMail, readRun, renewRuns } from "./run-read.js";
+import { inTransaction } from "./run-transaction.js";
+import { createRunWatch } from "./run-watch.js";
+import { asSession, clientOf } from "./transact.js";
+
+/** Queue and journal, where there are transactions. */
+export function mongoRuns(
+  client: MongoClient,
+  collections: Collections,
+): { readonly runs: RunBackend; readonly close: () => Promise<void> } {
+  const watching = createRunWatch(collections);
+  const runs: RunBackend = {
+    flush: (operations) => flushRuns(client, collections, operations),
+    claim: (query) => claimRuns(client, collections, query),
+    async load(id) {
+      for (;;) {
+        const loaded = await inTransaction(client, "a read", (options) => loadRun(collections, id, options));
+        if (loaded !== "again") return loaded && { ...loaded, lapsed: true };
+      }
+    },
+    renew: (query) => asking("a renewal", () => renewRuns(collections, query)),
+    mail: (run, after) => asking("a read", () => readMail(collections, run, after)),
+    read: (id) => asking("a read", () => readRun(collections, id)),
+    journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),
+    list: (query) => asking("a listing", () => listRuns(collections, query)),
+    hook: (token) => asking("a read", () => readHook(collections, token)),
+    purge: (limit) => purgeRuns(client, collections, limit),
+    watch: watching.watch,
+    appendWithin(tx, asked) {
+      const session = asSession(tx);
+      return append(collections.by(clientOf(session)), asked, { session });
+    },
+  };
+  return { runs, close: watching.close };
+}

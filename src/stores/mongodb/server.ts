@@ -1,0 +1,78 @@
+import type { Db } from "mongodb";
+import { ConfigurationError } from "../../core/errors.js";
+import type { Collections } from "./collections.js";
+import { codeOf, isDuplicateKey, type MongoClient } from "./driver.js";
+import { now } from "./expressions.js";
+
+/** The version of what is in the collections. */
+const schemaVersion = 1;
+const majorMin = 5;
+
+/** What the server is: a member of a replica set or a router, or one that stands alone. Too old a one is refused. */
+export async function inspectServer(database: Db): Promise<{ readonly replicated: boolean }> {
+  const hello = await database.command({ hello: 1 });
+  const { version } = await database.command({ buildInfo: 1 });
+  const major = Number.parseInt(String(version), 10);
+  if (!(major >= majorMin)) throw unsupported(`this server has version ${version}, and at least ${majorMin}.0 is needed`);
+  return { replicated: typeof hello["setName"] === "string" || hello["msg"] === "isdbgrid" };
+}
+
+/** What a server cannot do, and what the client asks for and does not get: our collections have their own settings. */
+export function sayWhatIsUnusual({ writeConcern, readPreference }: MongoClient, replicated: boolean): void {
+  if (!replicated)
+    warn(
+      "this server is in no replica set: it has no transactions, so there is the ledger and no workflows; and what its disk loses is lost",
+    );
+  const w = writeConcern?.w;
+  if ((w !== undefined && w !== "majority") || writeConcern?.journal === false)
+    warn(
+      `the client writes with w: ${JSON.stringify(w)}; the store's own collections are written with w: "majority", j: true all the same`,
+    );
+  if (readPreference !== undefined && readPreference.mode !== "primary")
+    warn(`the client reads from "${readPreference.mode}"; the store's own collections are read from the primary all the same`);
+}
+
+/**
+ * One write that does what every begin does: an update by a pipeline, with the server's time, whose result is computed.
+ * There are servers of the same protocol that do not know one of these; a lease there would be as long as nobody knows.
+ */
+export async function requireMeaning({ meta }: Collections): Promise<void> {
+  const ask = () =>
+    meta.findOneAndUpdate({ _id: "schema" }, [{ $set: { version: { $ifNull: ["$version", schemaVersion] } } }], {
+      upsert: true,
+      returnDocument: "after",
+      projection: { _id: 0, version: 1, now },
+    });
+  const found = await ask()
+    .catch((error: unknown) => {
+      if (isDuplicateKey(error)) return ask();
+      throw error;
+    })
+    .catch((error: unknown) => {
+      // What the server itself says no to, and not a connection that is lost.
+      if (codeOf(error) === 13)
+        throw new ConfigurationError("[onceflow] [mongodb] this user may not write here: it needs the role readWrite on the database", {
+          code: "MISSING_CAPABILITY",
+          cause: error,
+        });
+      if (error instanceof Error && error.name === "MongoServerError" && /update|pipeline|projection|\$/i.test(error.message))
+        throw unsupported("this server does not know updates by pipelines that go by its own clock", error);
+      throw error;
+    });
+  const answer = found as unknown as { readonly version: number; readonly now: unknown } | null;
+  if (typeof answer?.now !== "number" || typeof answer.version !== "number")
+    throw unsupported("this server does not know updates by pipelines that go by its own clock");
+  if (answer.version > schemaVersion)
+    throw new ConfigurationError(
+      `[onceflow] [mongodb] these collections have version ${answer.version}, and this code knows ${schemaVersion}: update onceflow before opening them`,
+      { code: "SCHEMA_NEWER" },
+    );
+}
+
+function unsupported(why: string, cause?: unknown): ConfigurationError {
+  return new ConfigurationError(`[onceflow] [mongodb] ${why}; use MongoDB ${majorMin}.0 or newer`, { code: "UNSUPPORTED_SERVER", cause });
+}
+
+function warn(message: string): void {
+  process.emitWarning(`[onceflow] [mongodb] ${message}`, { type: "OnceflowWarning", code: "ONCEFLOW_MONGODB" });
+}

@@ -1,0 +1,61 @@
+import { InvalidInputError } from "../../core/errors.js";
+import type { Backend, StandIn } from "../../core/store.js";
+import { appendAudit, readAudit } from "./audit.js";
+import { checkServers } from "./check.js";
+import type { Connection } from "./connection.js";
+import { flush } from "./flush.js";
+import { Layout } from "./layout.js";
+import { listRecords } from "./list.js";
+import { purgeRecords } from "./purge.js";
+import { readAttempts, readRecords } from "./read.js";
+import { type WaitReplicas, withReplicas } from "./wait.js";
+
+export interface RedisBackendOptions {
+  /** What the names of our keys begin with. Default `onceflow`. */
+  readonly prefix?: string;
+  /** Servers that can lose or evict what was answered are refused, instead of warned about. Default false. */
+  readonly strict?: boolean;
+  /** An answer is given when so many replicas have the write; else it is not known. Default: none is waited for. */
+  readonly waitReplicas?: WaitReplicas;
+}
+
+interface Internals {
+  readonly check: boolean;
+  readonly standIn?: () => StandIn;
+}
+
+export async function redisBackend(connection: Connection, options: RedisBackendOptions & Internals): Promise<Backend> {
+  const { prefix = "onceflow", strict = false, waitReplicas, check, standIn } = options;
+  const layout = new Layout(prefix);
+  if (waitReplicas !== undefined) checkWait(waitReplicas);
+  try {
+    if (check) await checkServers(connection, layout, { strict, waitsFor: waitReplicas?.count ?? 0 });
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  return {
+    name: "redis",
+    capabilities: { transactions: false, sharedClock: true, durable: true, runs: false },
+    flush: async (operations) => {
+      const link = await connection.link();
+      const write = () => flush(connection, link, layout, operations);
+      return await (waitReplicas === undefined ? write() : withReplicas(connection, link, waitReplicas, write));
+    },
+    read: async (id) => (await readRecords(connection, layout, [id]))[0],
+    attempts: (query) => readAttempts(connection, layout, query),
+    list: (query) => listRecords(connection, layout, query),
+    purge: (query) => purgeRecords(connection, layout, query),
+    audit: (entries) => appendAudit(connection, layout, entries),
+    audited: (id, limit) => readAudit(connection, layout, id, limit),
+    ...(standIn === undefined ? {} : { standIn }),
+    close: () => connection.close(),
+  };
+}
+
+function checkWait({ count, timeoutMs }: WaitReplicas): void {
+  if (!Number.isInteger(count) || count < 1) throw new InvalidInputError("waitReplicas", "count must be a whole number from 1");
+  // Redis takes 0 for "for ever".
+  if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > 4000)
+    throw new InvalidInputError("waitReplicas", "timeoutMs must be a whole number from 1 to 4000");
+}

@@ -1,0 +1,35 @@
+import { ledgerContract, type MongoTarget, mongoTarget, runContract } from "onceflow/testing";
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
+
+const server = inject("mongodb");
+let byUrl: MongoTarget | undefined;
+let byClient: MongoTarget | undefined;
+
+beforeAll(async () => {
+  if (!server.ok) return;
+  byUrl = await mongoTarget({ url: server.url });
+  byClient = await mongoTarget({ url: server.url, shared: true });
+});
+
+afterAll(async () => {
+  await byUrl?.close();
+  await byClient?.close();
+});
+
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  describe.concurrent(`${of}, mongodb (an emulator, unless ONCEFLOW_TEST_MONGODB_URL names a real one)`, () => {
+    for (const { verb, cases } of contract) {
+      describe(verb, () => {
+        for (const one of cases) {
+          test(one.name, async ({ skip }) => {
+            if (byUrl === undefined || byClient === undefined) return skip(server.ok ? "no target" : server.reason);
+            // The ledger by its URL, queue and journal on a client of the user's own: both ways, and not twice the time.
+            const target = of === "ledger" || one.skip(byClient) !== undefined ? byUrl : byClient;
+            const reason = one.skip(target);
+            return reason === undefined ? await one.run(target) : skip(reason);
+          });
+        }
+      });
+    }
+  });
+}

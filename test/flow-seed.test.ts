@@ -1,0 +1,85 @@
+import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { Redis } from "ioredis";
+import { create, createIdempotencyStore, dynamoIdempotencyStore, FlowAlreadyRunningError, redisIdempotencyStore } from "onceflow/flow";
+import { createClient } from "redis";
+import { describe, expect, inject, test, vi } from "vitest";
+import { parseDynamoUrl } from "../src/stores/dynamodb/url.js";
+
+/** The examples that this package set out from, as they are printed, but for the name of the package. */
+describe("set up a store, run with a key", () => {
+  test("in memory", async () => {
+    const store = createIdempotencyStore();
+    const flow = create("my-flow", { idempotency: store });
+    const body = vi.fn();
+    flow.step("work", body);
+    const input = { order: 1 };
+    const result = await flow.run(input, { key: "unique-request-id-123", ttlMs: 3600000 });
+    expect(result.status).toBe("completed");
+    expect(await flow.run(input, { key: "unique-request-id-123", ttlMs: 3600000 })).toEqual(result);
+    expect(body).toHaveBeenCalledTimes(1);
+  });
+
+  test("running: told, or thrown", async () => {
+    const flow = create("my-flow", { idempotency: createIdempotencyStore() });
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    flow.step("work", () => released);
+    const input = { order: 1 };
+    const first = flow.run(input, { key: "payment:123" });
+    await vi.waitFor(async () => expect(await flow.run(input, { key: "payment:123" })).toMatchObject({ status: "running" }));
+    await expect(flow.run(input, { key: "payment:123", throwIfRunning: true })).rejects.toBeInstanceOf(FlowAlreadyRunningError);
+    release();
+    await first;
+  });
+
+  test("cacheResult: false", async () => {
+    const flow = create("my-flow", { idempotency: createIdempotencyStore() });
+    const body = vi.fn();
+    flow.step("work", body);
+    const input = { order: 1 };
+    for (let i = 0; i < 2; i++) await flow.run(input, { key: "payment:123", cacheResult: false });
+    expect(body).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("distributed", () => {
+  const redis = inject("redis");
+  const dynamodb = inject("dynamodb");
+
+  test("Redis, by node-redis", async ({ skip, onTestFinished }) => {
+    if (!redis.ok) return skip(redis.reason);
+    const redisClient = createClient({ url: redis.url });
+    await redisClient.connect();
+    onTestFinished(() => void redisClient.close());
+    const store = redisIdempotencyStore(redisClient, { prefix: "seed" });
+    await runsOnce(store);
+  });
+
+  test("Redis, by ioredis", async ({ skip, onTestFinished }) => {
+    if (!redis.ok) return skip(redis.reason);
+    const redisClient = new Redis(redis.url);
+    onTestFinished(() => void redisClient.quit());
+    await runsOnce(redisIdempotencyStore(redisClient, { prefix: "seed-io" }));
+  });
+
+  test("DynamoDB", async ({ skip, onTestFinished }) => {
+    if (!dynamodb.ok) return skip(dynamodb.reason);
+    const { region, endpoint, credentials } = parseDynamoUrl(dynamodb.url);
+    const client = new DynamoDBClient({ region, ...(endpoint ? { endpoint } : {}), ...(credentials ? { credentials } : {}) });
+    onTestFinished(() => client.destroy());
+    const store = dynamoIdempotencyStore(client, { tableName: "orchestrix-idempotency", create: true });
+    await runsOnce(store);
+  });
+
+  async function runsOnce(store: ReturnType<typeof createIdempotencyStore>): Promise<void> {
+    const body = vi.fn();
+    const flow = create("payment-flow", { idempotency: store }).step("charge", body);
+    const results = await Promise.all(Array.from({ length: 5 }, () => flow.run({ amount: 10 }, { key: "payment:1", onRunning: "wait" })));
+    expect(new Set(results.map((result) => JSON.stringify(result))).size).toBe(1);
+    expect(body).toHaveBeenCalledTimes(1);
+    expect(await store.get("payment:1")).toMatchObject({ status: "completed" });
+    await (await store.ledger()).close();
+  }
+});

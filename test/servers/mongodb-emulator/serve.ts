@@ -1,0 +1,131 @@
+import type { Server } from "node:net";
+import { BSON } from "mongodb";
+import { type Command, commandsOf, type Deployment } from "./commands.js";
+import { CommandError, Locked, type Transaction } from "./engine.js";
+import { type Doc, serveWire } from "./wire.js";
+
+interface Session {
+  number: number;
+  transaction: Transaction | undefined;
+  outcome: "open" | "committed" | "aborted";
+}
+
+/** MongoDB's own fail point, as far as the tests use it: so many of these commands fail with this code, or are done and say so. */
+interface FailPoint {
+  times: number;
+  readonly failCommands: readonly string[];
+  readonly errorCode?: number;
+  readonly errorLabels?: readonly string[];
+  readonly writeConcernError?: Doc;
+}
+
+/** As the server does it: a transaction that nobody ends is aborted after so long. */
+const transactionMsMax = 60_000;
+
+/** Finds the session, its transaction and the command, waits for locks, and says errors as MongoDB does. */
+export function serve(deployment: Deployment): Promise<Server> {
+  const { engine } = deployment;
+  const commands = commandsOf(deployment);
+  const sessions = new Map<string, Session>();
+  let failing: FailPoint | undefined;
+
+  function failPoint(command: Command): Doc {
+    const { mode, data } = command as Command & { mode: "off" | { times: number }; data?: Omit<FailPoint, "times"> };
+    failing = mode === "off" || data === undefined ? undefined : { ...data, times: mode.times };
+    return {};
+  }
+
+  /** What to add to the answer of a command that is to be done all the same. */
+  function fail(name: string): Doc {
+    if (failing === undefined || failing.times === 0 || !failing.failCommands.some((one) => one.toLowerCase() === name)) return {};
+    failing.times -= 1;
+    const { errorCode, errorLabels, writeConcernError } = failing;
+    if (errorCode !== undefined) throw new CommandError(errorCode, "FailPoint", "failing as told", errorLabels);
+    return writeConcernError === undefined ? {} : { writeConcernError };
+  }
+
+  function within(command: Command): Transaction | undefined {
+    if (command["autocommit"] !== false) return undefined;
+    if (!deployment.replicaSet)
+      throw new CommandError(20, "IllegalOperation", "Transaction numbers are only allowed on a replica set member or mongos");
+    const id = BSON.EJSON.stringify(command["lsid"] as Doc);
+    const number = Number(command["txnNumber"]);
+    const before = sessions.get(id);
+    if (command["startTransaction"] !== true) {
+      if (before?.number === number) return before.transaction;
+      throw noSuchTransaction(number);
+    }
+    if (before?.transaction) engine.abort(before.transaction);
+    const session: Session = { number, transaction: engine.begin(), outcome: "open" };
+    sessions.set(id, session);
+    setTimeout(() => session.transaction && abort(session), transactionMsMax).unref();
+    return session.transaction;
+  }
+
+  function abort(session: Session): void {
+    if (session.transaction) engine.abort(session.transaction);
+    session.transaction = undefined;
+    session.outcome = "aborted";
+  }
+
+  function end(command: Command, verb: "committed" | "aborted"): Doc {
+    const session = sessions.get(BSON.EJSON.stringify(command["lsid"] as Doc));
+    const number = Number(command["txnNumber"]);
+    if (session?.number !== number) throw noSuchTransaction(number);
+    // The reply to the first one was lost.
+    if (session.outcome === verb) return {};
+    if (session.transaction === undefined) throw noSuchTransaction(number);
+    if (verb === "aborted") abort(session);
+    else engine.commit(session.transaction);
+    session.transaction = undefined;
+    session.outcome = verb;
+    return {};
+  }
+
+  async function run(command: Command): Promise<Doc> {
+    const name = Object.keys(command)[0]?.toLowerCase() ?? "";
+    if (name === "configurefailpoint") return failPoint(command);
+    const failed = fail(name);
+    if (name === "committransaction") return end(command, "committed");
+    if (name === "aborttransaction") return end(command, "aborted");
+    const handler = commands[name];
+    if (handler === undefined) throw new CommandError(59, "CommandNotFound", `no such command: '${name}'`);
+    const transaction = within(command);
+    for (;;) {
+      try {
+        if (command["autocommit"] === false && transaction === undefined) throw noSuchTransaction(Number(command["txnNumber"]));
+        deployment.language.instant = new Date();
+        const answer = await handler(command, transaction);
+        if (transaction !== undefined && answer["writeErrors"] !== undefined) abortOf(command);
+        return { ...answer, ...failed };
+      } catch (error) {
+        if (error instanceof Locked) {
+          await error.until;
+          continue;
+        }
+        if (transaction !== undefined) abortOf(command);
+        throw error;
+      }
+    }
+  }
+
+  function abortOf(command: Command): void {
+    const session = sessions.get(BSON.EJSON.stringify(command["lsid"] as Doc));
+    if (session) abort(session);
+  }
+
+  return serveWire(deployment.port, async (command) => {
+    try {
+      return { ...(await run(command as Command)), ok: 1 };
+    } catch (error) {
+      const said = error instanceof CommandError ? error : new CommandError(2, "BadValue", String(error));
+      const labels = said.labels.length > 0 ? { errorLabels: said.labels } : {};
+      return { ok: 0, errmsg: said.message, code: said.code, codeName: said.codeName, ...labels, ...said.facts };
+    }
+  });
+}
+
+function noSuchTransaction(number: number): CommandError {
+  const message = `Given transaction number ${number} does not match any in-progress transactions`;
+  return new CommandError(251, "NoSuchTransaction", message, ["TransientTransactionError"]);
+}
