@@ -1,9 +1,12 @@
+import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ScanCommand } from "@aws-sdk/client-dynamodb";
 import { DatabaseSync } from "@photostructure/sqlite";
 import pg from "pg";
 import type { TestContext } from "vitest";
+import { clientOf, freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 
 /** A new database, nobody's yet, and what is in it: seen past the stores, by the driver. */
@@ -110,5 +113,25 @@ export async function postgresDatabase(serverUrl: string, onTestFinished: OnTest
         };
       },
     },
+  };
+}
+
+/** A table: it holds nobody's business rows, and has never had an older version. */
+export async function dynamoDatabase(serverUrl: string, onTestFinished: OnTestFinished): Promise<CrashDatabase> {
+  const { url, drop } = freshTable(serverUrl);
+  const { client, close } = clientOf(serverUrl);
+  onTestFinished(async () => {
+    await drop();
+    close();
+  });
+  const none = async () => assert.fail("a table has nothing of that kind");
+  return {
+    url,
+    businessRows: none,
+    ours: async () => {
+      const { Items = [] } = await client.send(new ScanCommand({ TableName: new URL(url).pathname.slice(1), ConsistentRead: true }));
+      return Object.fromEntries(Items.map((item) => [item["id"]?.S ?? "", item]));
+    },
+    addOldRecord: none,
   };
 }

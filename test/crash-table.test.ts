@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { type Attempt, GoneError, inspect, key, NotUnknownError, type OnceOptions, once, open, purge, resolve, type Store } from "onceflow";
 import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import { type CrashDatabase, type CrashServer, postgresDatabase, sqliteDatabase } from "./crash-database.js";
+import { type CrashDatabase, type CrashServer, dynamoDatabase, postgresDatabase, sqliteDatabase } from "./crash-database.js";
 import * as table from "./crash-table.js";
 import { takeTurns } from "./heavy.js";
 import type { Doom } from "./programs/crash-worker.js";
@@ -239,7 +239,17 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   await store.close();
 }
 
-function cases(create: (onTestFinished: TestContext["onTestFinished"]) => Promise<CrashDatabase>, { server }: { server: boolean }): void {
+interface Kind {
+  /** Statements run in a server, and outlive who sent them. */
+  readonly server: boolean;
+  /** No transactions to die inside of, and none that opens the store; when a lease ends is told by who reads it. */
+  readonly oneByOne?: boolean;
+}
+
+function cases(
+  create: (onTestFinished: TestContext["onTestFinished"]) => Promise<CrashDatabase>,
+  { server, oneByOne = false }: Kind,
+): void {
   const scene = async ({ onTestFinished }: TestContext, honoursKeys = false): Promise<Scene> => {
     const database = await create(onTestFinished);
     const provider = await serveEffects({ honoursKeys });
@@ -248,7 +258,7 @@ function cases(create: (onTestFinished: TestContext["onTestFinished"]) => Promis
     onTestFinished(() => store.close());
     return { database, store, provider };
   };
-  for (const row of table.rows)
+  for (const row of table.rows.filter((row) => !oneByOne || (!row.tx && row.renewed === undefined)))
     test(`${row.effect}${row.tx ? " in a transaction" : ""}, dies ${row.point}: ${row.after}`, async (context) =>
       dieOnce(row, await scene(context, row.effect === "keyed")));
   for (const row of table.resolveRows)
@@ -257,10 +267,11 @@ function cases(create: (onTestFinished: TestContext["onTestFinished"]) => Promis
     test(`reconciled, dies ${row.point}: ${row.after}`, async (context) => dieReconciling(row, await scene(context)));
   for (const row of table.auditRows)
     test(`asked, dies ${row.point}: ${row.after}`, async (context) => dieAuditing(row, await scene(context)));
-  for (const row of table.purgeRows.filter((row) => server || row.server === undefined))
+  const outside = (row: table.PurgeRow) => !oneByOne || row.point !== "inside purge";
+  for (const row of table.purgeRows.filter((row) => (server || row.server === undefined) && outside(row)))
     test(`dies ${row.point}${row.server ? `, the server ${row.server}` : ""}: ${row.after}`, async (context) =>
       diePurging(row, await scene(context)));
-  for (const row of table.migrationRows)
+  for (const row of oneByOne ? [] : table.migrationRows)
     test(`${row.of}, dies ${row.point}: ${row.after}`, async ({ onTestFinished }) => dieMigrating(row, await create(onTestFinished)));
 }
 
@@ -272,6 +283,11 @@ describe("the crash table on SQLite", options, () => cases(sqliteDatabase, { ser
 const postgres = inject("postgres");
 describe.skipIf(!postgres.ok)("the crash table on PostgreSQL", options, () =>
   cases((onTestFinished) => postgresDatabase(postgres.ok ? postgres.url : "", onTestFinished), { server: true }),
+);
+
+const dynamodb = inject("dynamodb");
+describe.skipIf(!dynamodb.ok)("the crash table on DynamoDB Local", options, () =>
+  cases((onTestFinished) => dynamoDatabase(dynamodb.ok ? dynamodb.url : "", onTestFinished), { server: false, oneByOne: true }),
 );
 
 test.each(["before renew", "after renew", "before audit", "after audit"] as const)(

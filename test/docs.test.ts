@@ -1,4 +1,5 @@
 import { execFileSync, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,6 +10,7 @@ import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
+import { freshMongoDatabase } from "./servers/mongodb-databases.js";
 
 /**
  * Every code block that is tagged ```ts in the docs is a module: it is type-checked, run, and what it prints is compared
@@ -25,6 +27,11 @@ const notRun: Readonly<Record<string, string>> = {};
 /** What blocks read the address of a server from, and how they get a database of their own there. */
 const addresses = {
   DATABASE_URL: { server: inject("postgres"), fresh: freshDatabase },
+  MONGODB_URL: { server: inject("mongodb"), fresh: freshMongoDatabase },
+  REDIS_URL: {
+    server: inject("redis"),
+    fresh: async (url: string) => ({ url: `${url}?prefix=docs-${randomUUID()}`, drop: async () => {} }),
+  },
   DYNAMODB_URL: { server: inject("dynamodb"), fresh: async (url: string) => freshTable(url) },
 };
 type Address = keyof typeof addresses;

@@ -10,6 +10,7 @@ import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
+import { freshMongoDatabase } from "./servers/mongodb-databases.js";
 
 takeTurns();
 
@@ -184,4 +185,19 @@ describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watch
     () => process.execPath,
     watching,
   ),
+);
+
+const mongodb = inject("mongodb");
+describe.skipIf(!mongodb.ok)(
+  `SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: MongoDB (an emulator, unless given)`,
+  () =>
+    cases(
+      async () => {
+        const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
+        onTestFinished(() => database.drop());
+        return database.url;
+      },
+      () => process.execPath,
+      watching,
+    ),
 );

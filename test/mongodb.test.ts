@@ -230,6 +230,29 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
     expect([log.length, log[0]?.attempt, log.at(-1)?.attempt]).toEqual([1000, 2, 1001]);
   });
 
+  test("a run that is purged leaves nothing behind: journal, long input, mail and hooks go with it", async () => {
+    const store = await opened();
+    const entry = { events: "[]", consumed: null, children: [], then: { kind: "hold" } } as const;
+    const start = { verb: "start", workflow: "w", fingerprint: null, parent: null, creator: "c", retentionMs: 0 } as const;
+    const hooks = [{ add: "token", about: "hook", metadata: null }];
+    const first = { owner: "me", leaseMs: 60_000, entry: { ...entry, hooks } };
+    await store.commit({ run: { ...start, id: "run", input: "long ".repeat(1000), first } });
+    await store.commit({ run: { verb: "send", to: { token: "token" }, kind: "hook", about: null, payload: "1", key: "mail" } });
+    const database = (await client()).db();
+    const left = async () => {
+      const counts: number[] = [];
+      for (const name of ["runs", "journal", "mail", "hooks"])
+        counts.push((await database.collection(`${prefix}_${name}`).find().toArray()).length);
+      return counts;
+    };
+    expect(await left()).toEqual([1, 2, 1, 1]);
+    const end = { ...entry, hooks: [], then: { kind: "end", status: "completed", output: null } } as const;
+    await store.commit({ run: { verb: "append", id: "run", epoch: 1, seq: 2, entry: end } });
+    expect(await left()).toEqual([1, 3, 1, 0]);
+    expect(await store.runs.purge(10)).toBe(1);
+    expect(await left()).toEqual([0, 0, 0, 0]);
+  });
+
   test("a result that no document can hold completes its key without it", { timeout: 30_000 }, async () => {
     const store = await open(at(url), { valueBytesMax: 64 * 1024 * 1024, purgeEveryMs: 0 });
     onTestFinished(() => store.close());

@@ -1,12 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { ListTablesCommand } from "@aws-sdk/client-dynamodb";
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Acquired, acquire } from "./servers/acquire.js";
 import { poll, runCommand } from "./servers/bounded.js";
+import { clientOf } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 import { childrenOf, isRunning } from "./servers/processes.js";
 import type { Runtime, Server } from "./servers/provider.js";
@@ -92,6 +96,28 @@ describe("a private PostgreSQL", () => {
   }, 60_000);
 });
 
+describe("a private DynamoDB Local", () => {
+  test("answers on loopback only, and leaves no process and no folder when it is stopped", async ({ skip }) => {
+    const acquired = await acquire("dynamodb");
+    const { pid, folder = "", url, stop } = serverOf(acquired, skip);
+    if (pid === undefined) return skip("this server is not ours to stop");
+    onTestFinished(stop);
+    const { client, close } = clientOf(url);
+    onTestFinished(close);
+    expect((await client.send(new ListTablesCommand({}))).TableNames).toEqual([]);
+    const port = Number(new URL(new URL(url).searchParams.get("endpoint") ?? "").port);
+    const others = Object.values(networkInterfaces()).flatMap((all) =>
+      (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4"),
+    );
+    for (const { address: host } of others) expect(await reaches({ host, port })).toBe(false);
+    expect(await reaches({ host: "127.0.0.1", port })).toBe(true);
+
+    await stop();
+    expect(isRunning(pid)).toBe(false);
+    expect(existsSync(folder)).toBe(false);
+  }, 60_000);
+});
+
 describe("Node 24", () => {
   let acquired: Acquired<Runtime>;
 
@@ -142,6 +168,14 @@ function privateServerOf(acquired: Acquired<Server>, skip: (why: string) => neve
   const server = serverOf(acquired, skip);
   if (!server.kill) skip(`${server.from} is not ours to kill`);
   return server as Required<Server> & { readonly pid: number };
+}
+
+function reaches(address: { readonly host: string; readonly port: number }): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(address, () => resolve(true));
+    socket.on("error", () => resolve(false));
+    socket.on("connect", () => socket.destroy());
+  });
 }
 
 async function query(url: string, text: string): Promise<unknown[]> {

@@ -9,6 +9,7 @@ import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
+import { freshMongoDatabase } from "./servers/mongodb-databases.js";
 
 takeTurns();
 
@@ -105,5 +106,14 @@ describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", () => {
     const table = freshTable(dynamodb.ok ? dynamodb.url : "");
     onTestFinished(() => table.drop());
     return table.url;
+  });
+});
+
+const mongodb = inject("mongodb");
+describe.skipIf(!mongodb.ok)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", () => {
+  cases(async () => {
+    const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
+    onTestFinished(() => database.drop());
+    return database.url;
   });
 });

@@ -3,7 +3,7 @@ import { type Contender, measure } from "../measure.js";
 import { type Kind, names } from "./subject.js";
 
 /** What every handler returns and every floor stores. */
-const result = { charge: "ch_1", paid: true };
+export const result = { charge: "ch_1", paid: true };
 export const outcome = JSON.stringify(result);
 
 export type Keys = () => string;

@@ -18,7 +18,9 @@ export interface Measured {
 const titles: Readonly<Record<StoreName, string>> = {
   sqlite: "SQLite",
   postgres: "PostgreSQL",
+  redis: "Redis",
   dynamodb: "DynamoDB Local",
+  mongodb: "MongoDB (emulator)",
   memory: "Memory",
 };
 
@@ -33,7 +35,7 @@ export function ledgerReport(measured: Measured): Report {
     name: "ledger",
     title: "The ledger against its floor",
     intro: [
-      "`once` with a handler that does nothing, against the same driver doing the bare two statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all that wait share one transaction (SQLite) or one statement over arrays (PostgreSQL), with no semantics on top. DynamoDB has no batches of conditional writes: its floor is the bare two requests. A replay is held against one read by key.",
+      "`once` with a handler that does nothing, against the same driver doing the bare two statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all that wait share one transaction (SQLite) or one statement over arrays (PostgreSQL), with no semantics on top. DynamoDB has no batches of conditional writes, and those of MongoDB do not tell what became of each: their floors are the bare two requests. MongoDB is an emulator, which evaluates what is sent to it in JavaScript. A replay is held against one read by key.",
       `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round, with the lowest and the highest in brackets where shown. Callers are concurrent loops in one process.`,
     ],
     conditions,
@@ -139,7 +141,13 @@ function memorySection(manyKeys: readonly ManyKeys[]): Section {
   };
 }
 
-const palette = { [names.ours]: "#2563eb", [names.batched]: "#94a3b8", [names.bare]: "#d1d5db", [names.read]: "#a8c5b5" };
+const palette = {
+  [names.ours]: "#2563eb",
+  [names.batched]: "#94a3b8",
+  [names.bare]: "#d1d5db",
+  [names.read]: "#a8c5b5",
+  [names.peer]: "#e0b8a0",
+};
 
 function chart(cases: readonly Case[], rounds: number, roundMs: number): string {
   const rowOf = ({ kind, callers }: Pick<Case, "kind" | "callers">) => `${kind}\n${callers} ${callers === 1 ? "caller" : "callers"}`;

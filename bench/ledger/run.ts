@@ -10,7 +10,9 @@ import { printReport, saveReport } from "../report.js";
 import { dynamoSubject } from "./dynamodb.js";
 import { type ManyKeys, measureManyKeys } from "./many-keys.js";
 import { memorySubject } from "./memory.js";
+import { mongoSubject } from "./mongodb.js";
 import { postgresSubject } from "./postgres.js";
+import { redisSubject } from "./redis.js";
 import { ledgerReport, type Measured } from "./report.js";
 import { sqliteSubject } from "./sqlite.js";
 import { callerCounts, kinds, type StoreName, type Subject, storeNames } from "./subject.js";
@@ -72,7 +74,7 @@ function parsePlan(args: string[]): Plan {
 }
 
 function stepsOf({ stores, rounds, keys }: Plan): number {
-  const contenders = { sqlite: 10, postgres: 10, dynamodb: 8, memory: 4 };
+  const contenders = { sqlite: 10, postgres: 10, redis: 10, dynamodb: 8, mongodb: 8, memory: 4 };
   const perStore = stores.map((store) => contenders[store] * rounds + 1 + (keys > 0 ? sharesOfKeys : 0));
   return perStore.reduce((sum, steps) => sum + steps, 0);
 }
@@ -110,8 +112,12 @@ async function openSubject(name: StoreName, folder: string): Promise<Subject> {
       return sqliteSubject(folder);
     case "postgres":
       return await postgresSubject();
+    case "redis":
+      return await redisSubject();
     case "dynamodb":
       return await dynamoSubject();
+    case "mongodb":
+      return await mongoSubject();
     case "memory":
       return memorySubject();
   }

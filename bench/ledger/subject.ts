@@ -1,7 +1,7 @@
 import type { Conditions } from "../conditions.js";
 import type { Contender } from "../measure.js";
 
-export const storeNames = ["sqlite", "postgres", "dynamodb", "memory"] as const;
+export const storeNames = ["sqlite", "postgres", "redis", "dynamodb", "mongodb", "memory"] as const;
 export type StoreName = (typeof storeNames)[number];
 
 /** Executed: a fresh key, begin and settle. Replayed: a key that is settled already. */
@@ -16,6 +16,7 @@ export const names = {
   ours: "onceflow",
   bare: "floor: bare statements",
   batched: "floor: batched",
+  peer: "Powertools idempotency",
   read: "floor: one read by key",
 } as const;
 

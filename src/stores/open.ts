@@ -80,7 +80,8 @@ function wellFormed<T>(parse: () => T): T {
 }
 
 /**
- * Opens a store by its URL: `sqlite:./onceflow.db`, `memory:`, `postgres://user@host/database?schema=onceflow`.
+ * Opens a store by its URL: `sqlite:./onceflow.db`, `memory:`, `postgres://user@host/database?schema=onceflow`,
+ * `redis://host:6379`; all of them in docs/reference.
  *
  * @example
  * const store = await open("sqlite:./onceflow.db");

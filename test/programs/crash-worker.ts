@@ -128,6 +128,10 @@ async function openBackend(): Promise<Backend> {
     const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../dist/stores/sqlite/open.js");
     return await openSqlite({ path: url.slice("sqlite:".length), stallMsMax: 0 });
   }
+  if (url.startsWith("dynamodb:")) {
+    const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../dist/stores/dynamodb/open.js");
+    return await openDynamo({ url, stallMsMax: 0 });
+  }
   const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../dist/stores/postgres/open.js");
   return await openPostgres({ url, stallMsMax: 0 });
 }

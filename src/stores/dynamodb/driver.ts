@@ -13,11 +13,6 @@ export interface Table {
   readonly ttlAttribute: string;
 }
 
-/** What goes along with a request of the driver's. */
-export interface Sending {
-  readonly abortSignal: AbortSignal;
-}
-
 export async function loadDriver(): Promise<Sdk> {
   try {
     return await import("@aws-sdk/client-dynamodb");

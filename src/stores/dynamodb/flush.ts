@@ -2,8 +2,7 @@ import { decide } from "../../core/decide.js";
 import type { Begin, Operation, Renew, Resolve, Settle } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
 import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
-import { withDeadline } from "./deadline.js";
-import { explain, type Item, type Sending, type Table } from "./driver.js";
+import { explain, type Item, type Table } from "./driver.js";
 import type { Gate } from "./gate.js";
 import { itemOf, look, withPast } from "./item.js";
 import type { Observations } from "./observed.js";
@@ -26,30 +25,28 @@ export interface Ledger {
  * that fails does so alone.
  */
 export async function flush(ledger: Ledger, operations: readonly Operation[]): Promise<(Verdicted | "again" | Error)[]> {
-  return await withDeadline((sending) =>
-    Promise.all(operations.map((operation) => ledger.gate.through(() => judge(ledger, operation, sending)))),
-  );
+  return await Promise.all(operations.map((operation) => ledger.gate.through(() => judge(ledger, operation))));
 }
 
-async function judge(ledger: Ledger, operation: Operation, sending: Sending): Promise<Verdicted | "again" | Error> {
+async function judge(ledger: Ledger, operation: Operation): Promise<Verdicted | "again" | Error> {
   try {
-    return await apply(ledger, operation, sending);
+    return await apply(ledger, operation);
   } catch (error) {
     const meaning = explain(error, `a ${operation.verb}`, "write");
     return meaning instanceof Error ? meaning : new Error(String(meaning));
   }
 }
 
-function apply(ledger: Ledger, operation: Operation, sending: Sending): Promise<Verdicted | "again"> {
+function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again"> {
   switch (operation.verb) {
     case "begin":
-      return begin(ledger, operation, sending);
+      return begin(ledger, operation);
     case "settle":
-      return settle(ledger, operation, sending);
+      return settle(ledger, operation);
     case "renew":
-      return renew(ledger, operation, sending);
+      return renew(ledger, operation);
     case "resolve":
-      return resolve(ledger, operation, sending);
+      return resolve(ledger, operation);
   }
 }
 
@@ -57,8 +54,8 @@ function apply(ledger: Ledger, operation: Operation, sending: Sending): Promise<
  * Supposes that there is no record, and writes on that condition: one trip for a new key, and for everything that is only
  * told what is there. What `decide` would change then is written on the condition that it is still there.
  */
-async function begin({ table, seen }: Ledger, operation: Begin, sending: Sending): Promise<Verdicted | "again"> {
-  let item: Item | undefined = seen.expects(operation) ? await getItem(table, operation, sending) : undefined;
+async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
+  let item: Item | undefined = seen.expects(operation) ? await getItem(table, operation) : undefined;
   for (let races = 0; races < racesMax; races++) {
     const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
     const { answer, next, past } = decide(record, operation, now);
@@ -66,8 +63,8 @@ async function begin({ table, seen }: Ledger, operation: Begin, sending: Sending
     if (next === undefined) return { answer, record, now };
     const log = past === undefined ? item?.["past"]?.S : withPast(item, past);
     const condition = record === undefined ? absent : unchangedSince(record);
-    const progress = next.progress === null ? undefined : (await pack(next.progress)).packed;
-    const result = await putItem(table, itemOf(table, next, operation.leaseMs, log, progress), condition, sending);
+    const progress = next.progress === null ? undefined : await pack(next.progress);
+    const result = await putItem(table, itemOf(table, next, operation.leaseMs, log, progress), condition);
     if (result.written) {
       seen.saw(operation, { rev: next.rev, owner: next.owner, endsAt: monotonic + operation.leaseMs });
       return { answer, record: next, now };
@@ -77,40 +74,40 @@ async function begin({ table, seen }: Ledger, operation: Begin, sending: Sending
   return "again";
 }
 
-async function settle(ledger: Ledger, operation: Settle, sending: Sending): Promise<Verdicted | "again"> {
+async function settle(ledger: Ledger, operation: Settle): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
   const { now } = seen.moment();
   // What it says already is not written again: a second "unknown" would move the instant of the first.
   const condition = heldBy(operation, operation.to.state === "unknown" ? ["running"] : ["running", "unknown"]);
-  const result = await updateSettled(table, operation, { now, condition, sending });
+  const result = await updateSettled(table, operation, { now, condition });
   if (!result.written) return await refused(ledger, operation, result.found);
   seen.forget(operation);
   return { answer: { kind: "settled" }, record: undefined, now: 0 };
 }
 
-async function renew(ledger: Ledger, operation: Renew, sending: Sending): Promise<Verdicted | "again"> {
+async function renew(ledger: Ledger, operation: Renew): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
   const moment = seen.moment();
   // A shorter lease does not end a longer one, as far as this process knows of it.
   const leaseMs = Math.max(operation.leaseMs, seen.leaseLeft(operation, operation.owner, moment));
   const leaseUntil = moment.now + leaseMs;
-  const result = await updateLease(table, operation, { leaseMs, leaseUntil }, sending);
+  const result = await updateLease(table, operation, { leaseMs, leaseUntil });
   if (!result.written) return await refused(ledger, operation, result.found);
   seen.saw(operation, { rev: Number(result.item?.["rev"]?.N), owner: operation.owner, endsAt: moment.monotonic + leaseMs });
   return { answer: { kind: "renewed", leaseUntil }, record: undefined, now: moment.now };
 }
 
-async function resolve(ledger: Ledger, operation: Resolve, sending: Sending): Promise<Verdicted | "again"> {
+async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
   const { now: asked } = seen.moment();
-  const first = await updateSettled(table, operation, { now: asked, condition: saysUnknown(operation), sending });
+  const first = await updateSettled(table, operation, { now: asked, condition: saysUnknown(operation) });
   if (first.written) return { answer: { kind: "settled" }, record: undefined, now: asked };
   if (first.found === undefined) return await refused(ledger, operation, undefined);
   // It may be unknown because its owner fell silent, which only who has watched it can tell.
   const { record, now } = await look(table, first.found, seen);
   const { answer, next } = decide(record, operation, now);
   if (next === undefined) return { answer, record, now };
-  const second = await updateSettled(table, operation, { now, condition: unchangedSince(record), sending });
+  const second = await updateSettled(table, operation, { now, condition: unchangedSince(record) });
   if (!second.written) return await refused(ledger, operation, second.found);
   seen.forget(operation);
   return { answer, record: undefined, now };

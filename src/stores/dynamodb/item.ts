@@ -6,9 +6,9 @@ import type { Moment, Observations } from "./observed.js";
 import { unpack } from "./value.js";
 
 /**
- * A record as an item. What is null is absent. `leaseUntil` is on its owner's clock, and for people: nobody compares it
- * with another clock, `leaseMs` is what counts. `expiresAt` and `goneAt` follow from `settledAt`. `past` are the ended
- * attempts, as JSON.
+ * A record as an item. What is null, or follows from the rest, is absent: every attribute costs the driver time, and some
+ * bytes are billed. So `createdAt` is there when it is not `startedAt`, `leaseUntil` after a renewal (on its owner's clock,
+ * and for people: `leaseMs` is what counts), `verdict` when it is not the state. `past` are the ended attempts, as JSON.
  */
 const format = 1;
 /** An item is billed by its size: of very many attempts, the newest are remembered. */
@@ -21,19 +21,7 @@ const marginS = 3600;
 /** The names in an item that are ours: a table's key and its date of removal cannot have one of them. */
 export const ownNames: readonly string[] = [
   ...["format", "state", "effect", "attempt", "owner", "fingerprint", "verdict", "note", "rev", "past", "log", "progress"],
-  ...[
-    "createdAt",
-    "startedAt",
-    "settledAt",
-    "leaseMs",
-    "leaseUntil",
-    "retentionMs",
-    "horizonMs",
-    "reconcileAfterMs",
-    "keepS",
-    "outcome",
-    "outcomeBytes",
-  ],
+  ...["createdAt", "startedAt", "settledAt", "leaseMs", "leaseUntil", "retentionMs", "horizonMs", "reconcileAfterMs", "keepS", "outcome"],
 ];
 
 /** Injective without escaping: the length says where the scope ends. */
@@ -62,19 +50,17 @@ export function itemOf(
   const { retentionMs, horizonMs } = record;
   const item: Item = {
     ...keyOf(table, record),
-    format: number(format),
     state: { S: record.state },
     effect: { S: record.effect },
     attempt: number(record.attempt),
     owner: { S: record.owner },
-    createdAt: number(record.createdAt),
     startedAt: number(record.startedAt),
     leaseMs: number(leaseMs),
-    leaseUntil: number(record.leaseUntil),
-    horizonMs: number(horizonMs),
     reconcileAfterMs: number(record.reconcileAfterMs),
     rev: number(record.rev),
   };
+  if (record.createdAt !== record.startedAt) item["createdAt"] = number(record.createdAt);
+  if (horizonMs !== 0) item["horizonMs"] = number(horizonMs);
   if (record.fingerprint !== null) item["fingerprint"] = { S: record.fingerprint };
   if (retentionMs !== null) {
     item["retentionMs"] = number(retentionMs);
@@ -99,6 +85,7 @@ export async function look(table: Table, item: Item, seen: Observations): Promis
   const optional = (name: string) => (item[name] === undefined ? null : n(name));
   const [state, settledAt, retentionMs] = [text("state") as State, optional("settledAt"), optional("retentionMs")];
   const [owner, rev, leaseMs] = [text("owner") ?? "", n("rev"), n("leaseMs")];
+  const [startedAt, horizonMs] = [n("startedAt"), optional("horizonMs") ?? 0];
   const [outcome, progress] = [await unpack(item["outcome"]), await unpack(item["progress"])];
   const moment = seen.moment();
   if (state !== "running") seen.forget(id);
@@ -111,18 +98,19 @@ export async function look(table: Table, item: Item, seen: Observations): Promis
     effect: text("effect") as EffectClass,
     attempt: n("attempt"),
     owner,
-    createdAt: n("createdAt"),
-    startedAt: n("startedAt"),
-    leaseUntil: state === "running" ? seen.leaseUntil(id, { rev, owner, leaseMs }, moment) : n("leaseUntil"),
+    createdAt: optional("createdAt") ?? startedAt,
+    startedAt,
+    leaseUntil:
+      state === "running" ? seen.leaseUntil(id, { rev, owner, leaseMs }, moment) : (optional("leaseUntil") ?? startedAt + leaseMs),
     settledAt,
     retentionMs,
-    horizonMs: n("horizonMs"),
+    horizonMs,
     reconcileAfterMs: n("reconcileAfterMs"),
     progress,
     outcome,
     expiresAt,
-    goneAt: expiresAt === null ? null : expiresAt + n("horizonMs"),
-    verdict: (text("verdict") ?? "running") as Verdict,
+    goneAt: expiresAt === null ? null : expiresAt + horizonMs,
+    verdict: (text("verdict") ?? state) as Verdict,
     note: text("note"),
     rev,
   };

@@ -11,7 +11,7 @@ import { isConditionFailure, namesIn, updateItem } from "./write.js";
 const settled = {
   filter: "attribute_exists(#rev) AND attribute_exists(#retentionMs) AND #state IN (:completed, :failed, :free)",
   values: { ":completed": { S: "completed" }, ":failed": { S: "failed" }, ":free": { S: "free" } },
-  projection: "#id, #rev, #owner, #settledAt, #retentionMs, #horizonMs, #outcomeBytes",
+  projection: "#id, #rev, #owner, #settledAt, #retentionMs, #horizonMs, #outcome",
 };
 
 /** Reads the whole table until `limit` records are found that are over. DynamoDB's own removal costs nothing, and comes later. */
@@ -35,8 +35,8 @@ export async function purgeRecords({ table, seen, gate }: Ledger, { before, limi
 function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
   const n = (name: string) => Number(item[name]?.N);
   const expiresAt = n("settledAt") + n("retentionMs");
-  if (expiresAt + n("horizonMs") <= until) return "gone";
-  return expiresAt <= until && item["outcomeBytes"] !== undefined ? "expired" : undefined;
+  if (expiresAt + Number(item["horizonMs"]?.N ?? 0) <= until) return "gone";
+  return expiresAt <= until && item["outcome"] !== undefined ? "expired" : undefined;
 }
 
 const asSeen = (item: Item) => unchangedSince({ rev: Number(item["rev"]?.N), owner: item["owner"]?.S ?? "" });
@@ -66,7 +66,7 @@ async function remove(table: Table, item: Item): Promise<boolean> {
 
 async function strip(table: Table, item: Item): Promise<boolean> {
   const { written } = await updateItem(table, fromId(item[table.partitionKey]?.S ?? ""), {
-    expression: "SET #rev = #rev + :one REMOVE #outcome, #outcomeBytes",
+    expression: "SET #rev = #rev + :one REMOVE #outcome",
     values: { ":one": number(1) },
     condition: asSeen(item),
   });

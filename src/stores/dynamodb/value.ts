@@ -12,21 +12,15 @@ const unpackedBytesMax = 256 * 1024 * 1024;
 const compress = promisify(brotliCompress);
 const decompress = promisify(brotliDecompress);
 
-export interface Packed {
-  readonly packed: AttributeValue;
-  /** As it is stored, and billed. */
-  readonly bytes: number;
-}
-
 /** Text as an attribute: as it is, or compressed where that makes it smaller. Throws when even that is too large for an item. */
-export async function pack(text: string): Promise<Packed> {
+export async function pack(text: string): Promise<AttributeValue> {
   const bytes = Buffer.byteLength(text);
-  if (bytes < compressedFrom) return { packed: { S: text }, bytes };
+  if (bytes < compressedFrom) return { S: text };
   // Quality 4: a few milliseconds for a megabyte, on another thread.
   const compressed = await compress(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: bytes } });
   if (Math.min(bytes, compressed.byteLength) > packedBytesMax)
     throw new Error(`a value of ${bytes} bytes is ${compressed.byteLength} when compressed, and an item has room for ${packedBytesMax}`);
-  return compressed.byteLength < bytes ? { packed: { B: compressed }, bytes: compressed.byteLength } : { packed: { S: text }, bytes };
+  return compressed.byteLength < bytes ? { B: compressed } : { S: text };
 }
 
 export async function unpack(value: AttributeValue | undefined): Promise<string | null> {

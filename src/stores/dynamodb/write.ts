@@ -1,9 +1,9 @@
-import type { ConditionalCheckFailedException } from "@aws-sdk/client-dynamodb";
+import type { AttributeValue, ConditionalCheckFailedException } from "@aws-sdk/client-dynamodb";
 import { forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import type { Renew, Resolve, Settle } from "../../core/operation.js";
 import type { RecordId } from "../../core/record.js";
 import { type Condition, heldBy } from "./condition.js";
-import type { Item, Sending, Table } from "./driver.js";
+import type { Item, Table } from "./driver.js";
 import { everS, keyOf, number } from "./item.js";
 import { pack } from "./value.js";
 
@@ -13,7 +13,7 @@ export type Written = { readonly written: true; readonly item?: Item } | { reado
 /** Both at a condition that fails: the item comes with the refusal, in the same round trip. */
 const tellWhatIsThere = { ReturnValuesOnConditionCheckFailure: "ALL_OLD" } as const;
 
-export async function putItem(table: Table, item: Item, condition: Condition, sending: Sending): Promise<Written> {
+export async function putItem(table: Table, item: Item, condition: Condition): Promise<Written> {
   const command = new table.sdk.PutItemCommand({
     TableName: table.name,
     Item: item,
@@ -23,7 +23,7 @@ export async function putItem(table: Table, item: Item, condition: Condition, se
     ...tellWhatIsThere,
   });
   return await conditionally(async () => {
-    await table.client.send(command, sending);
+    await table.client.send(command);
     return { written: true };
   });
 }
@@ -32,38 +32,34 @@ export async function putItem(table: Table, item: Item, condition: Condition, se
 export async function updateSettled(
   table: Table,
   operation: Settle | Resolve,
-  { now, condition, sending }: { readonly now: number; readonly condition: Condition; readonly sending: Sending },
+  { now, condition }: { readonly now: number; readonly condition: Condition },
 ): Promise<Written> {
   const { to, owner, note } = operation;
   const outcome = outcomeOf(to);
-  const set = ["#state = :to", "#owner = :owner", "#settledAt = :now", "#verdict = :verdict", "#rev = #rev + :one"];
+  const verdict = operation.verb === "settle" ? verdictOf(operation) : "resolved";
+  const set = ["#state = :to", "#settledAt = :now", "#rev = #rev + :one"];
   const remove: string[] = [];
-  const values: Item = {
-    ":to": { S: to.state },
-    ":owner": { S: owner },
-    ":now": number(now),
-    ":verdict": { S: operation.verb === "settle" ? verdictOf(operation) : "resolved" },
-    ":one": number(1),
+  const values: Item = { ":to": { S: to.state }, ":now": number(now), ":one": number(1) };
+  const assign = (name: string, value: AttributeValue) => {
+    set.push(`#${name} = :${name}`);
+    values[`:${name}`] = value;
   };
-  if (outcome !== null) {
-    const { packed, bytes } = await pack(outcome);
-    set.push("#outcome = :outcome", "#outcomeBytes = :bytes");
-    values[":outcome"] = packed;
-    values[":bytes"] = number(bytes);
-  } else remove.push("#outcome", "#outcomeBytes");
-  if (note !== null) {
-    set.push("#note = :note");
-    values[":note"] = { S: note };
-  } else remove.push("#note");
+  if (operation.verb === "resolve") assign("owner", { S: owner });
+  if (verdict !== to.state) assign("verdict", { S: verdict });
+  if (outcome !== null) assign("outcome", await pack(outcome));
+  else if (operation.verb === "resolve" && operation.erase) remove.push("#outcome");
+  if (note !== null) assign("note", { S: note });
+  // An attempt that said "unknown" may have noted why.
+  else remove.push("#note");
   if (to.state !== "unknown") {
     set.push("#ttl = :nowS + if_not_exists(#keepS, :everS)");
     values[":nowS"] = number(Math.floor(now / 1000));
     values[":everS"] = number(everS);
+    remove.push("#progress");
   }
-  if (to.state !== "unknown") remove.push("#progress");
   if (forgets(to)) remove.push("#fingerprint");
   const expression = `SET ${set.join(", ")}${remove.length > 0 ? ` REMOVE ${remove.join(", ")}` : ""}`;
-  return await updateItem(table, operation, { expression, values, condition, sending });
+  return await updateItem(table, operation, { expression, values, condition });
 }
 
 interface Lease {
@@ -72,13 +68,12 @@ interface Lease {
 }
 
 /** Always a new version: that is the sign of life that others look for. */
-export async function updateLease(table: Table, renew: Renew, lease: Lease, sending: Sending): Promise<Written> {
-  const got: Item = renew.progress === undefined ? {} : { ":progress": (await pack(renew.progress)).packed };
+export async function updateLease(table: Table, renew: Renew, lease: Lease): Promise<Written> {
+  const got: Item = renew.progress === undefined ? {} : { ":progress": await pack(renew.progress) };
   return await updateItem(table, renew, {
     expression: `SET #leaseMs = :leaseMs, #leaseUntil = :leaseUntil, #rev = #rev + :one${":progress" in got ? ", #progress = :progress" : ""}`,
     values: { ":leaseMs": number(lease.leaseMs), ":leaseUntil": number(lease.leaseUntil), ":one": number(1), ...got },
     condition: heldBy(renew, ["running"]),
-    sending,
     returning: "UPDATED_NEW",
   });
 }
@@ -87,12 +82,11 @@ interface Update {
   readonly expression: string;
   readonly values: Item;
   readonly condition: Condition;
-  readonly sending?: Sending;
   readonly returning?: "UPDATED_NEW";
 }
 
 export async function updateItem(table: Table, id: RecordId, update: Update): Promise<Written> {
-  const { expression, values, condition, sending, returning = "NONE" } = update;
+  const { expression, values, condition, returning = "NONE" } = update;
   const command = new table.sdk.UpdateItemCommand({
     TableName: table.name,
     Key: keyOf(table, id),
@@ -104,7 +98,7 @@ export async function updateItem(table: Table, id: RecordId, update: Update): Pr
     ...tellWhatIsThere,
   });
   return await conditionally(async () => {
-    const { Attributes: item } = await table.client.send(command, sending);
+    const { Attributes: item } = await table.client.send(command);
     return item === undefined ? { written: true } : { written: true, item };
   });
 }
@@ -123,8 +117,16 @@ export function isConditionFailure(error: unknown): error is ConditionalCheckFai
   return error instanceof Error && error.name === "ConditionalCheckFailedException";
 }
 
-/** Many of our names are words of DynamoDB's own language, so all of them go by an alias. */
+const known = new WeakMap<Table, Map<string, Record<string, string>>>();
+
+/** Many of our names are words of DynamoDB's own language, so all of them go by an alias. There are few texts, used for ever. */
 export function namesIn(table: Table, text: string): Record<string, string> {
+  const texts = known.get(table) ?? new Map<string, Record<string, string>>();
+  known.set(table, texts);
+  const before = texts.get(text);
+  if (before !== undefined) return before;
   const given = { "#id": table.partitionKey, "#ttl": table.ttlAttribute } as Record<string, string>;
-  return Object.fromEntries((text.match(/#\w+/g) ?? []).map((alias) => [alias, given[alias] ?? alias.slice(1)]));
+  const names = Object.fromEntries((text.match(/#\w+/g) ?? []).map((alias) => [alias, given[alias] ?? alias.slice(1)]));
+  texts.set(text, names);
+  return names;
 }

@@ -5,7 +5,7 @@ import { strictFrom } from "./list.js";
 import type { RecordDocument } from "./record-document.js";
 import type { EntryDocument, HookDocument, MailDocument, RunDocument } from "./run-document.js";
 
-export interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
+interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
   readonly _id?: ObjectId;
   readonly record: string;
 }

@@ -8,17 +8,18 @@ import { asking, isDuplicateKey, type SessionOption } from "./driver.js";
 import { readFinally } from "./read.js";
 import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
 import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
-import { sideBySide } from "./side-by-side.js";
-
-/** How many writes of a flush are under way at once: each has a connection of the pool to itself. */
-const atOnceMax = 32;
+import { type InTurn, sideBySide } from "./side-by-side.js";
 
 /**
  * Each operation is one write of one document, and MongoDB's bulk writes do not tell what became of each: so they go
  * side by side. Whatever fails fails alone.
  */
-export async function flush(collections: Collections, operations: readonly Operation[]): Promise<(Verdicted | "again" | Error)[]> {
-  return await sideBySide(operations, atOnceMax, (operation) =>
+export async function flush(
+  collections: Collections,
+  inTurn: InTurn,
+  operations: readonly Operation[],
+): Promise<(Verdicted | "again" | Error)[]> {
+  return await sideBySide(operations, inTurn, (operation) =>
     asking(`a ${operation.verb}`, () => apply(collections, operation)).catch(asError),
   );
 }

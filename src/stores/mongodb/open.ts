@@ -10,6 +10,7 @@ import { purgeRecords } from "./purge.js";
 import { readAttempts, readRecord } from "./read.js";
 import { mongoRuns } from "./runs.js";
 import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./server.js";
+import { atMost } from "./side-by-side.js";
 import { settleWithin, transact } from "./transact.js";
 
 export interface MongoOptions {
@@ -33,6 +34,8 @@ export interface MongoUrlOptions {
 const connectMsMax = 5000;
 const silenceMsMax = 15_000;
 const defaultName = "onceflow";
+/** Writes under way at once: each has a connection of the pool, which has 100 of them, to itself. */
+const atOnceMax = 48;
 
 /** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
 export async function openMongoUrl({ url, stallMsMax, check = true }: MongoUrlOptions): Promise<Backend> {
@@ -83,11 +86,13 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
     sayWhatIsUnusual(client, replicated);
   }
 
+  const inTurn = atMost(atOnceMax);
   const queue = replicated ? mongoRuns(client, collections) : undefined;
   return {
     name: "mongodb",
     capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated },
-    flush: (operations) => flush(collections, operations),
+    flush: (operations) => flush(collections, inTurn, operations),
+    flushesAtOnce: atOnceMax,
     read: (id) => asking("a read", () => readRecord(collections, id)),
     attempts: (query) => asking("a read", () => readAttempts(collections, query)),
     list: (query) => asking("a listing", () => listRecords(collections, query)),

@@ -5,7 +5,7 @@ import { add, gte, literal, now, orElse } from "./expressions.js";
 import { serverTime } from "./read.js";
 import { loadRun } from "./run-load.js";
 import { inTransaction } from "./run-transaction.js";
-import { sideBySide } from "./side-by-side.js";
+import { atMost, sideBySide } from "./side-by-side.js";
 
 interface Candidate {
   readonly _id: string;
@@ -15,7 +15,7 @@ interface Candidate {
   readonly now: number;
 }
 
-const atOnceMax = 16;
+const inTurn = atMost(16);
 /** Somebody else was faster with all of them, so often: the next look is the worker's. */
 const roundsMax = 3;
 
@@ -29,7 +29,7 @@ export async function claimRuns(client: MongoClient, collections: Collections, q
     const due = queue.filter(({ wakeAt }) => wakeAt <= time).slice(0, limit);
     const enough = due.length === 0 || limit === 0 || round > roundsMax;
     if (enough) return { now: time, claimed, nextAt: queue[0]?.wakeAt ?? null };
-    claimed.push(...(await sideBySide(due, atOnceMax, (one) => claim(client, collections, query, one))).flat());
+    claimed.push(...(await sideBySide(due, inTurn, (one) => claim(client, collections, query, one))).flat());
   }
 }
 

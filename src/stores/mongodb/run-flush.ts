@@ -5,10 +5,7 @@ import { append, isOneEntry } from "./run-append.js";
 import { sendMail } from "./run-send.js";
 import { isOneDocument, startRun } from "./run-start.js";
 import { inTransaction } from "./run-transaction.js";
-import { sideBySide } from "./side-by-side.js";
-
-/** How many transactions of a flush are under way at once. */
-const atOnceMax = 16;
+import { type InTurn, sideBySide } from "./side-by-side.js";
 
 /**
  * Each operation is atomic by itself, and they go side by side. If one of them fails, all are sent again, and find what
@@ -17,9 +14,10 @@ const atOnceMax = 16;
 export async function flushRuns(
   client: MongoClient,
   collections: Collections,
+  inTurn: InTurn,
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again")[]> {
-  return await sideBySide(operations, atOnceMax, (operation) => apply(client, collections, operation));
+  return await sideBySide(operations, inTurn, (operation) => apply(client, collections, operation));
 }
 
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {

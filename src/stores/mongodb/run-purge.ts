@@ -3,9 +3,9 @@ import { asking, type MongoClient } from "./driver.js";
 import { serverTime } from "./read.js";
 import { entryId } from "./run-document.js";
 import { inTransaction } from "./run-transaction.js";
-import { sideBySide } from "./side-by-side.js";
+import { atMost, sideBySide } from "./side-by-side.js";
 
-const atOnceMax = 4;
+const inTurn = atMost(4);
 
 /** Only what has ended has an expiry. Each run goes with all that belongs to it, or stays. */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
@@ -18,7 +18,7 @@ export async function purgeRuns(client: MongoClient, collections: Collections, l
       .limit(limit)
       .toArray();
   });
-  const removed = await sideBySide(over, atOnceMax, ({ _id, no }) =>
+  const removed = await sideBySide(over, inTurn, ({ _id, no }) =>
     inTransaction(client, "a purge", async (options) => {
       const { deletedCount } = await runs.deleteOne({ _id, no }, options);
       if (deletedCount === 0) return 0;

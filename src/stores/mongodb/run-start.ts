@@ -39,6 +39,15 @@ export async function startRun(collections: Collections, start: StartRun, option
   return { kind: "created", now: run.now, conflicts: await conflictsAfter(collections, no, first.entry, options) };
 }
 
+/** Most of them are one document each, and go in one trip. */
+export async function startChildren(collections: Collections, children: readonly StartRun[], options: SessionOption): Promise<void> {
+  const upserts = children.filter(isOneDocument).map((child) => ({
+    updateOne: { filter: { _id: child.id }, update: create(child, randomUUID()), upsert: true },
+  }));
+  if (upserts.length > 0) await collections.runs.bulkWrite(upserts, options);
+  for (const child of children) if (!isOneDocument(child)) await startRun(collections, child, options);
+}
+
 async function existing(
   collections: Collections,
   run: RunAndNow,

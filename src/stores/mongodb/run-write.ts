@@ -5,7 +5,7 @@ import type { SessionOption } from "./driver.js";
 import { absent, choose, literal } from "./expressions.js";
 import { entryId, type HookDocument } from "./run-document.js";
 import { sendMail } from "./run-send.js";
-import { startRun } from "./run-start.js";
+import { startChildren } from "./run-start.js";
 import { requireRoom } from "./settle.js";
 
 /** Whose entry it is: enough of the run to write what goes with it. */
@@ -29,17 +29,32 @@ export async function insertEntry(
 
 /** All that goes with an entry: hooks, children, and what becomes of the run. Inside a transaction. */
 export async function follow(collections: Collections, place: Place, entry: Entry, options: SessionOption): Promise<void> {
-  for (const change of entry.hooks) await changeHook(collections, place, change, options);
-  for (const child of entry.children) await startRun(collections, child, options);
+  if (entry.hooks.length > 0) await changeHooks(collections, place, entry.hooks, options);
+  if (entry.children.length > 0) await startChildren(collections, entry.children, options);
   await writeThen(collections, place, entry, options);
 }
 
-async function changeHook({ hooks }: Collections, { id, no, now }: Place, change: HookChange, options: SessionOption): Promise<void> {
-  if ("drop" in change) return void (await hooks.deleteOne({ _id: change.drop, no }, options));
-  const { add: token, about, metadata } = change;
-  // Looked for first: a second one with this token would end the whole transaction.
-  if ((await hooks.findOne({ _id: token }, options)) !== null) return;
-  await hooks.insertOne({ _id: token, run: id, no, about, metadata, createdAt: now }, options);
+/** Looked for first: a second hook with the same token would end the whole transaction. */
+async function changeHooks(
+  { hooks }: Collections,
+  { id, no, now }: Place,
+  changes: readonly HookChange[],
+  options: SessionOption,
+): Promise<void> {
+  const tokens = changes.map((change) => ("add" in change ? change.add : change.drop));
+  const found = await hooks.find({ _id: { $in: tokens } }, options).toArray();
+  const before = new Map(found.map((hook) => [hook._id, hook]));
+  const after = new Map(before);
+  for (const change of changes) {
+    if ("add" in change) {
+      const { add: token, about, metadata } = change;
+      if (!after.has(token)) after.set(token, { _id: token, run: id, no, about, metadata, createdAt: now });
+    } else if (after.get(change.drop)?.no === no) after.delete(change.drop);
+  }
+  const gone = found.filter((hook) => after.get(hook._id) !== hook).map(({ _id }) => _id);
+  const made = [...after.values()].filter((hook) => before.get(hook._id) !== hook);
+  if (gone.length > 0) await hooks.deleteMany({ _id: { $in: gone }, no }, options);
+  if (made.length > 0) await hooks.insertMany(made, options);
 }
 
 async function writeThen(collections: Collections, place: Place, { then, consumed }: Entry, options: SessionOption): Promise<void> {

@@ -9,16 +9,21 @@ import { purgeRuns } from "./run-purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun, renewRuns } from "./run-read.js";
 import { inTransaction } from "./run-transaction.js";
 import { createRunWatch } from "./run-watch.js";
+import { atMost } from "./side-by-side.js";
 import { asSession, clientOf } from "./transact.js";
+
+/** Transactions under way at once: each has a connection of the pool to itself. */
+const atOnceMax = 16;
 
 /** Queue and journal, where there are transactions. */
 export function mongoRuns(
   client: MongoClient,
   collections: Collections,
 ): { readonly runs: RunBackend; readonly close: () => Promise<void> } {
+  const inTurn = atMost(atOnceMax);
   const watching = createRunWatch(collections);
   const runs: RunBackend = {
-    flush: (operations) => flushRuns(client, collections, operations),
+    flush: (operations) => flushRuns(client, collections, inTurn, operations),
     claim: (query) => claimRuns(client, collections, query),
     async load(id) {
       for (;;) {

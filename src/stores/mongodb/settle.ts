@@ -38,7 +38,7 @@ export function renewUpdate(renew: Renew): FencedUpdate {
 }
 
 /** A document has at most 16 MiB. What would not fit is refused here: a server may end the connection over it. */
-export const valueBytesMax = 15 * 1024 * 1024;
+const valueBytesMax = 15 * 1024 * 1024;
 
 export function requireRoom(value: string | null): void {
   if (value === null || value.length * 3 <= valueBytesMax || Buffer.byteLength(value) <= valueBytesMax) return;

@@ -8,7 +8,7 @@ import { hasLabel, type MongoClient } from "./driver.js";
 import { apply } from "./flush.js";
 
 /** Durable when it is told: a majority has it, on disk. */
-export const transactionOptions: TransactionOptions = {
+const transactionOptions: TransactionOptions = {
   readConcern: { level: "snapshot" },
   writeConcern: { w: "majority", journal: true },
   readPreference: "primary",

@@ -4,7 +4,7 @@ import type { RedisLink } from "./link.js";
 
 /** Longer than any script of ours takes, and short enough that a silent server does not cost anybody's lease. */
 const commandMsMax = 5000;
-const connectMsMax = 3000;
+const connectMsMax = 5000;
 
 export interface ConnectionOptions {
   /** Makes a link when one is needed; whatever breaks it, the next command gets a new one. */
@@ -61,10 +61,13 @@ export class Connection {
   }
 
   async #connect(): Promise<RedisLink> {
+    const connecting = this.#options.connect();
     try {
-      this.#link = await within(connectMsMax, this.#options.connect(), "connecting");
+      this.#link = await within(connectMsMax, connecting, "connecting");
       return this.#link;
     } catch (error) {
+      // It may still come, when nobody waits for it any more.
+      connecting.then(destroy, () => {});
       if (error instanceof OnceflowError && !(error instanceof NotKnownError)) throw error;
       const why = error instanceof Error ? error.message : String(error);
       throw new UnreachableError(`[onceflow] [redis] cannot connect: ${why}`, error);

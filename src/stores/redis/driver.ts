@@ -11,7 +11,7 @@ export interface Driver {
 /** Who we are on a connection. */
 export type Login = Pick<RedisAddress, "tls" | "username" | "password" | "database"> & { readonly name: string };
 
-const connectTimeout = 3000;
+const connectTimeout = 5000;
 
 /** node-redis, or ioredis where only that is there. */
 export async function loadDriver(): Promise<Driver> {

@@ -20,52 +20,56 @@ local function begin(key)
   local owner, print, class, lease, retention, horizon, wait, over, progress =
     ARGV[p], ARGV[p + 1], ARGV[p + 2], ARGV[p + 3], ARGV[p + 4], ARGV[p + 5], ARGV[p + 6], ARGV[p + 7], ARGV[p + 8]
   p = p + 9
-  local r = fields(key)
-  local state = r[1]
-  local attempt, rev, created = '1', '1', at
   local head, row = split(key)
-  if state then
+  local set = {'HSET', key, 'o', owner, 'b', at, 'l', now + lease}
+  local n, r = 8, nil
+  if call('EXISTS', key) == 0 then
+    call('ZADD', head .. 'names', 0, row)
+  else
+    r = read(key)
+    local state, attempt, rev = r[2] or 'running', r[3] or '1', r[16] or '1'
     -- The same begin again, after a lost reply.
-    if state == 'running' and r[2] == owner then return {0, r} end
-    if not (r[15] and now >= tonumber(r[15])) then
-      if r[5] and print ~= '' and r[5] ~= print then return {0, whole(key, r)} end
+    if state == 'running' and r[1] == owner then return {0, r} end
+    local gone = goneAt(r[2], r[9], r[10], r[11])
+    local created
+    if not (gone and now >= gone) then
       local lapsed = state == 'running' and now >= tonumber(r[8])
-      if r[4] > class then class = r[4] end
-      if not (state == 'free' or (lapsed and class <= '1')
-          or ((lapsed or state == 'unknown') and class == '2' and over == r[3])) then
-        return {0, whole(key, r)}
+      local held = r[4] or '0'
+      if held > class then class = held end
+      if (r[5] and print ~= '' and r[5] ~= print) or not (state == 'free' or (lapsed and class <= '1')
+          or ((lapsed or state == 'unknown') and class == '2' and over == attempt)) then
+        return {0, r}
       end
       if r[5] then print = r[5] end
-      if r[20] then progress = '=' .. r[20] end
-      created = r[6]
+      if r[18] then progress = '=' .. r[18] end
+      created = r[6] or r[7]
     end
-    attempt, rev = int(r[3] + 1), int(r[18] + 1)
-    local verdict, ended = r[16] or state, r[9] or cjson.null
+    local verdict, ended = r[14] or state, r[9] or cjson.null
     if state == 'running' then verdict, ended = 'lapsed', r[8] end
     local log = head .. 'a:' .. row
-    call('ZADD', log, r[3], cjson.encode({r[3], r[2], r[7], ended, verdict, r[17] or cjson.null}))
+    call('ZADD', log, attempt, cjson.encode({attempt, r[1], r[7], ended, verdict, r[15] or cjson.null}))
     call('ZREMRANGEBYRANK', log, 0, -1001)
-    if r[19] then call('UNLINK', head .. 'o:' .. row) end
-    if r[15] then call('ZREM', head .. 'over', row) end
-  else
-    call('ZADD', head .. 'names', 0, row)
+    if r[17] then call('UNLINK', head .. 'o:' .. row) end
+    if gone then call('ZREM', head .. 'over', row) end
+    set[9], set[10], set[11], set[12], n = 'a', attempt + 1, 'i', rev + 1, 12
+    if created then set[13], set[14], n = 'n', created, 14 end
   end
-  local set = {'HSET', key, 's', 'running', 'o', owner, 'a', attempt, 'c', class, 'n', created, 'b', at, 'l', int(now + lease), 'i', rev}
-  local n = #set
   if print ~= '' then set[n + 1], set[n + 2], n = 'f', print, n + 2 end
+  if class ~= '0' then set[n + 1], set[n + 2], n = 'c', class, n + 2 end
   if retention ~= '' then set[n + 1], set[n + 2], n = 'r', retention, n + 2 end
   if horizon ~= '0' then set[n + 1], set[n + 2], n = 'h', horizon, n + 2 end
   if wait ~= '0' then set[n + 1], set[n + 2], n = 'w', wait, n + 2 end
   if progress ~= '' then set[n + 1], set[n + 2], n = 'p', string.sub(progress, 2), n + 2 end
   call(unpack(set))
-  if not state then return 1 end
-  local gone = {'HDEL', key, 'e', 'k', 'x', 'g', 'v', 'm', 'y'}
-  if print == '' then gone[#gone + 1] = 'f' end
-  if retention == '' then gone[#gone + 1] = 'r' end
-  if horizon == '0' then gone[#gone + 1] = 'h' end
-  if wait == '0' then gone[#gone + 1] = 'w' end
-  if progress == '' then gone[#gone + 1] = 'p' end
-  call(unpack(gone))
+  if not r then return 1 end
+  -- What the attempt before had, and this one has not.
+  local has = {}
+  for f = 3, n, 2 do has[set[f]] = true end
+  local old = {'HDEL', key, 's', 'e', 'k', 'v', 'm', 'y'}
+  for _, field in ipairs({'n', 'f', 'c', 'r', 'h', 'w', 'p'}) do
+    if not has[field] then old[#old + 1] = field end
+  end
+  call(unpack(old))
   return {1, r}
 end
 
@@ -73,59 +77,60 @@ local function settle(key, byHand)
   local owner, attempt, to, outcome, forget, verdict, note, erase =
     ARGV[p], ARGV[p + 1], ARGV[p + 2], ARGV[p + 3], ARGV[p + 4], ARGV[p + 5], ARGV[p + 6], ARGV[p + 7]
   p = p + 8
-  local r = fields(key)
-  local state = r[1]
-  if not state then return 0 end
-  local open = r[3] == attempt
+  local r = call('HMGET', key, 'o', 's', 'a', 'l', 'r', 'h', 'i', 'p')
+  if not r[1] then return 0 end
+  local state = r[2] or 'running'
+  local open = (r[3] or '1') == attempt
+  local erased = erase == '1' and state ~= 'running' and not (r[1] == owner and state == to)
   if byHand then
-    local over = erase == '1' and state ~= 'running' and not (r[2] == owner and state == to)
-    open = open and (over or state == 'unknown' or (state == 'running' and now >= tonumber(r[8])))
+    open = open and (erased or state == 'unknown' or (state == 'running' and now >= tonumber(r[4])))
   else
-    open = open and r[2] == owner and (state == 'running' or (state == 'unknown' and to ~= 'unknown'))
+    open = open and r[1] == owner and (state == 'running' or (state == 'unknown' and to ~= 'unknown'))
   end
-  if not open then return {0, whole(key, r)} end
+  if not open then return {0, read(key)} end
   local head, row = split(key)
-  -- Erased: the outcome that was there.
-  if r[19] then call('UNLINK', head .. 'o:' .. row) end
-  if r[13] or r[19] then call('HDEL', key, 'k', 'y') end
-  local set = {'HSET', key, 's', to, 'o', owner, 'e', at, 'i', int(r[18] + 1)}
-  local n = #set
+  local set = {'HSET', key, 's', to, 'e', at, 'i', (r[7] or 1) + 1}
+  local n = 8
   local kept = outcome ~= ''
   if kept then
     outcome = string.sub(outcome, 2)
     -- One long value would cost the whole hash its compact form.
     if #outcome > 64 then
       call('SET', head .. 'o:' .. row, outcome)
-      set[n + 1], set[n + 2], n = 'y', '1', n + 2
+      set[9], set[10], n = 'y', '1', 10
     else
-      set[n + 1], set[n + 2], n = 'k', outcome, n + 2
+      set[9], set[10], n = 'k', outcome, 10
     end
   end
-  if to ~= 'unknown' and r[10] then
-    local expires = now + r[10]
-    local gone = expires + (r[11] or 0)
-    call('ZADD', head .. 'over', int(kept and expires or gone), row)
-    set[n + 1], set[n + 2], set[n + 3], set[n + 4], n = 'x', int(expires), 'g', int(gone), n + 4
-  end
+  local gone = goneAt(to, now, r[5], r[6])
+  if gone then call('ZADD', head .. 'over', kept and now + r[5] or gone, row) end
+  if byHand then set[n + 1], set[n + 2], n = 'o', owner, n + 2 end
   if verdict ~= '' then set[n + 1], set[n + 2], n = 'v', verdict, n + 2 end
   if note ~= '' then set[n + 1], set[n + 2], n = 'm', string.sub(note, 2), n + 2 end
   call(unpack(set))
-  if forget == '1' and r[5] then call('HDEL', key, 'f') end
-  if to ~= 'unknown' and r[20] then call('HDEL', key, 'p') end
-  if verdict == '' and r[16] then call('HDEL', key, 'v') end
-  if note == '' and r[17] then call('HDEL', key, 'm') end
+  if forget == '1' then call('HDEL', key, 'f') end
+  if state ~= 'running' and note == '' then call('HDEL', key, 'm') end
+  if r[8] and to ~= 'unknown' then call('HDEL', key, 'p') end
+  if erased then
+    local aside = kept and #outcome > 64
+    if aside or not kept then call('HDEL', key, 'k') end
+    if not aside then
+      call('UNLINK', head .. 'o:' .. row)
+      call('HDEL', key, 'y')
+    end
+  end
   return 1
 end
 
 local function renew(key)
   local owner, attempt, lease, progress = ARGV[p], ARGV[p + 1], ARGV[p + 2], ARGV[p + 3]
   p = p + 4
-  local r = fields(key)
+  local r = call('HMGET', key, 'o', 's', 'a', 'l', 'i')
   if not r[1] then return 0 end
-  if r[1] ~= 'running' or r[2] ~= owner or r[3] ~= attempt then return {0, whole(key, r)} end
-  local till = int(math.max(r[8], now + lease))
+  if r[2] or r[1] ~= owner or (r[3] or '1') ~= attempt then return {0, read(key)} end
+  local till = string.format('%.0f', math.max(r[4], now + lease))
   if progress ~= '' then call('HSET', key, 'p', string.sub(progress, 2)) end
-  call('HSET', key, 'l', till, 'i', int(r[18] + 1))
+  call('HSET', key, 'l', till, 'i', (r[5] or 1) + 1)
   return till
 end
 

@@ -23,9 +23,9 @@ const paging = forEachKey(
     local ok = prefix == '' or string.sub(row, nul + 1, nul + #prefix) == prefix
     if ok and state ~= '' then
       local r = call('HMGET', head .. 'r:' .. row, 's', 'l', 'c')
-      local is = r[1]
-      if is == 'running' and now >= tonumber(r[2]) and r[3] >= '2' then is = 'unknown' end
-      ok = is == state
+      local is = r[1] or 'running'
+      if is == 'running' and r[2] and now >= tonumber(r[2]) and (r[3] or '0') >= '2' then is = 'unknown' end
+      ok = r[2] and is == state
     end
     if ok then found[#found + 1] = row end
     if (#found > count and n < #rows) or n == look then

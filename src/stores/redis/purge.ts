@@ -22,23 +22,24 @@ const purging = forEachKey(
   local till = now
   if ARGV[p] ~= '' and tonumber(ARGV[p]) < now then till = tonumber(ARGV[p]) end
   local head, purged = split(key), 0
-  for _, row in ipairs(call('ZRANGEBYSCORE', key, '-inf', int(till), 'LIMIT', 0, ARGV[p + 1])) do
+  for _, row in ipairs(call('ZRANGEBYSCORE', key, '-inf', till, 'LIMIT', 0, ARGV[p + 1])) do
     local record = head .. 'r:' .. row
-    local r = fields(record)
-    if not r[1] or (r[15] and tonumber(r[15]) <= till) then
+    local r = call('HMGET', record, 'o', 's', 'e', 'r', 'h', 'k', 'y', 'i')
+    local gone = goneAt(r[2], r[3], r[4], r[5])
+    if not r[1] or (gone and gone <= till) then
       call('UNLINK', head .. 'o:' .. row, head .. 'a:' .. row, head .. 'u:' .. row)
       call('DEL', record)
       call('ZREM', head .. 'names', row)
       call('ZREM', key, row)
       if r[1] then purged = purged + 1 end
-    elseif r[14] and tonumber(r[14]) <= till and (r[13] or r[19]) then
-      if r[19] then call('UNLINK', head .. 'o:' .. row) end
-      call('HSET', record, 'i', int(r[18] + 1))
-      call('HDEL', record, 'k', 'y')
-      call('ZADD', key, r[15], row)
-      purged = purged + 1
-    elseif r[15] then
-      call('ZADD', key, r[15], row)
+    elseif gone then
+      if (r[6] or r[7]) and r[3] + r[4] <= till then
+        if r[7] then call('UNLINK', head .. 'o:' .. row) end
+        call('HSET', record, 'i', (r[8] or 1) + 1)
+        call('HDEL', record, 'k', 'y')
+        purged = purged + 1
+      end
+      call('ZADD', key, gone, row)
     else
       call('ZREM', key, row)
     end

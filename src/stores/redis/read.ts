@@ -8,8 +8,8 @@ import { forEachKey } from "./scripts.js";
 
 const reading = forEachKey(
   `
-  local r = fields(key)
-  answers[i + 1] = r[1] and whole(key, r) or 0`,
+  local r = read(key)
+  answers[i + 1] = r[1] and r or 0`,
   64,
 );
 

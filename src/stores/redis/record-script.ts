@@ -1,32 +1,37 @@
 /**
  * What all scripts begin with: the server's time, whole milliseconds, and how a record is read.
  *
- * The fields of a record have names of one letter: memory is what Redis costs. What is absent is null, or 0 for `h` and
- * `w`. The order is that of `toRecord` in record.ts.
+ * The fields of a record have names of one letter, and what can be told from the others is left out: memory is what
+ * Redis costs, and every field costs its one thread time. Absent means:
  *
- *   s state   o owner   a attempt   c effect class (0 to 3)   f fingerprint   n created   b started   l lease until
- *   e settled   r retention   h horizon   w reconcile after   k outcome   x expires   g gone   v verdict, where it is not
- *   the state   m note   i rev   y outcome is aside, under `o:`   p progress
+ *   o owner             always there              s state          running         a attempt          1
+ *   b started           always there              n created        as b            i rev              1
+ *   l lease until       always there              c effect class   0, of 0 to 3    f fingerprint      none
+ *   r retention         for ever                  h horizon        0               w reconcile after  0
+ *   e settled           not yet                   k outcome        none, or aside  y is aside: `o:`   no
+ *   v verdict           as the state              m note           none            p progress         none
+ *
+ * When it expires and when it is gone are e + r and e + r + h. The order is that of `toRecord` in record.ts.
  */
 export const prologue = `
 if redis.replicate_commands then redis.replicate_commands() end
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function int(n) return string.format('%.0f', n) end
-local at = int(now)
+local at = string.format('%.0f', now)
 local function split(key)
   local _, tag = string.find(key, '}:', 1, true)
   return string.sub(key, 1, tag), string.sub(key, tag + 3)
 end
-local function fields(key)
-  return call('HMGET', key, 's', 'o', 'a', 'c', 'f', 'n', 'b', 'l', 'e', 'r', 'h', 'w', 'k', 'x', 'g', 'v', 'm', 'i', 'y', 'p')
-end
-local function whole(key, r)
-  if r[19] then
+local function read(key)
+  local r = call('HMGET', key, 'o', 's', 'a', 'c', 'f', 'n', 'b', 'l', 'e', 'r', 'h', 'w', 'k', 'v', 'm', 'i', 'y', 'p')
+  if r[17] then
     local head, row = split(key)
     r[13] = call('GET', head .. 'o:' .. row)
   end
   return r
+end
+local function goneAt(state, settled, retention, horizon)
+  if state and state ~= 'unknown' and retention then return settled + retention + (horizon or 0) end
 end
 `;

@@ -4,30 +4,35 @@ import { effectClasses, type LedgerRecord, type RecordId, type State, type Verdi
 export type Fields = readonly (string | null)[];
 
 export function toRecord({ scope, key }: RecordId, fields: Fields): LedgerRecord {
-  const [state, owner, attempt, effect, fingerprint, created, started, lease, settled, retention, horizon, reconcile, ...rest] = fields;
-  const [outcome, expires, gone, verdict, note, rev, , progress] = rest;
+  const [owner, s, attempt, effect, fingerprint, created, started, lease, settled, retention, horizon, wait, ...rest] = fields;
+  const [outcome, verdict, note, rev, , progress] = rest;
+  const state = (s ?? "running") as State;
+  const settledAt = numberOrNull(settled);
+  const retentionMs = numberOrNull(retention);
+  const horizonMs = Number(horizon ?? 0);
+  const expiresAt = settledAt === null || state === "unknown" || retentionMs === null ? null : settledAt + retentionMs;
   return {
     scope,
     key,
-    state: state as State,
+    state,
     fingerprint: fingerprint ?? null,
-    effect: effectClasses[Number(effect)] ?? "atMostOnce",
-    attempt: Number(attempt),
+    effect: effectClasses[Number(effect ?? 0)] ?? "atMostOnce",
+    attempt: Number(attempt ?? 1),
     owner: owner as string,
-    createdAt: Number(created),
+    createdAt: Number(created ?? started),
     startedAt: Number(started),
     leaseUntil: Number(lease),
-    settledAt: numberOrNull(settled),
-    retentionMs: numberOrNull(retention),
-    horizonMs: Number(horizon ?? 0),
-    reconcileAfterMs: Number(reconcile ?? 0),
+    settledAt,
+    retentionMs,
+    horizonMs,
+    reconcileAfterMs: Number(wait ?? 0),
     progress: progress ?? null,
     outcome: outcome ?? null,
-    expiresAt: numberOrNull(expires),
-    goneAt: numberOrNull(gone),
+    expiresAt,
+    goneAt: expiresAt === null ? null : expiresAt + horizonMs,
     verdict: (verdict ?? state) as Verdict,
     note: note ?? null,
-    rev: Number(rev),
+    rev: Number(rev ?? 1),
   };
 }
 

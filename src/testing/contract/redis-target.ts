@@ -27,6 +27,8 @@ let created = 0;
 
 /** The Redis store, each ledger under a prefix of its own. What a ledger leaves behind is removed with it. */
 export async function redisTarget({ url, client, driver }: RedisTargetOptions): Promise<RedisTarget> {
+  // Connections of ours do not keep a process alive, and what is asked here has no timer that does.
+  const alive = setInterval(() => {}, 60_000);
   const own = await connect(await loadDriver(), parseAddress(url));
   const servers = await own.servers("all");
   return {
@@ -48,7 +50,10 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
         remove: async () => void (await Promise.all(servers.map((server) => removeFrom(server, prefix)))),
       };
     },
-    close: () => own.close(),
+    async close() {
+      clearInterval(alive);
+      await own.close();
+    },
   };
 }
 
