@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,8 @@ import { freshDatabase } from "./servers/free-database.js";
 
 const program = new URL("../.build/test/programs/flow-worker.js", import.meta.url).pathname;
 const server = inject("postgres");
+const redis = inject("redis");
+const dynamodb = inject("dynamodb");
 
 /** Where it dies, what may have been called twice by then, and whether the run was on its way back. */
 interface Death {
@@ -65,12 +68,21 @@ const places = {
     onTestFinished(() => database.drop());
     return database.url;
   },
+  redis: async ({ skip }: TestContext): Promise<string> => (redis.ok ? `${redis.url}?prefix=kill-${randomUUID()}` : skip(redis.reason)),
+  dynamodb: async ({ skip }: TestContext): Promise<string> => {
+    if (!dynamodb.ok) return skip(dynamodb.reason);
+    const url = new URL(dynamodb.url);
+    url.pathname = `/kill-${randomUUID()}`;
+    url.searchParams.set("create", "true");
+    return url.href;
+  },
 };
 
 for (const [name, placeOf] of Object.entries(places)) {
   describe.concurrent(`a flow on ${name} whose process is killed`, () => {
-    // What is written, and when, is the same on both; on PostgreSQL every third point has to do.
-    const deaths = [...forward, ...back].filter((_, i) => name === "sqlite" || i % 3 === 2);
+    // What is written, and when, is the same on all of them: elsewhere some points have to do, other ones on each.
+    const [every, first] = { sqlite: [1, 0], postgres: [3, 2], redis: [4, 3], dynamodb: [6, 4] }[name] as [number, number];
+    const deaths = [...forward, ...back].filter((_, i) => i % every === first);
     for (const { dieAt, twice, refused = false } of deaths) {
       test(`at "${dieAt}" goes on behind its last completed step`, async (context) => {
         const url = await placeOf(context);

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { open, type Store } from "onceflow";
+import { acquire } from "../../test/servers/acquire.js";
 
 export interface Place {
   readonly title: string;
@@ -8,7 +9,14 @@ export interface Place {
 }
 
 export async function openPlaces(folder: string): Promise<Place[]> {
-  return [await placeOf("Memory", "memory:"), await placeOf("SQLite", `sqlite:${join(folder, "flow.db")}`)];
+  const redis = await acquire("redis");
+  if (!redis.ok) throw new Error(`no Redis to measure on: ${redis.reason}`);
+  const { url, stop } = redis.running;
+  return [
+    await placeOf("Memory", "memory:"),
+    await placeOf("SQLite", `sqlite:${join(folder, "flow.db")}`),
+    await placeOf("Redis", url, stop),
+  ];
 }
 
 async function placeOf(title: string, url: string, stop: () => Promise<unknown> = async () => {}): Promise<Place> {
