@@ -6,7 +6,7 @@ import { StepAlreadyExistsError } from "./errors.js";
 /** A step's body. What it returns is ignored; what later steps need goes through `ctx.set`. */
 export type StepFunction<Input> = (ctx: FlowContext<Input>) => unknown;
 
-export const backoffs = ["fixed", "linear", "exponential"] as const;
+const backoffs = ["fixed", "linear", "exponential"] as const;
 export type Backoff = (typeof backoffs)[number];
 
 export interface StepOptions<Input = unknown> {
