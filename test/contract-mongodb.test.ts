@@ -4,16 +4,20 @@ import { afterAll, beforeAll, describe, inject, test } from "vitest";
 const server = inject("mongodb");
 let byUrl: MongoTarget | undefined;
 let byClient: MongoTarget | undefined;
+let severed: MongoTarget | undefined;
 
 beforeAll(async () => {
   if (!server.ok) return;
   byUrl = await mongoTarget({ url: server.url });
   byClient = await mongoTarget({ url: server.url, shared: true });
+  // The driver (7.8) waits for ever when it writes to a connection that was closed while it was idle: here it does not keep them.
+  severed = await mongoTarget({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}maxIdleTimeMS=5` });
 });
 
 afterAll(async () => {
   await byUrl?.close();
   await byClient?.close();
+  await severed?.close();
 });
 
 for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
@@ -22,9 +26,11 @@ for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runC
       describe(verb, () => {
         for (const one of cases) {
           test(one.name, async ({ skip }) => {
-            if (byUrl === undefined || byClient === undefined) return skip(server.ok ? "no target" : server.reason);
+            if (byUrl === undefined || byClient === undefined || severed === undefined)
+              return skip(server.ok ? "no target" : server.reason);
             // The ledger by its URL, queue and journal on a client of the user's own: both ways, and not twice the time.
-            const target = of === "ledger" || one.skip(byClient) !== undefined ? byUrl : byClient;
+            const usual = of === "ledger" ? byUrl : byClient;
+            const target = one.skip(byClient) !== undefined && one.skip(severed) === undefined ? severed : usual;
             const reason = one.skip(target);
             return reason === undefined ? await one.run(target) : skip(reason);
           });

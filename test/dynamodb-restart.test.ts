@@ -24,7 +24,7 @@ test.skipIf(!inject("dynamodb").ok)(
     const store = await open(freshTable(url).url);
     onTestFinished(() => store.close());
     const effects = new EffectLedger({ honoursKeys: false });
-    const keys = Array.from({ length: 150 }, (_, i) => key.of(`restart:${i}`));
+    const keys = Array.from({ length: 100 }, (_, i) => key.of(`restart:${i}`));
     const kills = 2;
     let next = 0;
     let killed = 0;

@@ -173,7 +173,7 @@ describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.w
 );
 
 // Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
-const watching: Pace = { keys: 60, workers: 3, killEveryMs: 600 };
+const watching: Pace = { keys: 40, workers: 3, killEveryMs: 500 };
 const dynamodb = inject("dynamodb");
 describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>
   cases(

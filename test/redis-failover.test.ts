@@ -59,6 +59,23 @@ async function expectOnce(store: Store, names: readonly string[], effects: Effec
   }
 }
 
+function beginOf(name: string): Begin {
+  return {
+    verb: "begin",
+    scope: "",
+    key: name,
+    owner: `owner of ${name}`,
+    fingerprint: null,
+    effect: "atMostOnce",
+    leaseMs: 60_000,
+    retentionMs: 60_000,
+    horizonMs: 0,
+    reconcileAfterMs: 0,
+    over: null,
+    progress: null,
+  };
+}
+
 const namesOf = (what: string, count: number) => Array.from({ length: count }, (_, i) => `${what}:${i}`);
 
 describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
@@ -114,20 +131,7 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     const store = await opened(`${urlOf(pair.master)}?waitReplicas=1&waitMs=100`);
     await once(store, { key: key.of("replicated") }, () => 1);
     await cutOff(pair.replica, pair.master);
-    const begin: Begin = {
-      verb: "begin",
-      scope: "",
-      key: "cut off",
-      owner: "me",
-      fingerprint: null,
-      effect: "atMostOnce",
-      leaseMs: 60_000,
-      retentionMs: 60_000,
-      horizonMs: 0,
-      reconcileAfterMs: 0,
-      over: null,
-      progress: null,
-    };
+    const begin = beginOf("cut off");
     await expect(store.commit({ ledger: begin })).rejects.toThrow(NotKnownError);
     await expect(store.commit({ ledger: begin })).rejects.toThrow(/0 of 1 replicas/);
     // It is there again: the same begin finds itself, and that everybody has it.
@@ -151,8 +155,16 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     const shard = await shardOf(cluster.members[1] as RedisProcess);
     const moving = namesOf("moved", 12_000)
       .filter((name) => crc32(`\0${name}`) % 64 === shard)
-      .slice(0, 120);
-    const moved = await chargeAll(stores, moving, () => moveSlot(shard, cluster.members.slice(0, 3), 1, 2));
+      .slice(0, 121);
+    const spare = moving.pop() ?? "";
+    const fresh = beginOf(spare);
+    const moved = await chargeAll(stores, moving, () =>
+      moveSlot(shard, cluster.members.slice(0, 3), async () => {
+        // Written where the records are by now, the index would be there twice, and one half of it would be lost.
+        await expect((stores[0] as Store).commit({ ledger: fresh })).rejects.toThrow(/TRYAGAIN/);
+      }),
+    );
+    expect(await (stores[0] as Store).commit({ ledger: fresh })).toMatchObject({ kind: "started", attempt: 1 });
     await expectOnce(stores[0] as Store, moving, moved);
 
     const names = namesOf("cluster", 200);
@@ -164,7 +176,7 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     });
     await expectOnce(stores[0] as Store, names, effects);
     const listed = [...(await list(stores[0] as Store, { limit: 1000 })).items].map((item) => item.key).sort();
-    expect(listed).toEqual([...moving, ...names].sort());
+    expect(listed).toEqual([...moving, spare, ...names].sort());
   });
 });
 
@@ -198,13 +210,18 @@ async function shardOf(member: RedisProcess): Promise<number> {
   throw new Error("the second master has no shard");
 }
 
-/** As an operator's tool does it: key by key, with everybody working on them. */
-async function moveSlot(shard: number, masters: readonly RedisProcess[], from: number, to: number): Promise<void> {
-  const [source, target] = [masters[from], masters[to]] as [RedisProcess, RedisProcess];
+/**
+ * As an operator's tool does it: key by key, with everybody working on them, from the second master to the third. The
+ * index comes last, after `amid`.
+ */
+async function moveSlot(shard: number, masters: readonly RedisProcess[], amid: () => Promise<void>): Promise<void> {
+  const [, source, target] = masters as [RedisProcess, RedisProcess, RedisProcess];
   const tell = (server: RedisProcess, ...command: string[]) => ask(urlOf(server), ...command);
-  const slot = String(await tell(source, "CLUSTER", "KEYSLOT", `onceflow:{${shard}}:names`));
+  const index = `onceflow:{${shard}}:names`;
+  const slot = String(await tell(source, "CLUSTER", "KEYSLOT", index));
   const [sourceId, targetId] = [String(await tell(source, "CLUSTER", "MYID")), String(await tell(target, "CLUSTER", "MYID"))];
-  const keysLeft = async () => (await tell(source, "CLUSTER", "GETKEYSINSLOT", slot, "5")) as string[];
+  const keysLeft = async () => ((await tell(source, "CLUSTER", "GETKEYSINSLOT", slot, "10")) as string[]).filter((name) => name !== index);
+  const migrate = (...keys: string[]) => tell(source, "MIGRATE", "127.0.0.1", String(target.port), "", "0", "5000", "KEYS", ...keys);
   await poll(
     10_000,
     async () => ((await keysLeft()).length >= 5 ? true : undefined),
@@ -212,9 +229,8 @@ async function moveSlot(shard: number, masters: readonly RedisProcess[], from: n
   );
   await tell(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceId);
   await tell(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetId);
-  for (let keys = await keysLeft(); keys.length > 0; keys = await keysLeft()) {
-    await tell(source, "MIGRATE", "127.0.0.1", String(target.port), "", "0", "5000", "KEYS", ...keys);
-    await delay(5);
-  }
-  for (const master of [target, source, ...masters]) await tell(master, "CLUSTER", "SETSLOT", slot, "NODE", targetId);
+  for (let keys = await keysLeft(); keys.length > 0; keys = await keysLeft()) await migrate(...keys);
+  await amid();
+  await migrate(index);
+  for (const master of [target, ...masters]) await tell(master, "CLUSTER", "SETSLOT", slot, "NODE", targetId);
 }

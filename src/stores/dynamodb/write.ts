@@ -86,7 +86,7 @@ interface Update {
 }
 
 export async function updateItem(table: Table, id: RecordId, update: Update): Promise<Written> {
-  const { expression, values, condition, returning = "NONE" } = update;
+  const { expression, values, condition, returning } = update;
   const command = new table.sdk.UpdateItemCommand({
     TableName: table.name,
     Key: keyOf(table, id),
@@ -94,7 +94,7 @@ export async function updateItem(table: Table, id: RecordId, update: Update): Pr
     ConditionExpression: condition.text,
     ExpressionAttributeNames: namesIn(table, `${expression} ${condition.text}`),
     ExpressionAttributeValues: { ...values, ...condition.values },
-    ReturnValues: returning,
+    ...(returning === undefined ? {} : { ReturnValues: returning }),
     ...tellWhatIsThere,
   });
   return await conditionally(async () => {

@@ -4,7 +4,7 @@ import type { Begin, Operation, Renew, Resolve, Settle } from "../../core/operat
 import type { Verdicted } from "../../core/store.js";
 import { beginUpdate } from "./begin.js";
 import type { Collections } from "./collections.js";
-import { asking, isDuplicateKey, type SessionOption } from "./driver.js";
+import { again, asking, isDuplicateKey, type SessionOption } from "./driver.js";
 import { readFinally } from "./read.js";
 import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
 import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
@@ -20,7 +20,7 @@ export async function flush(
   operations: readonly Operation[],
 ): Promise<(Verdicted | "again" | Error)[]> {
   return await sideBySide(operations, inTurn, (operation) =>
-    asking(`a ${operation.verb}`, () => apply(collections, operation)).catch(asError),
+    asking(`a ${operation.verb}`, () => again(() => apply(collections, operation))).catch(asError),
   );
 }
 

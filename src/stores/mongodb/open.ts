@@ -31,25 +31,32 @@ export interface MongoUrlOptions {
   readonly check?: boolean;
 }
 
-const connectMsMax = 5000;
-const silenceMsMax = 15_000;
+/** Of our own client, where the URL says nothing else. */
+const settings = {
+  appName: "onceflow",
+  serverSelectionTimeoutMS: 5000,
+  connectTimeoutMS: 5000,
+  socketTimeoutMS: 15_000,
+  // A server that was lost is looked for so often: at the driver's ten seconds, leases would lapse before it is found again.
+  heartbeatFrequencyMS: 2000,
+};
 const defaultName = "onceflow";
 /** Writes under way at once: each has a connection of the pool, which has 100 of them, to itself. */
 const atOnceMax = 48;
+
+/** What takes long the first time, ahead of its use. */
+export async function preload(): Promise<void> {
+  await loadDriver();
+}
 
 /** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
 export async function openMongoUrl({ url, stallMsMax, check = true }: MongoUrlOptions): Promise<Backend> {
   const { address, database, prefix } = readUrl(url);
   const { MongoClient } = await loadDriver();
-  const given = (name: string) => new RegExp(`[?&]${name}=`, "i").test(address);
   let client: MongoClient;
   try {
-    client = new MongoClient(address, {
-      appName: "onceflow",
-      ...(given("serverSelectionTimeoutMS") ? {} : { serverSelectionTimeoutMS: connectMsMax }),
-      ...(given("connectTimeoutMS") ? {} : { connectTimeoutMS: connectMsMax }),
-      ...(given("socketTimeoutMS") ? {} : { socketTimeoutMS: silenceMsMax }),
-    });
+    const ours = Object.entries(settings).filter(([name]) => !new RegExp(`[?&]${name}=`, "i").test(address));
+    client = new MongoClient(address, Object.fromEntries(ours));
   } catch {
     // What the driver says about it may repeat the password.
     throw new InvalidInputError("url", "is malformed; write mongodb://user@host:27017/database, special characters as %XX");

@@ -39,7 +39,8 @@ async function headOfQueue({ runs }: Collections, { workflows, owner }: ClaimQue
       { workflow: { $in: [...workflows] }, wakeAt: { $exists: true }, owner: { $ne: owner } },
       { projection: { epoch: 1, owner: 1, wakeAt: 1, now } },
     )
-    .sort({ wakeAt: 1, createdAt: 1, _id: 1 })
+    // By nothing else: this is the order of the index, so that a long queue is not read to its end.
+    .sort({ wakeAt: 1 })
     .limit(limit)
     .toArray();
   return found as unknown as Candidate[];

@@ -1,6 +1,6 @@
 import type { RunAnswer, RunOperation } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
-import { asking, isDuplicateKey, type MongoClient, type SessionOption } from "./driver.js";
+import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "./driver.js";
 import { append, isOneEntry } from "./run-append.js";
 import { sendMail } from "./run-send.js";
 import { isOneDocument, startRun } from "./run-start.js";
@@ -22,8 +22,9 @@ export async function flushRuns(
 
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {
   const what = `a run's ${operation.verb}`;
-  if (operation.verb === "append" && isOneEntry(operation)) return await asking(what, () => append(collections, operation));
-  if (operation.verb === "start" && isOneDocument(operation)) return await asking(what, () => startAlone(collections, operation));
+  if (operation.verb === "append" && isOneEntry(operation)) return await asking(what, () => again(() => append(collections, operation)));
+  if (operation.verb === "start" && isOneDocument(operation))
+    return await asking(what, () => again(() => startAlone(collections, operation)));
   return await inTransaction(client, what, (options) => write(collections, operation, options));
 }
 

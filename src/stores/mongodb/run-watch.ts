@@ -7,7 +7,8 @@ const interesting = [
   {
     $match: {
       $or: [
-        { operationType: "insert" },
+        // "replace": what changes most of a document may be told as that.
+        { operationType: { $in: ["insert", "replace"] } },
         { "updateDescription.updatedFields.mail": { $exists: true } },
         { "updateDescription.removedFields": "owner" },
       ],

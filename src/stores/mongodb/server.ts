@@ -1,20 +1,19 @@
 import type { Db } from "mongodb";
 import { ConfigurationError } from "../../core/errors.js";
 import type { Collections } from "./collections.js";
-import { codeOf, isDuplicateKey, type MongoClient } from "./driver.js";
+import { codeOf, explain, isDuplicateKey, type MongoClient } from "./driver.js";
 import { now } from "./expressions.js";
 
 /** The version of what is in the collections. */
 const schemaVersion = 1;
-const majorMin = 5;
+/** What servers of 5.0 say first. The number of their version would be a command that a strict API refuses. */
+const wireVersionMin = 13;
 
 /** What the server is: a member of a replica set or a router, or one that stands alone. Too old a one is refused. */
 export async function inspectServer(database: Db): Promise<{ readonly replicated: boolean }> {
-  const hello = await database.command({ hello: 1 });
-  const { version } = await database.command({ buildInfo: 1 });
-  const major = Number.parseInt(String(version), 10);
-  if (!(major >= majorMin)) throw unsupported(`this server has version ${version}, and at least ${majorMin}.0 is needed`);
-  return { replicated: typeof hello["setName"] === "string" || hello["msg"] === "isdbgrid" };
+  const { maxWireVersion, setName, msg } = await database.command({ hello: 1 });
+  if (!(maxWireVersion >= wireVersionMin)) throw unsupported(`this server is too old (its wire version is ${maxWireVersion})`);
+  return { replicated: typeof setName === "string" || msg === "isdbgrid" };
 }
 
 /** What a server cannot do, and what the client asks for and does not get: our collections have their own settings. */
@@ -49,15 +48,10 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
       throw error;
     })
     .catch((error: unknown) => {
-      // What the server itself says no to, and not a connection that is lost.
-      if (codeOf(error) === 13)
-        throw new ConfigurationError("[onceflow] [mongodb] this user may not write here: it needs the role readWrite on the database", {
-          code: "MISSING_CAPABILITY",
-          cause: error,
-        });
-      if (error instanceof Error && error.name === "MongoServerError" && /update|pipeline|projection|\$/i.test(error.message))
-        throw unsupported("this server does not know updates by pipelines that go by its own clock", error);
-      throw error;
+      if (codeOf(error) === 13) throw notAllowed(error);
+      // What the server itself says no to, for good; not a connection that is lost, or an election.
+      const refused = error instanceof Error && error.name === "MongoServerError" && explain(error, "") === error;
+      throw refused ? unsupported(`this server refuses what every begin does: ${error.message}`, error) : error;
     });
   const answer = found as unknown as { readonly version: number; readonly now: unknown } | null;
   if (typeof answer?.now !== "number" || typeof answer.version !== "number")
@@ -69,8 +63,13 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
     );
 }
 
+function notAllowed(cause: unknown): ConfigurationError {
+  const message = "[onceflow] [mongodb] this user may not write here: it needs the role readWrite on the database";
+  return new ConfigurationError(message, { code: "MISSING_CAPABILITY", cause });
+}
+
 function unsupported(why: string, cause?: unknown): ConfigurationError {
-  return new ConfigurationError(`[onceflow] [mongodb] ${why}; use MongoDB ${majorMin}.0 or newer`, { code: "UNSUPPORTED_SERVER", cause });
+  return new ConfigurationError(`[onceflow] [mongodb] ${why}; use MongoDB 5.0 or newer`, { code: "UNSUPPORTED_SERVER", cause });
 }
 
 function warn(message: string): void {

@@ -11,7 +11,7 @@ const refused = /^WRONGTYPE |string exceeds maximum allowed size/;
 const notSent = /^The client is (offline|closed)|Stream isn't writeable/;
 
 /** What a server answered begins with a word in capitals; whatever else goes wrong is the connection's. */
-export function isReply(error: unknown): boolean {
+function isReply(error: unknown): boolean {
   return error instanceof Error && /^[A-Z]{2,} /.test(error.message);
 }
 

@@ -20,7 +20,7 @@ export interface RedisServer {
 }
 
 /** The part of a node-redis client (`createClient`) that is used. */
-export interface NodeRedisClient {
+interface NodeRedisClient {
   readonly isReady: boolean;
   // biome-ignore lint/suspicious/noExplicitAny: drivers' own types are generic over everything, and replies are checked here
   sendCommand(args: any, options?: any): Promise<any>;
@@ -30,7 +30,7 @@ export interface NodeRedisClient {
 }
 
 /** The part of a node-redis cluster (`createCluster`) that is used. */
-export interface NodeRedisCluster {
+interface NodeRedisCluster {
   readonly isOpen: boolean;
   readonly masters: readonly unknown[];
   // biome-ignore lint/suspicious/noExplicitAny: as above
@@ -42,7 +42,7 @@ export interface NodeRedisCluster {
 }
 
 /** The part of an ioredis client (`new Redis`) that is used. */
-export interface IoRedisClient {
+interface IoRedisClient {
   readonly status: string;
   call(command: string, ...args: string[]): Promise<unknown>;
   quit(): Promise<unknown>;

@@ -12,8 +12,13 @@ const board = new LeaseBoard(memory);
 let renewedAt = new Map<string, number>();
 let backend: Promise<Backend> | undefined;
 
-// A driver can take a good part of a short lease to load: not when the lease is at stake.
-if (target.kind === "redis") await (await import("../redis/open.js")).preload().catch(() => {});
+if (target.kind === "redis" || target.kind === "mongodb") {
+  // Its driver takes a good part of a short lease to load: not when the lease is at stake. Nor at once: most stores that
+  // are soon closed never need it.
+  board.sleep(board.leaseMsMin / 10);
+  const { preload } = target.kind === "redis" ? await import("../redis/open.js") : await import("../mongodb/open.js");
+  await preload().catch(() => {});
+}
 
 for (;;) {
   // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.

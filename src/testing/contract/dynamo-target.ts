@@ -35,6 +35,8 @@ export async function dynamoTarget({ url, by = "url" }: DynamoTargetOptions): Pr
     name: `dynamodb by ${by}`,
     capabilities: { transactions: false, sharedClock: false, durable: true, runs: false },
     severs: by === "proxy",
+    // The emulator takes long for an answer when the machine is busy.
+    leaseMs: 1500,
     async create() {
       created += 1;
       const table = `contract_${process.pid}_${created}`;

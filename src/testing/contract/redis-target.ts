@@ -35,6 +35,8 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
     name: client === undefined ? "redis" : "redis with a client of the user's own",
     capabilities: { transactions: false, sharedClock: true, durable: true, runs: false },
     severs: client === undefined,
+    // Of a Cluster six processes share the machine with the tests.
+    leaseMs: 1000,
     async create() {
       created += 1;
       const prefix = `contract-${process.pid}-${created}`;

@@ -3,9 +3,6 @@ import { type ContractGroup, contractCase } from "./contract-case.js";
 import { once } from "./once.js";
 import { beginOf, completed, expectCode, expectKind, free, idOf, renewOf, send, settle, settleOf, start } from "./operations.js";
 
-/** Long enough that a busy machine's late timers do not lose it. */
-const leaseMs = 300;
-
 export const renew: ContractGroup = {
   verb: "renew",
   cases: [
@@ -35,6 +32,7 @@ export const renew: ContractGroup = {
 
     contractCase("the heartbeat holds the lease while a handler runs for three leases", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
+      const { leaseMs } = scene;
       const id = { scope: "", key: "long" };
       const { status, attempt } = await once(store, { key: id.key, leaseMs }, async ({ startedAt, signal }) => {
         await scene.until("three leases are over", async () => {
@@ -50,6 +48,7 @@ export const renew: ContractGroup = {
 
     contractCase("a handler whose lease is lost is told by its signal, and its outcome is refused", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
+      const { leaseMs } = scene;
       const id = { scope: "", key: "lost" };
       let reason: unknown;
       const lost = once(store, { key: id.key, leaseMs }, async ({ signal }) => {

@@ -90,7 +90,7 @@ export const resend: ContractGroup = {
         const all = Promise.all(
           asked.map(async ({ key, handle }, i) => {
             await scene.pass(i * 4);
-            return await once(handle, { key, leaseMs: 5000 }, async () => {
+            return await once(handle, { key, leaseMs: Math.max(5000, 20 * scene.leaseMs) }, async () => {
               calls.set(key, (calls.get(key) ?? 0) + 1);
               await scene.pass(10);
               return key;

@@ -38,6 +38,11 @@ export class Scene {
     return this.#store;
   }
 
+  /** A lease that a heartbeat holds. */
+  get leaseMs(): number {
+    return this.target.leaseMs ?? 300;
+  }
+
   get business(): BusinessRows {
     assert.ok(this.#ledger.business, "a target with the capability transactions has to bring business rows");
     return this.#ledger.business;

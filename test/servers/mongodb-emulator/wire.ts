@@ -6,6 +6,9 @@ const opReply = 1;
 const opQuery = 2004;
 const opMsg = 2013;
 
+const moreToCome = 1 << 1;
+const exhaustAllowed = 1 << 16;
+
 export type Doc = Record<string, unknown>;
 
 /** Answers commands on a port of loopback, those of one connection one after the other. */
@@ -29,16 +32,28 @@ export function serveWire(port: number, answer: (command: Doc) => Promise<Doc>):
   });
 }
 
+let replies = 0;
+
 async function reply(socket: Socket, message: Buffer, answer: (command: Doc) => Promise<Doc>): Promise<void> {
   const [id, operation] = [message.readInt32LE(4), message.readInt32LE(12)];
-  const body = BSON.serialize(await answer(operation === opQuery ? queryOf(message) : commandOf(message)));
-  // OP_REPLY: flags, a cursor, where it starts, one document. OP_MSG: flags, one section of kind 0.
-  const head = Buffer.alloc(operation === opQuery ? 36 : 21);
-  head.writeInt32LE(head.length + body.length, 0);
-  head.writeInt32LE(id, 8);
-  head.writeInt32LE(operation === opQuery ? opReply : opMsg, 12);
-  if (operation === opQuery) head.writeInt32LE(1, 32);
-  if (!socket.destroyed) socket.write(Buffer.concat([head, body]));
+  const command = operation === opQuery ? queryOf(message) : commandOf(message);
+  // A driver that watches a server asks once, and is told again and again, each time in reply to the time before.
+  const streams = operation === opMsg && (message.readUInt32LE(16) & exhaustAllowed) !== 0 && command["topologyVersion"] !== undefined;
+  let to = id;
+  do {
+    const body = BSON.serialize(await answer(command));
+    // OP_REPLY: flags, a cursor, where it starts, one document. OP_MSG: flags, one section of kind 0.
+    const head = Buffer.alloc(operation === opQuery ? 36 : 21);
+    replies = (replies + 1) % 2 ** 30;
+    head.writeInt32LE(head.length + body.length, 0);
+    head.writeInt32LE(replies, 4);
+    head.writeInt32LE(to, 8);
+    head.writeInt32LE(operation === opQuery ? opReply : opMsg, 12);
+    if (streams) head.writeUInt32LE(moreToCome, 16);
+    if (operation === opQuery) head.writeInt32LE(1, 32);
+    if (!socket.destroyed) socket.write(Buffer.concat([head, body]));
+    to = replies;
+  } while (streams && !socket.destroyed);
 }
 
 function queryOf(message: Buffer): Doc {
