@@ -19,6 +19,7 @@ describe("what once() is asked", () => {
         horizonMs: 0,
         reconcileAfterMs: 10_000,
         over: null,
+        progress: null,
       },
       onRunning: "wait",
       waitMs: 30_000,

@@ -44,11 +44,6 @@ const defaultName = "onceflow";
 /** Writes under way at once: each has a connection of the pool, which has 100 of them, to itself. */
 const atOnceMax = 48;
 
-/** What takes long the first time, ahead of its use. */
-export async function preload(): Promise<void> {
-  await loadDriver();
-}
-
 /** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
 export async function openMongoUrl({ url, stallMsMax, check = true }: MongoUrlOptions): Promise<Backend> {
   const { address, database, prefix } = readUrl(url);

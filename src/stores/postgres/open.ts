@@ -19,6 +19,8 @@ export interface PostgresOptions {
   readonly schema?: string;
   /** How long a stuck process keeps its leases. */
   readonly stallMsMax?: number;
+  /** False: the schema is known to be there and up to date. */
+  readonly check?: boolean;
 }
 
 const connectMsMax = 5000;
@@ -37,7 +39,7 @@ const probesOnly = "-c enable_hashjoin=off -c enable_mergejoin=off";
  * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
  * queue and journal are in runs.ts.
  */
-export async function openPostgres({ url, schema: name = "onceflow", stallMsMax }: PostgresOptions): Promise<Backend> {
+export async function openPostgres({ url, schema: name = "onceflow", stallMsMax, check = true }: PostgresOptions): Promise<Backend> {
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(name))
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");
   const schema = `"${name}"`;
@@ -55,7 +57,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax 
   };
   const config = { ...plain, query_timeout: queryMsMax, types: numberTypes(pg) };
   const flusher = new Flusher(pg, { ...config, options: `${given} ${settings}`.trim() });
-  await flusher.run("opening the store", (client) => migrate(client, schema));
+  if (check) await flusher.run("opening the store", (client) => migrate(client, schema));
   const pool = new pg.Pool({ ...config, max: 4, allowExitOnIdle: true });
   // Handlers get a client as the driver makes it: how it reads numbers, and how long it waits, is theirs to know.
   const handlers = new pg.Pool({ ...plain, max: 8, allowExitOnIdle: true });

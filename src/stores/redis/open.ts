@@ -32,10 +32,6 @@ export async function openRedis({ url, stallMsMax, check = true, driver }: Redis
   });
 }
 
-export async function preload(): Promise<void> {
-  await loadDriver();
-}
-
 function booleanOf(name: string, text: string): boolean {
   if (text !== "true" && text !== "false") throw new InvalidInputError("url", `${name} is true or false`);
   return text === "true";

@@ -12,13 +12,10 @@ const board = new LeaseBoard(memory);
 let renewedAt = new Map<string, number>();
 let backend: Promise<Backend> | undefined;
 
-if (target.kind === "redis" || target.kind === "mongodb") {
-  // Its driver takes a good part of a short lease to load: not when the lease is at stake. Nor at once: most stores that
-  // are soon closed never need it.
-  board.sleep(board.leaseMsMin / 10);
-  const { preload } = target.kind === "redis" ? await import("../redis/open.js") : await import("../mongodb/open.js");
-  await preload().catch(() => {});
-}
+// A driver takes a good part of a short lease to load: not when the lease is at stake. Nor at once: most stores that are
+// soon closed never need it.
+board.sleep(board.leaseMsMin / 10);
+await loadDriver().catch(() => {});
 
 for (;;) {
   // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
@@ -49,12 +46,28 @@ async function renew(leases: readonly (HeldLease | HeldRuns)[]): Promise<void> {
   }
 }
 
+async function loadDriver(): Promise<unknown> {
+  switch (target.kind) {
+    case "sqlite":
+      return undefined;
+    case "postgres":
+      return (await import("../postgres/driver.js")).loadDriver();
+    case "mongodb":
+      return (await import("../mongodb/driver.js")).loadDriver();
+    case "dynamodb":
+      return (await import("../dynamodb/driver.js")).loadDriver();
+    case "redis":
+      return (await import("../redis/driver.js")).loadDriver();
+  }
+}
+
+/** The store is open elsewhere in this process: it was checked there. */
 async function openTarget(): Promise<Backend> {
   switch (target.kind) {
     case "sqlite":
       return openSqlite(target);
     case "postgres":
-      return openPostgres(target);
+      return openPostgres({ ...target, check: false });
     case "mongodb":
       return (await import("../mongodb/open.js")).openMongoUrl({ url: target.url, check: false });
     case "dynamodb":
