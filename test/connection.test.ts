@@ -1,9 +1,10 @@
 import { type AddressInfo, createServer } from "node:net";
 import { inspect, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
-import type { Begin, Settle } from "onceflow/store";
+import type { Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 const postgres = inject("postgres");
@@ -38,20 +39,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string): Begin => ({
-    verb: "begin",
-    scope: "",
-    key,
-    owner,
-    fingerprint: null,
-    effect: "atMostOnce",
-    leaseMs: 10_000,
-    retentionMs: 60_000,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-  });
+  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
 
   for (const what of ["request", "reply"] as const) {
     test(`a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {

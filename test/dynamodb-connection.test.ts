@@ -4,6 +4,7 @@ import { inspect, key as keyOf, NotKnownError, once, open, type Store, Unreachab
 import { type Begin, dynamoStore, type Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 import { type FreshTable, freshTable } from "./servers/dynamodb-tables.js";
 
 const server = inject("dynamodb");
@@ -47,21 +48,7 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string, said: Partial<Begin> = {}): Begin => ({
-    verb: "begin",
-    scope: "",
-    key,
-    owner,
-    fingerprint: null,
-    effect: "atMostOnce",
-    leaseMs: 10_000,
-    retentionMs: 60_000,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-    ...said,
-  });
+  const begin = (owner: string, said: Partial<Begin> = {}) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000, ...said });
   const settle = (to: Settle["to"] = { state: "completed", outcome: "1" }): Settle => {
     return { verb: "settle", scope: "", key, owner: "me", attempt: 1, to, note: null };
   };

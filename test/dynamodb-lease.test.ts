@@ -9,6 +9,7 @@ import { listRecords } from "../src/stores/dynamodb/list.js";
 import { Observations, type Time } from "../src/stores/dynamodb/observed.js";
 import { readRecord } from "../src/stores/dynamodb/read.js";
 import { prepareTable } from "../src/stores/dynamodb/table.js";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 import { clientOf } from "./servers/dynamodb-tables.js";
 
 const server = inject("dynamodb");
@@ -71,21 +72,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     };
   }
 
-  const begin = (owner: string, said: Partial<Begin> = {}): Begin => ({
-    verb: "begin",
-    scope: "",
-    key,
-    owner,
-    fingerprint: null,
-    effect: "keyed",
-    leaseMs,
-    retentionMs: dayMs,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-    ...said,
-  });
+  const begin = (owner: string, said: Partial<Begin> = {}) => contractBegin({ key, owner, effect: "keyed", leaseMs, ...said });
 
   test("whoever sees an attempt for the first time leaves it alone for a whole lease, whatever the clocks say", async () => {
     const { holder, ahead, behind } = hosts();

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type ClientSession, MongoClient } from "mongodb";
 import { inspect, key as keyOf, NotKnownError, once, type Store } from "onceflow";
-import { type Begin, mongoStore, type Settle } from "onceflow/store";
+import { mongoStore, type Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy, EffectLedger } from "onceflow/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 import { acquire } from "./servers/acquire.js";
 
 const server = inject("mongodb");
@@ -40,10 +41,7 @@ describe.skipIf(!server.ok).each([
     key = `cut-${retries}-${keys}`;
   });
 
-  const begin = (owner: string): Begin => ({
-    ...{ verb: "begin", scope: "", key, owner, fingerprint: null, effect: "atMostOnce", leaseMs: 10_000, retentionMs: 60_000 },
-    ...{ horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
-  });
+  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
 
   /** Not known, and found when it is sent again; or the driver has done that. */
   async function lost<T>(send: () => Promise<T>): Promise<T> {

@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { type AddressInfo, createServer } from "node:net";
 import { InvalidInputError, inspect, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
-import { type Begin, redisStore, type Settle } from "onceflow/store";
+import { redisStore, type Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import { createClient } from "redis";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 
 const redis = inject("redis");
 const url = redis.ok ? redis.url : "";
@@ -30,20 +31,7 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string): Begin => ({
-    verb: "begin",
-    scope: "",
-    key,
-    owner,
-    fingerprint: null,
-    effect: "atMostOnce",
-    leaseMs: 10_000,
-    retentionMs: 60_000,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-  });
+  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
 
   for (const what of ["request", "reply"] as const) {
     test(`a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {

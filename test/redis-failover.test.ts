@@ -4,6 +4,7 @@ import { inspect, key, list, NotKnownError, once, open, type Store } from "oncef
 import type { Begin } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
 import { beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 import { takeTurns } from "./heavy.js";
 import { poll } from "./servers/bounded.js";
 import { signal } from "./servers/processes.js";
@@ -60,20 +61,7 @@ async function expectOnce(store: Store, names: readonly string[], effects: Effec
 }
 
 function beginOf(name: string): Begin {
-  return {
-    verb: "begin",
-    scope: "",
-    key: name,
-    owner: `owner of ${name}`,
-    fingerprint: null,
-    effect: "atMostOnce",
-    leaseMs: 60_000,
-    retentionMs: 60_000,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-  };
+  return contractBegin({ key: name, owner: `owner of ${name}`, effect: "atMostOnce" });
 }
 
 const namesOf = (what: string, count: number) => Array.from({ length: count }, (_, i) => `${what}:${i}`);

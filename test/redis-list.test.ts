@@ -2,6 +2,7 @@ import { crc32 } from "node:zlib";
 import { list, open, type Store } from "onceflow";
 import type { Begin } from "onceflow/store";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
 
 const redis = inject("redis");
 const candidates = Array.from({ length: 30_000 }, (_, i) => `key:${String(i).padStart(5, "0")}`);
@@ -52,18 +53,5 @@ describe.skipIf(!redis.ok)("a listing over shards of very different sizes", () =
 });
 
 function beginOf(key: string): Begin {
-  return {
-    verb: "begin",
-    scope: "",
-    key,
-    owner: `owner of ${key}`,
-    fingerprint: null,
-    effect: "atMostOnce",
-    leaseMs: 3_600_000,
-    retentionMs: 60_000,
-    horizonMs: 0,
-    reconcileAfterMs: 0,
-    over: null,
-    progress: null,
-  };
+  return contractBegin({ key, owner: `owner of ${key}`, effect: "atMostOnce", leaseMs: 3_600_000 });
 }

@@ -118,8 +118,7 @@ onStores("wake-ups across processes", durableStores, (test) => {
     const last = await start(waiting, ["last"], { store });
     await until("all have begun", async () => (await story(store, last.id)).includes("hook hook#0"));
     await untilReleased(store, last.id);
-    worker.tell({ tell: "measure", ms: 1000 });
-    expect((await worker.says("cpu")).ms).toBeLessThan(50);
+    expect(await quietest(worker, 1000)).toBeLessThan(50);
   });
 
   test("a run that waits in memory for a hook or its time costs nothing either", async ({ scene }) => {
@@ -131,8 +130,17 @@ onStores("wake-ups across processes", durableStores, (test) => {
     // Longer than a run waits for a hook in memory, and soon enough to be kept there for its timer.
     const run = await start(either, ["t", 1200], { store });
     await until("it has begun", async () => (await story(store, run.id)).includes("sleep sleep#0"));
-    worker.tell({ tell: "measure", ms: 1000 });
-    expect((await worker.says("cpu")).ms).toBeLessThan(70);
+    expect(await quietest(worker, 300)).toBeLessThan(25);
     expect(await run.returnValue).toBe("too late");
   });
 });
+
+/** CPU time of the least busy of three windows: what is compiled and collected after a start falls into some of them. */
+async function quietest(worker: Process, ms: number): Promise<number> {
+  const found: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    worker.tell({ tell: "measure", ms });
+    found.push((await worker.says("cpu")).ms);
+  }
+  return Math.min(...found);
+}

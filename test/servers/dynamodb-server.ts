@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -7,6 +6,7 @@ import { excerpt, poll, START_BOUND_MS } from "./bounded.js";
 import { clientOf } from "./dynamodb-tables.js";
 import { freePort } from "./free-port.js";
 import { type Guard, startGuard } from "./guard.js";
+import { hasEnded, launchServer } from "./launch.js";
 import { cachedPackage } from "./npm-cache.js";
 import { signal } from "./processes.js";
 import type { Found, Server } from "./provider.js";
@@ -121,24 +121,8 @@ function launch({ java, library, guard, port, data }: Place, log: string): Child
   const path = [join(library, "DynamoDBLocal.jar"), join(libraries, "*")].join(delimiter);
   const where = data === "memory" ? ["-inMemory"] : ["-dbPath", guard.folder];
   const args = ["-sharedDb", "-disableTelemetry", "-port", String(port), ...where];
-  const output = openSync(log, "w");
-  try {
-    const server = spawn(java, [...machine, `-Djava.library.path=${libraries}`, "-cp", path, "Loopback.java", ...args], {
-      cwd: guard.folder,
-      stdio: ["ignore", output, output],
-      detached: true,
-    });
-    server.unref();
-    const { pid } = server;
-    if (pid !== undefined) {
-      guard.watch(pid);
-      server.once("exit", () => guard.forget(pid));
-    }
-    server.on("error", () => {});
-    return server;
-  } finally {
-    closeSync(output);
-  }
+  const command = [...machine, `-Djava.library.path=${libraries}`, "-cp", path, "Loopback.java", ...args];
+  return launchServer({ command: java, args: command, cwd: guard.folder, log, guard });
 }
 
 async function kill(server: ChildProcess): Promise<void> {
@@ -148,10 +132,6 @@ async function kill(server: ChildProcess): Promise<void> {
     () => hasEnded(server) || undefined,
     () => `DynamoDB Local (process ${server.pid}) outlived SIGKILL`,
   );
-}
-
-function hasEnded(server: ChildProcess): boolean {
-  return server.pid === undefined || server.exitCode !== null || server.signalCode !== null;
 }
 
 /** It asks for credentials, and takes any. */

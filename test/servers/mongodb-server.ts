@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +6,7 @@ import { MongoClient } from "mongodb";
 import { excerpt, poll, START_BOUND_MS } from "./bounded.js";
 import { freePort } from "./free-port.js";
 import { type Guard, startGuard } from "./guard.js";
+import { hasEnded, launchServer } from "./launch.js";
 import { signal } from "./processes.js";
 import type { Server } from "./provider.js";
 
@@ -93,26 +93,8 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
 }
 
 function launch({ program, guard, port }: Place, log: string): ChildProcess {
-  const output = openSync(log, "w");
-  try {
-    // In a session of its own, so that Ctrl-C in the terminal leaves the server's end to us.
-    const server = spawn(program.command, program.args({ port, folder: guard.folder }), {
-      cwd: guard.folder,
-      stdio: ["ignore", output, output],
-      detached: true,
-    });
-    server.unref();
-    const { pid } = server;
-    if (pid !== undefined) {
-      guard.watch(pid);
-      server.once("exit", () => guard.forget(pid));
-    }
-    // Without a process there is an error instead of an exit; the wait for an answer sees that there is no process.
-    server.on("error", () => {});
-    return server;
-  } finally {
-    closeSync(output);
-  }
+  const args = program.args({ port, folder: guard.folder });
+  return launchServer({ command: program.command, args, cwd: guard.folder, log, guard });
 }
 
 export async function answers(url: string): Promise<boolean> {
@@ -125,10 +107,6 @@ export async function answers(url: string): Promise<boolean> {
   } finally {
     await client.close();
   }
-}
-
-function hasEnded(server: ChildProcess): boolean {
-  return server.pid === undefined || server.exitCode !== null || server.signalCode !== null;
 }
 
 function urlOf({ program, port }: Place): string {

@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +6,7 @@ import pg from "pg";
 import { excerpt, poll, runCommand, START_BOUND_MS } from "./bounded.js";
 import { freePort } from "./free-port.js";
 import { type Guard, startGuard } from "./guard.js";
+import { hasEnded, launchServer } from "./launch.js";
 import { handToUnprivilegedUser, type RunAs, reachableBinaries } from "./postgres-user.js";
 import { childrenOf, isRunning, signal } from "./processes.js";
 import type { Found, Server } from "./provider.js";
@@ -103,24 +103,8 @@ function launch({ binaries, guard, user, port }: Place, log: string): ChildProce
     dynamic_shared_memory_type: "mmap",
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const output = openSync(log, "w");
-  try {
-    const data = join(guard.folder, "data");
-    const options = { ...user, cwd: guard.folder, stdio: ["ignore", output, output] as ["ignore", number, number] };
-    // In a session of its own, so that Ctrl-C in the terminal leaves the server's end to us.
-    const server = spawn(join(binaries, "postgres"), ["-D", data, ...args], { ...options, detached: true });
-    server.unref();
-    const { pid } = server;
-    if (pid !== undefined) {
-      guard.watch(pid);
-      server.once("exit", () => guard.forget(pid));
-    }
-    // Without a process there is an error instead of an exit; the wait for an answer sees that there is no process.
-    server.on("error", () => {});
-    return server;
-  } finally {
-    closeSync(output);
-  }
+  const data = join(guard.folder, "data");
+  return launchServer({ command: join(binaries, "postgres"), args: ["-D", data, ...args], cwd: guard.folder, log, guard, user });
 }
 
 /** Whether the server came up: true when it answers a query, false when it ended instead. */
@@ -168,10 +152,6 @@ async function killAll(server: ChildProcess): Promise<void> {
     () => (hasEnded(server) && !children.some(isRunning)) || undefined,
     () => `PostgreSQL (process ${server.pid}) outlived SIGKILL`,
   );
-}
-
-function hasEnded(server: ChildProcess): boolean {
-  return server.pid === undefined || server.exitCode !== null || server.signalCode !== null;
 }
 
 function urlOf({ port }: Place): string {

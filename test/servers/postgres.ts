@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, symlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import pg from "pg";
-import { INSTALL_BOUND_MS, runCommand, START_BOUND_MS } from "./bounded.js";
+import { runCommand, START_BOUND_MS } from "./bounded.js";
+import { installDebianPackage } from "./debian.js";
 import { cachedPackage } from "./npm-cache.js";
 import { startPostgres } from "./postgres-server.js";
 import type { Found, Provider, Server } from "./provider.js";
@@ -60,13 +61,6 @@ async function recreateSymlinks(folder: string): Promise<void> {
 }
 
 async function fromDebian(): Promise<Found> {
-  if (process.getuid?.() !== 0) throw new Error("only root can install a package");
-  if (!existsSync("/usr/bin/apt-get")) throw new Error("no apt-get here");
-  process.stderr.write("installing the Debian package postgresql\n");
-  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  await runCommand("apt-get", ["update"], { boundMs: INSTALL_BOUND_MS, env });
-  // Another process may be installing as well: apt then waits for it instead of failing.
-  const install = ["-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends", "postgresql"];
-  await runCommand("apt-get", install, { boundMs: INSTALL_BOUND_MS, env });
+  await installDebianPackage("postgresql");
   return { ...(await onThisMachine()), from: "the Debian package postgresql" };
 }

@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +6,7 @@ import { createClient } from "redis";
 import { excerpt, poll, START_BOUND_MS } from "./bounded.js";
 import { freePort } from "./free-port.js";
 import { type Guard, startGuard } from "./guard.js";
+import { hasEnded, launchServer } from "./launch.js";
 import { signal } from "./processes.js";
 import type { Found, Server } from "./provider.js";
 
@@ -124,30 +124,8 @@ function launch({ program, guard, port, folder, settings }: Place, log: string):
   const all = { bind: "127.0.0.1", port: String(port), dir: folder, save: "", daemonize: "no", ...settings };
   const { sentinel, ...rest } = all as Record<string, string>;
   const args = Object.entries(rest).flatMap(([name, value]) => [`--${name}`, ...(value === "" ? [""] : value.split(" "))]);
-  const output = openSync(log, "w");
-  try {
-    const options = { cwd: folder, stdio: ["ignore", output, output] as ["ignore", number, number] };
-    // In a session of its own, so that Ctrl-C in the terminal leaves the server's end to us.
-    const server = spawn(program, sentinel === undefined ? args : [sentinel, "--sentinel", "--port", String(port), "--dir", folder], {
-      ...options,
-      detached: true,
-    });
-    server.unref();
-    const { pid } = server;
-    if (pid !== undefined) {
-      guard.watch(pid);
-      server.once("exit", () => guard.forget(pid));
-    }
-    // Without a process there is an error instead of an exit; the wait for an answer sees that there is no process.
-    server.on("error", () => {});
-    return server;
-  } finally {
-    closeSync(output);
-  }
-}
-
-function hasEnded(server: ChildProcess): boolean {
-  return server.pid === undefined || server.exitCode !== null || server.signalCode !== null;
+  const asked = sentinel === undefined ? args : [sentinel, "--sentinel", "--port", String(port), "--dir", folder];
+  return launchServer({ command: program, args: asked, cwd: folder, log, guard });
 }
 
 /** One command on a connection of its own. */

@@ -56,6 +56,8 @@ function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again
  */
 async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
   let item: Item | undefined = seen.expects(operation) ? await getItem(table, operation) : undefined;
+  // Somebody else here has written it meanwhile. Once more is enough: a record that was made anew counts from 1.
+  if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, operation);
   for (let races = 0; races < racesMax; races++) {
     const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
     const { answer, next, past } = decide(record, operation, now);

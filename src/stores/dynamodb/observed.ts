@@ -74,6 +74,11 @@ export class Observations {
     this.#remember(rowOf(id), seen);
   }
 
+  /** Whether this process has seen a later version than this one: what was read had changed before it was looked at. */
+  knowsLater(id: RecordId, rev: number): boolean {
+    return (this.#seenOf(id)?.rev ?? 0) > rev;
+  }
+
   /** How much of its own lease an owner of this process has left. */
   leaseLeft(id: RecordId, owner: string, { monotonic }: Moment): number {
     const seen = this.#seenOf(id);

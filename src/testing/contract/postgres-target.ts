@@ -14,6 +14,8 @@ let created = 0;
 export async function postgresTarget({ url }: { readonly url: string }): Promise<PostgresTarget> {
   const driver = await loadDriver();
   const pool = new driver.Pool({ connectionString: url, max: 6 });
+  // A database that is dropped ends what is still connected to it.
+  pool.on("error", () => {});
   await pool.query("CREATE TABLE IF NOT EXISTS contract_business (id serial, ledger text NOT NULL, row text NOT NULL)");
   return {
     name: "postgres",
