@@ -1,10 +1,9 @@
 import { type AddressInfo, createServer } from "node:net";
-import { inspect, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
-import type { Settle } from "onceflow/store";
+import { inspect, key as keyOf, once, open, type Store, UnreachableError } from "onceflow";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
-import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
+import { lostThings, testLostMessages } from "./lost-messages.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 const postgres = inject("postgres");
@@ -39,47 +38,8 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
-
-  for (const what of ["request", "reply"] as const) {
-    test(`a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {
-      proxy.cutNext(what);
-      await expect(store.commit({ ledger: begin("me") })).rejects.toThrow(NotKnownError);
-      expect(await store.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
-      expect(await store.commit({ ledger: begin("another") })).toMatchObject({ kind: "running", attempt: 1 });
-    });
-
-    test(`a settle whose ${what} is lost is not known, and sent again finds the truth`, async () => {
-      await store.commit({ ledger: begin("me") });
-      const settle: Settle = {
-        verb: "settle",
-        scope: "",
-        key,
-        owner: "me",
-        attempt: 1,
-        to: { state: "completed", outcome: "1" },
-        note: null,
-      };
-      proxy.cutNext(what);
-      await expect(store.commit({ ledger: settle })).rejects.toThrow(NotKnownError);
-      expect(await store.commit({ ledger: settle })).toEqual({ kind: "settled" });
-      expect((await inspect(store, { key }))?.value).toBe(1);
-    });
-
-    test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
-      let calls = 0;
-      const before = proxy.cuts;
-      proxy.cutNext(what);
-      const result = await once(store, { key: keyOf.of(key), effect: "atMostOnce" }, () => {
-        calls += 1;
-        proxy.cutNext(what);
-        return "done";
-      });
-      expect(result).toMatchObject({ status: "executed", value: "done", attempt: 1 });
-      expect(calls).toBe(1);
-      expect(proxy.cuts - before).toBe(2);
-      expect((await inspect(store, { key }))?.attempts).toHaveLength(1);
-    });
+  for (const what of lostThings) {
+    testLostMessages(what, () => ({ store, proxy, key }));
 
     test(`a transaction whose commit's ${what} is lost: row and outcome both, or neither`, async () => {
       const cutAtCommit = <T>(work: (tx: object) => Promise<T>) =>

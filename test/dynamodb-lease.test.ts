@@ -90,6 +90,35 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     expect(await holder.send({ verb: "renew", scope: "", key, owner: "holder", attempt: 1, leaseMs })).toMatchObject({ kind: "stale" });
   });
 
+  test("a read that another caller here has overtaken is not answered from", async () => {
+    const { holder } = hosts();
+    let hold: { readonly wasRead: () => void; readonly arrives: Promise<void> } | undefined;
+    const slowly = async (command: unknown) => {
+      const held = hold;
+      hold = undefined;
+      const result = await client.client.send(command as never);
+      held?.wasRead();
+      await held?.arrives;
+      return result;
+    };
+    const taker = new Host({ ...table, client: { send: slowly } as unknown as typeof table.client }, { monotonic: 17, wall: now });
+    await holder.send(begin("holder"));
+    await taker.send(begin("watcher"));
+    taker.pass(leaseMs);
+    let arrive = () => {};
+    const arrives = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    let late: Promise<Answer> | undefined;
+    await new Promise<void>((wasRead) => {
+      hold = { wasRead, arrives };
+      late = taker.send(begin("late"));
+    });
+    expect(await taker.send(begin("winner"))).toMatchObject({ kind: "started", attempt: 2 });
+    arrive();
+    expect(await late).toMatchObject({ kind: "running", attempt: 2 });
+  });
+
   test("a renewal is a new version, and watching begins anew; so it does with a longer lease that only its holder knows of", async () => {
     const { holder, ahead } = hosts();
     await holder.send(begin("holder"));

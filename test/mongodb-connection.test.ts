@@ -1,10 +1,10 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { type ClientSession, MongoClient } from "mongodb";
-import { inspect, key as keyOf, NotKnownError, once, type Store } from "onceflow";
-import { mongoStore, type Settle } from "onceflow/store";
-import { type CuttingProxy, cuttingProxy, EffectLedger } from "onceflow/testing";
+import { inspect, key as keyOf, once, type Store } from "onceflow";
+import { mongoStore } from "onceflow/store";
+import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
-import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
+import { lostThings, testLostMessages } from "./lost-messages.js";
+import { chargeThroughRestarts } from "./restarts.js";
 import { acquire } from "./servers/acquire.js";
 
 const server = inject("mongodb");
@@ -41,46 +41,8 @@ describe.skipIf(!server.ok).each([
     key = `cut-${retries}-${keys}`;
   });
 
-  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
-
-  /** Not known, and found when it is sent again; or the driver has done that. */
-  async function lost<T>(send: () => Promise<T>): Promise<T> {
-    if (retries) return await send();
-    await expect(send()).rejects.toThrow(NotKnownError);
-    return await send();
-  }
-
-  for (const what of ["request", "reply"] as const) {
-    test(`a begin whose ${what} is lost finds the truth when it is sent again`, async () => {
-      const before = proxy.cuts;
-      proxy.cutNext(what);
-      expect(await lost(() => store.commit({ ledger: begin("me") }))).toMatchObject({ kind: "started", attempt: 1 });
-      expect(proxy.cuts).toBe(before + 1);
-      expect(await store.commit({ ledger: begin("another") })).toMatchObject({ kind: "running", attempt: 1 });
-    });
-
-    test(`a settle whose ${what} is lost finds the truth when it is sent again`, async () => {
-      await store.commit({ ledger: begin("me") });
-      const to = { state: "completed", outcome: "1" } as const;
-      const settle: Settle = { verb: "settle", scope: "", key, owner: "me", attempt: 1, to, note: null };
-      proxy.cutNext(what);
-      expect(await lost(() => store.commit({ ledger: settle }))).toEqual({ kind: "settled" });
-      expect((await inspect(store, { key }))?.value).toBe(1);
-    });
-
-    test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
-      let calls = 0;
-      const before = proxy.cuts;
-      proxy.cutNext(what);
-      const result = await once(store, { key: keyOf.of(key), effect: "atMostOnce" }, () => {
-        calls += 1;
-        proxy.cutNext(what);
-        return "done";
-      });
-      expect(result).toMatchObject({ status: "executed", value: "done", attempt: 1 });
-      expect([calls, proxy.cuts - before]).toEqual([1, 2]);
-      expect((await inspect(store, { key }))?.attempts).toHaveLength(1);
-    });
+  for (const what of lostThings) {
+    testLostMessages(what, () => ({ store, proxy, key }), { resends: retries });
 
     test(`a transaction whose commit's ${what} is lost: row and outcome both, or neither`, async () => {
       const rows = `business_${process.pid}_${retries}`;
@@ -120,36 +82,6 @@ test.skipIf(!server.ok)(
     const store = await mongoStore({ client });
     onTestFinished(() => client.close());
     onTestFinished(() => store.close());
-    const effects = new EffectLedger({ honoursKeys: false });
-    const keys = Array.from({ length: 300 }, (_, i) => keyOf.of(`restart:${i}`));
-    let next = 0;
-
-    const customers = Array.from({ length: 20 }, async () => {
-      for (let k = keys[next++]; k !== undefined; k = keys[next++]) {
-        const charge = () =>
-          once(store, { key: k, effect: "atMostOnce", leaseMs: 60_000 }, async ({ effectKey, number }) => {
-            await delay(20);
-            return effects.call(effectKey, { attempt: number, result: "charged" });
-          });
-        // A begin that could not be sent for ten seconds gives up; the customer does not.
-        const result = await charge().catch(charge);
-        expect(result).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
-      }
-    });
-    const killing = (async () => {
-      for (let i = 0; i < 2; i++) {
-        await delay(60);
-        await kill();
-        await delay(150);
-        await restart();
-      }
-    })();
-    await Promise.all([...customers, killing]);
-
-    for (const k of keys) {
-      const record = await inspect(store, { key: k });
-      expect(record).toMatchObject({ state: "completed", attempt: 1 });
-      expect(effects.rawCalls(record?.effectKey ?? "")).toBe(1);
-    }
+    await chargeThroughRestarts({ stores: [store], kill, restart, keys: 300, customers: 20, kills: 2 });
   },
 );

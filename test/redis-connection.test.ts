@@ -1,11 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { type AddressInfo, createServer } from "node:net";
-import { InvalidInputError, inspect, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
-import { redisStore, type Settle } from "onceflow/store";
+import { InvalidInputError, key as keyOf, NotKnownError, once, open, type Store, UnreachableError } from "onceflow";
+import { redisStore } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import { createClient } from "redis";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
-import { beginOf as contractBegin } from "../src/testing/contract/operations.js";
+import { beginIn, lostThings, testLostMessages } from "./lost-messages.js";
 
 const redis = inject("redis");
 const url = redis.ok ? redis.url : "";
@@ -31,48 +31,7 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
-
-  for (const what of ["request", "reply"] as const) {
-    test(`a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {
-      proxy.cutNext(what);
-      await expect(store.commit({ ledger: begin("me") })).rejects.toThrow(NotKnownError);
-      expect(await store.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
-      expect(await store.commit({ ledger: begin("another") })).toMatchObject({ kind: "running", attempt: 1 });
-    });
-
-    test(`a settle whose ${what} is lost is not known, and sent again finds the truth`, async () => {
-      await store.commit({ ledger: begin("me") });
-      const settle: Settle = {
-        verb: "settle",
-        scope: "",
-        key,
-        owner: "me",
-        attempt: 1,
-        to: { state: "completed", outcome: "1" },
-        note: null,
-      };
-      proxy.cutNext(what);
-      await expect(store.commit({ ledger: settle })).rejects.toThrow(NotKnownError);
-      expect(await store.commit({ ledger: settle })).toEqual({ kind: "settled" });
-      expect((await inspect(store, { key }))?.value).toBe(1);
-    });
-
-    test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
-      let calls = 0;
-      const before = proxy.cuts;
-      proxy.cutNext(what);
-      const result = await once(store, { key: keyOf.of(key), effect: "atMostOnce" }, () => {
-        calls += 1;
-        proxy.cutNext(what);
-        return "done";
-      });
-      expect(result).toMatchObject({ status: "executed", value: "done", attempt: 1 });
-      expect(calls).toBe(1);
-      expect(proxy.cuts - before).toBe(2);
-      expect((await inspect(store, { key }))?.attempts).toHaveLength(1);
-    });
-  }
+  for (const what of lostThings) testLostMessages(what, () => ({ store, proxy, key }));
 
   test("a client of the user's own: the same, it connects again by itself, and it is not closed with the store", async () => {
     const client = createClient({ url: `redis://127.0.0.1:${proxy.port}` });
@@ -81,8 +40,8 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
     onTestFinished(() => client.destroy());
     const own = await redisStore({ client, prefix: `connection-${process.pid}` });
     proxy.cutNext("reply");
-    await expect(own.commit({ ledger: begin("me") })).rejects.toThrow(NotKnownError);
-    expect(await own.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
+    await expect(own.commit({ ledger: beginIn({ key }, "me") })).rejects.toThrow(NotKnownError);
+    expect(await own.commit({ ledger: beginIn({ key }, "me") })).toMatchObject({ kind: "started", attempt: 1 });
     await own.close();
     expect(await client.sendCommand(["PING"])).toBe("PONG");
   });

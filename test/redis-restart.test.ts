@@ -1,8 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { inspect, key, NotKnownError, once, open } from "onceflow";
-import { EffectLedger } from "onceflow/testing";
+import { key, NotKnownError, once, open } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
+import { chargeThroughRestarts } from "./restarts.js";
 import { acquire } from "./servers/acquire.js";
 import { signal } from "./servers/processes.js";
 
@@ -22,44 +21,9 @@ describe.skipIf(!inject("redis").ok)("a Redis server that dies", () => {
 
   test("is killed and restarted under load, appendfsync always: every key once, nobody hangs", { timeout: 120_000 }, async ({ skip }) => {
     const { url, kill, restart } = await ownServer(skip);
-    const stores = await Promise.all([open(url), open(url), open(url)]);
+    const stores = await Promise.all([open(url), open(url), open(url)] as const);
     onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));
-    const effects = new EffectLedger({ honoursKeys: false });
-    const keys = Array.from({ length: 400 }, (_, i) => key.of(`restart:${i}`));
-    const kills = 4;
-    let next = 0;
-    let killed = 0;
-
-    const customers = Array.from({ length: 24 }, async (_, i) => {
-      const store = stores[i % stores.length] as (typeof stores)[number];
-      // The last keys wait for the last restart: no kill comes when everything is done already.
-      for (let k = keys[next++]; k !== undefined; k = keys[next++]) {
-        while (killed < kills && next > keys.length * ((killed + 1) / (kills + 1))) await delay(5);
-        const charge = () =>
-          once(store, { key: k, effect: "atMostOnce", leaseMs: 60_000 }, async ({ effectKey, number }) => {
-            await delay(10);
-            return effects.call(effectKey, { attempt: number, result: "charged" });
-          });
-        // A begin that could not be sent for ten seconds gives up; the customer does not.
-        const result = await charge().catch(charge);
-        expect(result).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
-      }
-    });
-    const killing = (async () => {
-      for (; killed < kills; killed++) {
-        await delay(50 + Math.random() * 50);
-        await kill();
-        await delay(100);
-        await restart();
-      }
-    })();
-    await Promise.all([...customers, killing]);
-
-    for (const k of keys) {
-      const record = await inspect(stores[0] as (typeof stores)[number], { key: k });
-      expect(record).toMatchObject({ state: "completed", attempt: 1 });
-      expect(effects.rawCalls(record?.effectKey ?? "")).toBe(1);
-    }
+    await chargeThroughRestarts({ stores, kill, restart, keys: 400, customers: 24, kills: 4 });
   });
 
   test("falls silent with its connections open: what it was asked is not known in bounded time, and it goes on", async ({ skip }) => {

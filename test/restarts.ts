@@ -1,0 +1,53 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect, key, once, type Store } from "onceflow";
+import { EffectLedger } from "onceflow/testing";
+import { expect } from "vitest";
+
+export interface Restarts {
+  /** Handles that the customers share. */
+  readonly stores: readonly [Store, ...Store[]];
+  readonly kill: () => Promise<void>;
+  readonly restart: () => Promise<void>;
+  readonly keys: number;
+  readonly customers: number;
+  readonly kills: number;
+}
+
+/** Customers charge, each key once, while the server is killed and restarted: every key is called once, and nobody hangs. */
+export async function chargeThroughRestarts({ stores, kill, restart, keys: count, customers, kills }: Restarts): Promise<void> {
+  const effects = new EffectLedger({ honoursKeys: false });
+  const keys = Array.from({ length: count }, (_, i) => key.of(`restart:${i}`));
+  let next = 0;
+  let killed = 0;
+
+  const charging = Array.from({ length: customers }, async (_, i) => {
+    const store = stores[i % stores.length] as Store;
+    for (let k = keys[next++]; k !== undefined; k = keys[next++]) {
+      // The last keys wait for the last restart: no kill comes when everything is done already.
+      while (killed < kills && next > keys.length * ((killed + 1) / (kills + 1))) await delay(5);
+      const charge = () =>
+        once(store, { key: k, effect: "atMostOnce", leaseMs: 60_000 }, async ({ effectKey, number }) => {
+          await delay(20);
+          return effects.call(effectKey, { attempt: number, result: "charged" });
+        });
+      // A begin that could not be sent for ten seconds gives up; the customer does not.
+      const result = await charge().catch(charge);
+      expect(result).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
+    }
+  });
+  const killing = (async () => {
+    for (; killed < kills; killed++) {
+      await delay(50 + Math.random() * 100);
+      await kill();
+      await delay(120);
+      await restart();
+    }
+  })();
+  await Promise.all([...charging, killing]);
+
+  for (const k of keys) {
+    const record = await inspect(stores[0], { key: k });
+    expect(record).toMatchObject({ state: "completed", attempt: 1 });
+    expect(effects.rawCalls(record?.effectKey ?? "")).toBe(1);
+  }
+}
