@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ScanCommand } from "@aws-sdk/client-dynamodb";
 import { DatabaseSync } from "@photostructure/sqlite";
+import { MongoClient } from "mongodb";
 import pg from "pg";
+import { createClient } from "redis";
 import type { TestContext } from "vitest";
 import { clientOf, freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
+import { freshMongoDatabase } from "./servers/mongodb-databases.js";
 
 /** A new database, nobody's yet, and what is in it: seen past the stores, by the driver. */
 export interface CrashDatabase {
@@ -124,14 +128,50 @@ export async function dynamoDatabase(serverUrl: string, onTestFinished: OnTestFi
     await drop();
     close();
   });
-  const none = async () => assert.fail("a table has nothing of that kind");
   return {
     url,
-    businessRows: none,
+    ...ledgerOnly,
     ours: async () => {
       const { Items = [] } = await client.send(new ScanCommand({ TableName: new URL(url).pathname.slice(1), ConsistentRead: true }));
       return Object.fromEntries(Items.map((item) => [item["id"]?.S ?? "", item]));
     },
-    addOldRecord: none,
   };
 }
+
+export async function redisDatabase(serverUrl: string, onTestFinished: OnTestFinished): Promise<CrashDatabase> {
+  const prefix = `crash-${randomUUID()}`;
+  const client = createClient({ url: serverUrl });
+  await client.connect();
+  const names = async () => (await client.keys(`${prefix}*`)).sort();
+  onTestFinished(async () => {
+    for (const name of await names()) await client.unlink(name);
+    await client.close();
+  });
+  return {
+    url: `${serverUrl}?prefix=${prefix}`,
+    ...ledgerOnly,
+    ours: async () => Object.fromEntries(await Promise.all((await names()).map(async (name) => [name, await client.dump(name)]))),
+  };
+}
+
+export async function mongoDatabase(serverUrl: string, onTestFinished: OnTestFinished): Promise<CrashDatabase> {
+  const { url, drop } = await freshMongoDatabase(serverUrl);
+  const client = await new MongoClient(url).connect();
+  onTestFinished(async () => {
+    await client.close();
+    await drop();
+  });
+  const rowsOf = (name: string) => client.db().collection(name).find().sort({ _id: 1 }).toArray();
+  return {
+    url,
+    ...ledgerOnly,
+    ours: async () => {
+      const collections = await client.db().listCollections().toArray();
+      return Object.fromEntries(await Promise.all(collections.map(async ({ name }) => [name, await rowsOf(name)])));
+    },
+  };
+}
+
+/** What there is no row of the table for. */
+const none = async () => assert.fail("this database has nothing of that kind");
+const ledgerOnly = { businessRows: none, addOldRecord: none };

@@ -2,7 +2,15 @@ import { fork } from "node:child_process";
 import { type Attempt, GoneError, inspect, key, NotUnknownError, type OnceOptions, once, open, purge, resolve, type Store } from "onceflow";
 import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import { type CrashDatabase, type CrashServer, dynamoDatabase, postgresDatabase, sqliteDatabase } from "./crash-database.js";
+import {
+  type CrashDatabase,
+  type CrashServer,
+  dynamoDatabase,
+  mongoDatabase,
+  postgresDatabase,
+  redisDatabase,
+  sqliteDatabase,
+} from "./crash-database.js";
 import * as table from "./crash-table.js";
 import { takeTurns } from "./heavy.js";
 import type { Doom } from "./programs/crash-worker.js";
@@ -288,6 +296,16 @@ describe.skipIf(!postgres.ok)("the crash table on PostgreSQL", options, () =>
 const dynamodb = inject("dynamodb");
 describe.skipIf(!dynamodb.ok)("the crash table on DynamoDB Local", options, () =>
   cases((onTestFinished) => dynamoDatabase(dynamodb.ok ? dynamodb.url : "", onTestFinished), { server: false, oneByOne: true }),
+);
+
+const redis = inject("redis");
+describe.skipIf(!redis.ok)("the crash table on Redis", options, () =>
+  cases((onTestFinished) => redisDatabase(redis.ok ? redis.url : "", onTestFinished), { server: false, oneByOne: true }),
+);
+
+const mongodb = inject("mongodb");
+describe.skipIf(!mongodb.ok)("the crash table on MongoDB (an emulator, unless given)", options, () =>
+  cases((onTestFinished) => mongoDatabase(mongodb.ok ? mongodb.url : "", onTestFinished), { server: false, oneByOne: true }),
 );
 
 test.each(["before renew", "after renew", "before audit", "after audit"] as const)(

@@ -132,6 +132,14 @@ async function openBackend(): Promise<Backend> {
     const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../dist/stores/dynamodb/open.js");
     return await openDynamo({ url, stallMsMax: 0 });
   }
+  if (url.startsWith("redis:")) {
+    const { openRedis } = (await inPackage("stores/redis/open.js")) as typeof import("../../dist/stores/redis/open.js");
+    return await openRedis({ url, stallMsMax: 0 });
+  }
+  if (url.startsWith("mongodb:")) {
+    const { openMongoUrl } = (await inPackage("stores/mongodb/open.js")) as typeof import("../../dist/stores/mongodb/open.js");
+    return await openMongoUrl({ url, stallMsMax: 0 });
+  }
   const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../dist/stores/postgres/open.js");
   return await openPostgres({ url, stallMsMax: 0 });
 }
