@@ -1,5 +1,6 @@
 import * as devalue from "devalue";
 import { InvalidInputError } from "./errors.js";
+import { allKinds, type ValueKind } from "./kinds.js";
 import { isPlainObject } from "./plain-object.js";
 
 /**
@@ -13,7 +14,7 @@ const depthMax = 100;
 export function encode(value: unknown): string {
   if (isJson(value, 0)) return JSON.stringify(value);
   try {
-    return devaluePrefix + devalue.stringify(value);
+    return devaluePrefix + devalue.stringify(value, reducers());
   } catch (error) {
     const path = error instanceof Error && "path" in error ? String(error.path) : "";
     throw new InvalidInputError(`value${path}`, `cannot be stored: ${error instanceof Error ? error.message : String(error)}`);
@@ -21,7 +22,28 @@ export function encode(value: unknown): string {
 }
 
 export function decode(text: string): unknown {
-  return text.startsWith(devaluePrefix) ? devalue.parse(text.slice(devaluePrefix.length)) : JSON.parse(text);
+  return text.startsWith(devaluePrefix) ? devalue.parse(text.slice(devaluePrefix.length), revivers()) : JSON.parse(text);
+}
+
+/** In an array: what is kept may be falsy, which devalue takes for "not of this kind". */
+function reducers(): Record<string, (value: unknown) => unknown> {
+  return byKind(
+    ({ holds, keep }) =>
+      (value) =>
+        holds(value) && [keep(value)],
+  );
+}
+
+function revivers(): Record<string, (kept: unknown) => unknown> {
+  return byKind(
+    ({ make }) =>
+      (kept) =>
+        make((kept as [unknown])[0]),
+  );
+}
+
+function byKind<T>(part: (kind: ValueKind) => T): Record<string, T> {
+  return Object.fromEntries([...allKinds()].map(([name, kind]) => [name, part(kind)]));
 }
 
 function isJson(value: unknown, depth: number): boolean {

@@ -1,0 +1,22 @@
+/**
+ * A kind of value beyond JSON and what devalue knows by itself: how it is told from others, what is kept of it, and how
+ * it is made again. What is kept may hold values of other kinds.
+ */
+export interface ValueKind<T = unknown, Kept = unknown> {
+  /** Stored with every value of this kind: never change it. */
+  readonly name: string;
+  readonly holds: (value: unknown) => value is T;
+  /** A promise where something has to be read first, such as a body: only `encodeLater` waits for it. */
+  readonly keep: (value: T) => Kept | Promise<Kept>;
+  readonly make: (kept: Kept) => T;
+}
+
+const kinds = new Map<string, ValueKind>();
+
+export function addKind<T, Kept>(kind: ValueKind<T, Kept>): void {
+  kinds.set(kind.name, kind as unknown as ValueKind);
+}
+
+export function allKinds(): ReadonlyMap<string, ValueKind> {
+  return kinds;
+}
