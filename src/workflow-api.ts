@@ -22,3 +22,4 @@ export {
 export { type JournalItem, type JournalOptions, readAttempts, readJournal, type StepAttempt } from "./workflow/read-journal.js";
 export type { Run } from "./workflow/run-handle.js";
 export { type StartOptions, type StartRequest, start } from "./workflow/start.js";
+export { type ResumeWebhookOptions, resumeWebhook, type WebhookHandlerOptions, webhookHandler } from "./workflow/webhook-handler.js";

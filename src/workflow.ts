@@ -7,6 +7,7 @@ export { NotApplied } from "./core/errors.js";
 export type { Reconciled } from "./core/options.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
 export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, workflow } from "./workflow/define.js";
+export { type DefinedHook, defineHook } from "./workflow/define-hook.js";
 export {
   ContextError,
   DivergenceError,
@@ -19,7 +20,10 @@ export {
   RunMismatchError,
   RunNotFoundError,
 } from "./workflow/errors.js";
+export { type FetchOptions, fetch } from "./workflow/fetch.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export { createWebhook, type Webhook, type WebhookOptions } from "./workflow/webhook.js";
+export type { RequestWithResponse } from "./workflow/webhook-request.js";
 export type { Worker, WorkerOptions } from "./workflow/worker.js";
 export { work } from "./workflow/workers.js";

@@ -9,6 +9,7 @@ import { HookNotFoundError, RunNotFoundError } from "./errors.js";
 import { readAttempts } from "./read-journal.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
+import { storedAs, webhookOf, webhookRecordOf } from "./webhook.js";
 import { readingStore } from "./workers.js";
 
 export interface InStore {
@@ -54,9 +55,11 @@ export interface HookInfo {
 }
 
 export async function getHookByToken(token: string, { store: given }: InStore = {}): Promise<HookInfo> {
-  const hook = await (await readingStore(given)).runs.hook(token);
+  const { runs } = await readingStore(given);
+  const webhook = await runs.hook(storedAs(token));
+  const hook = webhookOf(webhook, token) ? webhook : await runs.hook(token);
   if (hook === undefined) throw new HookNotFoundError(token);
-  const metadata = hook.metadata === null ? undefined : decode(hook.metadata);
+  const metadata = hook.metadata === null ? undefined : (webhookRecordOf(hook) ?? { metadata: decode(hook.metadata) }).metadata;
   return { token, runId: hook.run, metadata, createdAt: new Date(hook.createdAt) };
 }
 

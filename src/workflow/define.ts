@@ -3,7 +3,7 @@ import type { Reconciled } from "../core/options.js";
 import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
-import { currentExecution } from "./context.js";
+import { currentExecution, requireExecution } from "./context.js";
 import { ContextError } from "./errors.js";
 
 const definition = Symbol.for("onceflow.definition");
@@ -153,6 +153,18 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
  * const charge = step("charge", async (order: Order) => provider.charge(order, { idempotencyKey: getStepMetadata().stepId }));
  */
 export const step = Object.assign(defineStep, { tx: defineTxStep });
+
+/** A step of ours, whose options may differ from call to call. Only in a workflow. */
+export function callStep<Args extends unknown[], Result>(
+  name: string,
+  options: StepOptions<Args, Result>,
+  fn: (...args: Args) => Promise<Result>,
+  args: Args,
+): Promise<Result> {
+  const resolved = resolveOptions(name, options);
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved };
+  return requireExecution(`${name}()`).step(defined, args) as Promise<Result>;
+}
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
 function memoOptions(

@@ -28,6 +28,8 @@ export function describe(event: Event): string {
       return `child ${id} of workflow "${event[4]}"`;
     case "ended":
       return `the end of child ${id}`;
+    case "aborted":
+      return `the abort by ${id}`;
     case "cancel":
       return "the cancellation";
     case "park":

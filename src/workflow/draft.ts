@@ -16,6 +16,19 @@ export class Draft {
   #children: StartRun[] = [];
   #consumed: number | null = null;
   #after: (() => void)[] = [];
+  #unready: Promise<void> | undefined;
+
+  /** Something that belongs to it is being read, which takes some turns of the event loop: until then it is not taken. */
+  get unready(): Promise<void> | undefined {
+    return this.#unready;
+  }
+
+  waitFor(reading: Promise<void>): void {
+    const all = Promise.all([this.#unready, reading]).then(() => {
+      if (this.#unready === all) this.#unready = undefined;
+    });
+    this.#unready = all;
+  }
 
   get hasEvents(): boolean {
     return this.#events.length > 0;

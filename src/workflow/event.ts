@@ -14,12 +14,15 @@ export type Event =
   | readonly [type: "doubt", id: string, at: number, attempt: number, why: string]
   | readonly [type: "sleep", id: string, at: number, until: number]
   | readonly [type: "woke", id: string, at: number]
-  | readonly [type: "hook", id: string, at: number, token: string]
+  /** `url`: where a webhook is served. */
+  | readonly [type: "hook", id: string, at: number, token: string, url?: string]
   | readonly [type: "hooked", id: string, at: number, conflict: boolean]
   | readonly [type: "got", id: string, at: number, payload: string]
   | readonly [type: "drop", id: string, at: number]
   | readonly [type: "child", id: string, at: number, run: string, workflow: string]
   | readonly [type: "ended", id: string, at: number, status: string, output: string | null]
+  /** The body of a step aborted a controller that the code had handed to it. */
+  | readonly [type: "aborted", id: string, at: number, reason: string]
   /** From here on the code is told nothing more. */
   | readonly [type: "cancel", id: string, at: number]
   /** It diverged: mail after this one is counted as taken in, so that it does not wake the run at once, and was not. */
@@ -43,10 +46,12 @@ export function isRequest(event: Event): boolean {
   return type === "sleep" || type === "hook" || type === "child" || type === "drop";
 }
 
+const deliveries: ReadonlySet<Event[0]> = new Set(["done", "woke", "hooked", "got", "ended", "aborted", "cancel"]);
+
 export function isDelivery(event: Event): boolean {
   const [type] = event;
   if (type === "fail") return event[5] === null;
-  return type === "done" || type === "woke" || type === "hooked" || type === "got" || type === "ended" || type === "cancel";
+  return deliveries.has(type);
 }
 
 export function encodeEvents(events: readonly Event[]): string {

@@ -3,6 +3,7 @@ import { assert, InvalidInputError } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
+import { linkAborts } from "./abort-links.js";
 import { ChildRuns } from "./child-runs.js";
 import { runIn } from "./context.js";
 import { callSite, type StepDefinition, type WorkflowDefinition } from "./define.js";
@@ -156,7 +157,7 @@ export class Execution {
     const id = key === undefined ? this.ordinal(name) : `${name}:${checkedKey(name, (key as (...args: unknown[]) => unknown)(...args))}`;
     const existing = this.#calls.get(id);
     if (existing) return existing.promise;
-    const { print, input } = inputOf(args);
+    const { print, input } = inputOf(args, linkAborts(this, id, args));
     const asked = this.request(id, () => ["step", id, this.now(), 1, print]);
     if (asked === undefined) return never();
     const call = new StepCall(this, definition, id, input, print);
@@ -229,6 +230,11 @@ export class Execution {
     this.#draft.changeHook(change);
   }
 
+  /** The entry that is being drafted waits for this. What it rejects with, the run fails with. */
+  readFirst(reading: Promise<void>): void {
+    this.#draft.waitFor(reading.catch((error: unknown) => this.#threw(error)));
+  }
+
   startChild(child: StartRun): void {
     this.#draft.startChild(child);
   }
@@ -295,6 +301,8 @@ export class Execution {
     for (const call of this.#open) call.abort(reason);
     this.#writer.dropStarts();
     if (this.gone || this.#writer.busy || this.#ending || this.#returning) return;
+    // What has been read by half is not written: the next owner begins where the journal ends.
+    if (this.#draft.unready) return this.leave({ why: "lost" });
     this.#draft.withholdStarts();
     this.#returning = !this.#live;
     if (this.#returning) this.#recordClaim();
@@ -478,6 +486,7 @@ export class Execution {
   // ——— commits
 
   #commitOrRest(): void {
+    if (this.#draft.unready) return void this.#draft.unready.then(() => this.host.touch(this));
     if (this.#result !== undefined) {
       const then: Then = this.#ending ? { kind: "end", ...this.#result } : { kind: "hold" };
       if (this.#ending || this.#draft.hasEvents) this.#commit(then);

@@ -107,6 +107,7 @@ export class RunWriter {
     try {
       await store.transact((tx) =>
         work(tx, async (event) => {
+          await this.draft.unready;
           if (author.gone) throw new Error("the run has left");
           this.#inTransaction = true;
           this.draft.record(event);

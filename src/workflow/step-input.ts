@@ -1,5 +1,6 @@
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
+import type { AbortLinks } from "./abort-links.js";
 import { fingerprint } from "./identity.js";
 
 /** What is no longer than a hash needs none. */
@@ -9,7 +10,18 @@ const printLengthMax = 22;
  * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
  * the code, which after a replay would not see it.
  */
-export function inputOf(args: readonly unknown[]): { readonly print: string; readonly input: () => readonly unknown[] } {
+export function inputOf(args: readonly unknown[], links?: AbortLinks): StepInput {
+  if (links === undefined) return copied(args);
+  const { print, input } = copied(links.rest);
+  return { print, input: () => links.join(input()) };
+}
+
+export interface StepInput {
+  readonly print: string;
+  readonly input: () => readonly unknown[];
+}
+
+function copied(args: readonly unknown[]): StepInput {
   if (args.length === 0) return { print: "", input: () => args };
   try {
     const text = encode(args);
