@@ -24,7 +24,7 @@ export interface RequestWithResponse extends Request {
 /** Answers live in the ledger: there the first one wins, whoever asks learns of it, and old ones are removed. */
 export const answerScope = "onceflow:webhook";
 const answerRetentionMs = 3_600_000;
-export const answerBytesMax = 1024 * 1024;
+const answerBytesMax = 1024 * 1024;
 
 /** What comes to a webhook. It keeps what it was made of: so it can be journaled and handed to steps as often as needed. */
 export class WebhookRequest extends Request implements RequestWithResponse {
