@@ -31,6 +31,26 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toBe("no longer wanted");
   });
 
+  test("what the code aborts is not told to it again", async ({ scene }) => {
+    const began = gate();
+    const listen = step("listen", async (controller: AbortController) => {
+      began.open();
+      return await untilAborted(controller.signal);
+    });
+    const look = step("look", async () => await began.opened);
+    const order = workflow(scene.name("order"), async () => {
+      const controller = new AbortController();
+      const listening = listen(controller);
+      await look();
+      controller.abort(new Error("by the code"));
+      return await listening;
+    });
+    const { store } = await scene.work();
+    const run = await start(order, [], { store });
+    expect(await run.returnValue).toBe("by the code");
+    expect((await story(store, run.id)).filter((event) => event.startsWith("aborted"))).toEqual([]);
+  });
+
   test("as a member of an argument, and aborted before the step was called", async ({ scene }) => {
     const listen = step("listen", async ({ signal, url }: { signal: AbortSignal; url: string }) => [url, await untilAborted(signal)]);
     const order = workflow(scene.name("order"), async () => {

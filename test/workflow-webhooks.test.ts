@@ -13,7 +13,7 @@ import {
 } from "onceflow/workflow";
 import { getHookByToken, getRun, readJournal, resumeHook, resumeWebhook, start, webhookHandler } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, shortMs, until, untilReleased, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, onStores, settled, shortMs, story, until, untilReleased, untilStatus } from "./workflow-scene.js";
 
 const post = (url: string, body: string | ReadableStream | null = null, headers: Record<string, string> = {}) =>
   new Request(url, { method: "POST", body, headers, ...(body instanceof ReadableStream ? { duplex: "half" } : {}) } as RequestInit);
@@ -76,6 +76,38 @@ onStores("webhooks", everyStore, (test) => {
       expect(new Uint8Array(await answer.arrayBuffer())).toEqual(new Uint8Array([0, 1, 254, 255]));
     }
     expect(await run.returnValue).toEqual(["one", "two"]);
+  });
+
+  test("while its response is read nothing is journaled; dying then leaves nothing", async ({ scene }) => {
+    const [reading, free] = [gate(), gate()];
+    const slow = () =>
+      new ReadableStream({
+        async pull(controller) {
+          reading.open();
+          await free.opened;
+          controller.enqueue(new TextEncoder().encode("slow"));
+          controller.close();
+        },
+      });
+    const note = step("note", async () => "noted");
+    const order = workflow(scene.name("order"), async () => {
+      const noted = await note();
+      const webhook = createWebhook({ token: "slow", respondWith: new Response(slow()) });
+      return [noted, await (await webhook).text()];
+    });
+    const doomed = await scene.workAndDie({ workflows: [order] });
+    const store = await scene.open();
+    const run = await start(order, [], { store: doomed.store });
+    await reading.opened;
+    await settled();
+    expect(await story(store, run.id)).toEqual(["step note#0"]);
+    doomed.die();
+    free.open();
+    await scene.work({ leaseMs: shortMs, workflows: [order] }, store);
+    await until("the webhook is there", async () => await getHookByToken("slow", { store }).catch(() => undefined));
+    const answer = await resumeWebhook("slow", post("http://shop.example/", "x"), { store });
+    expect(await answer.text()).toBe("slow");
+    expect(await getRun(run.id, { store }).returnValue).toEqual(["noted", "x"]);
   });
 
   test("a run that was released answers as it was told to, and its replay makes the same webhook", async ({ scene }) => {
