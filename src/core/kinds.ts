@@ -7,8 +7,15 @@ export interface ValueKind<T = unknown, Kept = unknown> {
   readonly name: string;
   readonly holds: (value: unknown) => value is T;
   /** A promise where something has to be read first, such as a body: only `encodeLater` waits for it. */
-  readonly keep: (value: T) => Kept | Promise<Kept>;
+  readonly keep: (value: T, bounds: KeepBounds) => Kept | Promise<Kept>;
+  /** Where `keep` would be a promise: so that `encode`, which can't wait, does not make it begin. */
+  readonly waits?: (value: T) => boolean;
   readonly make: (kept: Kept) => T;
+}
+
+export interface KeepBounds {
+  /** What has to be read is read up to here. */
+  readonly bytesMax: number;
 }
 
 const kinds = new Map<string, ValueKind>();

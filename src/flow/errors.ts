@@ -1,4 +1,4 @@
-import { OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors.js";
 
 /** Two steps of one flow have the same name. */
 export class StepAlreadyExistsError extends OnceflowError {
@@ -70,3 +70,5 @@ function pathOf({ path }: SchemaIssue): string {
   const parts = (path ?? []).map((part) => String(typeof part === "object" ? part.key : part));
   return ["input", ...parts].join(".");
 }
+
+knowErrors(StepAlreadyExistsError, FlowAlreadyRunningError, IdempotencyRecordNotFoundError, StepTimeoutError, FlowValidationError);
