@@ -18,6 +18,8 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  StepNotRegisteredError,
+  WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";

@@ -20,7 +20,7 @@ const bytesMaxDefault = 4 * 1024 * 1024;
 for (const kind of [classKind as unknown as ValueKind, ...webKinds]) addKind(kind);
 
 export function encode(value: unknown): string {
-  return isJson(value, 0) ? JSON.stringify(value) : new Writer(value, bytesMaxDefault).now();
+  return holdsJson(value) ? JSON.stringify(value) : new Writer(value, bytesMaxDefault).now();
 }
 
 /**
@@ -28,7 +28,7 @@ export function encode(value: unknown): string {
  * everything else takes no turn more. Bodies are read up to `bytesMax`.
  */
 export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string | Promise<string> {
-  if (isJson(value, 0)) return JSON.stringify(value);
+  if (holdsJson(value)) return JSON.stringify(value);
   const writer = new Writer(value, bytesMax);
   try {
     return writer.now();
@@ -179,7 +179,7 @@ class Writer {
   }
 
   #explained({ part, error, reading }: NotKept): unknown {
-    const path = pathTo(this.#root, part);
+    const path = pathTo(this.#root, part, this.#wrapped);
     if (!(error instanceof InvalidInputError))
       return reading
         ? error
@@ -229,6 +229,15 @@ function revivers(): Record<string, (wrapped: unknown) => unknown> {
 
 function byKind<T>(part: (kind: ValueKind) => T): Record<string, T> {
   return Object.fromEntries([...allKinds()].map(([name, kind]) => [name, part(kind)]));
+}
+
+function holdsJson(value: unknown): boolean {
+  try {
+    return isJson(value, 0);
+  } catch {
+    // A getter that throws: what it says is told by whoever goes through it next.
+    return false;
+  }
 }
 
 function isJson(value: unknown, depth: number): boolean {

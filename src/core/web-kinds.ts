@@ -139,10 +139,15 @@ function withBody<Kept extends object>(
 async function readUpTo(bytesMax: number, body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of body) {
-    length += chunk.byteLength;
-    if (length > bytesMax) throw tooLong(`more than ${bytesMax} bytes`, bytesMax);
-    chunks.push(chunk);
+  const reader = body.getReader();
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    length += next.value.byteLength;
+    if (length > bytesMax) {
+      // Not awaited: of a clone it resolves only when the original is cancelled, too.
+      reader.cancel().catch(() => {});
+      throw tooLong(`more than ${bytesMax} bytes`, bytesMax);
+    }
+    chunks.push(next.value);
   }
   return Buffer.concat(chunks);
 }
