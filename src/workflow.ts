@@ -19,6 +19,8 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  StepNotRegisteredError,
+  WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
 export { type FetchOptions, fetch } from "./workflow/fetch.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decode, decodeError, encode, encodeError, isReplayed } from "./codec.js";
+import { decode, encode } from "./codec.js";
+import { decodeError, encodeError, isReplayed } from "./stored-error.js";
 
 describe("values", () => {
   test("what JSON can hold is stored as JSON, readable by a person", () => {

@@ -1,5 +1,7 @@
 import { AuditLog } from "./audit.js";
+import { Cipher, type EncryptionOptions } from "./cipher.js";
 import { type Clock, systemClock } from "./clock.js";
+import { encryptedBackend } from "./encrypted-backend.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { AnswerKind, Batch } from "./operation.js";
@@ -16,12 +18,15 @@ export interface StoreOptions {
   readonly audit?: "attempts" | "all";
   /** How often what is over is removed; 0: never by itself. Default one minute; 0 where the database does it by itself. */
   readonly purgeEveryMs?: number;
+  /** Encrypts what is kept: results, errors, inputs, journals. Default: it is stored in the clear. */
+  readonly encryption?: EncryptionOptions;
 }
 
 const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
-export function createStore(backend: Backend, options: StoreOptions = {}): Store {
+export function createStore(given: Backend, options: StoreOptions = {}): Store {
+  const backend = options.encryption === undefined ? given : withEncryption(given, options.encryption);
   const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, audit = "attempts" } = options;
   const { purgeEveryMs = backend.removesByItself ? 0 : 60_000 } = options;
   oneOf("audit", audit, ["attempts", "all"]);
@@ -194,6 +199,16 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     },
   };
   return store;
+}
+
+function withEncryption(backend: Backend, encryption: EncryptionOptions): Backend {
+  try {
+    return encryptedBackend(backend, new Cipher(encryption));
+  } catch (error) {
+    // It is open already, and nobody else could close it.
+    void backend.close().catch(() => {});
+    throw error;
+  }
 }
 
 /** The runs that somebody may care about now. What an owner appends and goes on with is nobody else's business. */

@@ -1,4 +1,4 @@
-import { OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors.js";
 import { inWords, type SchemaIssue } from "../core/schema.js";
 
 /** Two steps of one flow have the same name. */
@@ -57,3 +57,5 @@ export class FlowValidationError extends OnceflowError {
     this.issues = issues;
   }
 }
+
+knowErrors(StepAlreadyExistsError, FlowAlreadyRunningError, IdempotencyRecordNotFoundError, StepTimeoutError, FlowValidationError);

@@ -120,7 +120,7 @@ export class Flow<Input = unknown> {
     const { key, signal } = options;
     const execute = (admission?: Admission) => this.#execute(input, key, signal, listener, admission);
     if (key === undefined) return await execute();
-    const asked = checkRun(this.name, this.#scope, input, { ...options, key });
+    const asked = await checkRun(this.name, this.#scope, input, { ...options, key });
     return await this.#runKeyed(asked, execute);
   }
 

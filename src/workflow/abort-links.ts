@@ -1,5 +1,5 @@
-import { decodeError, encodeError } from "../core/codec.js";
 import { isPlainObject } from "../core/plain-object.js";
+import { decodeError, encodeError } from "../core/stored-error.js";
 import type { Execution } from "./execution.js";
 
 /** AbortControllers and AbortSignals that the code hands to a step, as arguments or as members of an argument. */

@@ -1,6 +1,7 @@
-import { decode, decodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { hasEnded } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
+import { decodeError } from "../core/stored-error.js";
 import { ContextError, RunCancelledError, RunFailedError } from "./errors.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";

@@ -5,6 +5,7 @@ import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
 import { currentExecution, requireExecution } from "./context.js";
 import { ContextError } from "./errors.js";
+import { register } from "./registry.js";
 
 const definition = Symbol.for("onceflow.definition");
 
@@ -100,7 +101,7 @@ export function workflow<Args extends unknown[], Result>(
   const defined: WorkflowDefinition = { name, fn: fn as WorkflowDefinition["fn"], where: callSite() };
   workflows.set(name, defined);
   const call = async (...args: Args): Promise<Result> => await fn(...args);
-  return Object.assign(call, { [definition]: defined }) as Workflow<Args, Result>;
+  return register("workflow", name, Object.assign(call, { [definition]: defined }) as Workflow<Args, Result>);
 }
 
 export function definitionOf(from: unknown): WorkflowDefinition | undefined {
@@ -125,7 +126,7 @@ function defineStep<Args extends unknown[], Result>(
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return call;
+  return register("step", name, call);
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -142,7 +143,7 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return call;
+  return register("step", name, call);
 }
 
 /**

@@ -1,13 +1,10 @@
-import { OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors.js";
 
 /** Thrown in a step: do not try again. What an exhausted step rejects with in its workflow, too. */
 export class FatalError extends OnceflowError {
   static override readonly kind: string = "FatalError";
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super(message, { code: "FATAL", ...options });
-  }
-  static is(error: unknown): error is FatalError {
-    return error instanceof FatalError;
   }
 }
 
@@ -23,9 +20,6 @@ export class RetryableError extends OnceflowError {
   constructor(message: string, options: { readonly retryAfter?: number | string | Date; readonly cause?: unknown } = {}) {
     super(message, { code: "RETRYABLE", retryable: true, cause: options.cause });
     this.retryAfter = options.retryAfter;
-  }
-  static is(error: unknown): error is RetryableError {
-    return error instanceof RetryableError;
   }
 }
 
@@ -88,6 +82,30 @@ export class HookNotFoundError extends OnceflowError {
   }
 }
 
+/** A stored value refers to a step that is not defined in this process. */
+export class StepNotRegisteredError extends OnceflowError {
+  static override readonly kind: string = "StepNotRegisteredError";
+  readonly step: string;
+  constructor(step: string) {
+    super(`no step is defined under the name "${step}" in this process; import the module that defines it before it is needed`, {
+      code: "STEP_NOT_REGISTERED",
+    });
+    this.step = step;
+  }
+}
+
+/** A stored value refers to a workflow that is not defined in this process. */
+export class WorkflowNotRegisteredError extends OnceflowError {
+  static override readonly kind: string = "WorkflowNotRegisteredError";
+  readonly workflow: string;
+  constructor(workflow: string) {
+    super(`no workflow is defined under the name "${workflow}" in this process; import the module that defines it before it is needed`, {
+      code: "WORKFLOW_NOT_REGISTERED",
+    });
+    this.workflow = workflow;
+  }
+}
+
 /** What is asked is only possible in a workflow, or only in a step. */
 export class ContextError extends OnceflowError {
   static override readonly kind: string = "ContextError";
@@ -107,3 +125,18 @@ export class DivergenceError extends OnceflowError {
     );
   }
 }
+
+knowErrors(
+  FatalError,
+  RetryableError,
+  RunFailedError,
+  RunCancelledError,
+  RunNotFoundError,
+  RunMismatchError,
+  HookConflictError,
+  HookNotFoundError,
+  StepNotRegisteredError,
+  WorkflowNotRegisteredError,
+  ContextError,
+  DivergenceError,
+);

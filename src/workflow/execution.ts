@@ -1,8 +1,9 @@
-import { encode, encodeError } from "../core/codec.js";
-import { assert, InvalidInputError } from "../core/errors.js";
+import { encodeLater, readableAgain, renamed, withinBytes } from "../core/codec.js";
+import { assert } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
+import { encodeError } from "../core/stored-error.js";
 import { linkAborts } from "./abort-links.js";
 import { ChildRuns } from "./child-runs.js";
 import { runIn } from "./context.js";
@@ -98,7 +99,10 @@ export class Execution {
   /** What the code's own clock says: the time of what it was last told. */
   #clock: number;
 
+  #unreadable: string | undefined;
   #result: RunEnd | undefined;
+  /** The code has returned, and what it returned is being read. */
+  #reading = false;
   #wrappingUp = false;
   #ending = false;
   #leaving = false;
@@ -140,6 +144,7 @@ export class Execution {
   /** Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
     if (this.gone || this.#returning) return;
+    if (this.#unreadable !== undefined) return this.#parkUnread(this.#unreadable);
     if (this.#tellNext()) return this.host.touch(this);
     if (!this.#live) {
       this.#goLive();
@@ -245,12 +250,12 @@ export class Execution {
     this.host.touch(this);
   }
 
-  encodeValue(value: unknown): string {
-    const text = encode(value);
+  /** A promise only where something has to be read first: see `encodeLater`. */
+  encodeValue(value: unknown): string | Promise<string> {
     const { valueBytesMax } = this.store;
-    if (text.length * 3 > valueBytesMax && Buffer.byteLength(text) > valueBytesMax)
-      throw new InvalidInputError("value", `is ${Buffer.byteLength(text)} bytes long when encoded, and ${valueBytesMax} are kept`);
-    return text;
+    const text = encodeLater(value, valueBytesMax);
+    const bounded = (read: string) => readableAgain("value", withinBytes("value", read, valueBytesMax));
+    return typeof text === "string" ? bounded(text) : text.then(bounded);
   }
 
   /** Mail that came while the run is here. */
@@ -360,7 +365,12 @@ export class Execution {
 
   #tell(event: Event, handler: (event: Event) => void): void {
     this.#clock = Math.max(this.#clock, event[2]);
-    handler(event);
+    try {
+      handler(event);
+    } catch (error) {
+      // A stored value that can't be read here: its class or step is not defined in this process, say.
+      this.#unreadable = `${describe(event)} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    }
   }
 
   /** The code was told all that the journal has, and waits. From here on things happen. */
@@ -385,10 +395,24 @@ export class Execution {
   }
 
   #diverge(expected: string, found: string): void {
+    const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
+    this.#park(new DivergenceError(this.id, expected, found, where).message);
+  }
+
+  /**
+   * The code can't be told what it is to be told next: whoever can read it goes on. While it is live that is mail, which
+   * is not taken in yet; the run is given back with the next renewal, and what is not committed did not happen.
+   */
+  #parkUnread(why: string): void {
+    if (this.#writer.busy) return;
+    if (!this.#live) return this.#park(`${why}. The run is parked, and goes on in a process that can read it.`);
+    process.emitWarning(`run "${this.id}" is given back: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    this.lose(new Error(why));
+  }
+
+  #park(trouble: string): void {
     if (this.gone || this.#returning) return;
     this.#returning = true;
-    const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
-    const trouble = new DivergenceError(this.id, expected, found, where).message;
     this.#draft.discard();
     this.#deliveries.length = 0;
     this.#history.deliveries.length = 0;
@@ -435,16 +459,26 @@ export class Execution {
   #finished(value: unknown): void {
     if (this.#result !== undefined || this.gone) return;
     try {
-      this.#result = { status: "completed", output: this.encodeValue(value) };
+      const output = this.encodeValue(value);
+      if (typeof output === "string") return this.#ended({ status: "completed", output });
+      this.#reading = true;
+      output.then(
+        (read) => this.#ended({ status: "completed", output: read }),
+        (error: unknown) => this.#threw(renamed("the result", error)),
+      );
     } catch (error) {
-      this.#result = { status: "failed", output: encodeError(error) };
+      this.#threw(renamed("the result", error));
     }
-    this.host.touch(this);
   }
 
   #threw(error: unknown): void {
+    this.#ended({ status: "failed", output: encodeError(error, { stack: true }) });
+  }
+
+  #ended(result: RunEnd): void {
+    this.#reading = false;
     if (this.#result !== undefined || this.gone) return;
-    this.#result = { status: "failed", output: encodeError(error) };
+    this.#result = result;
     this.host.touch(this);
   }
 
@@ -538,7 +572,7 @@ export class Execution {
 
   #busy(): boolean {
     for (const call of this.#open) if (call.busy) return true;
-    return this.children.looking || this.hooks.pending;
+    return this.children.looking || this.hooks.pending || this.#reading;
   }
 
   #commit(then: Then): void {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { decode, encode } from "../core/codec.js";
+import { decode, encode, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { HookRecord } from "../core/run.js";
 import type { HookChange } from "../core/run-operation.js";
@@ -51,8 +51,8 @@ export class Hooks {
   create({ token, metadata }: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } {
     if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
-    const kept = metadata === undefined ? null : encode(metadata);
     const execution = this.#execution;
+    const kept = metadata === undefined ? null : keptMetadata(metadata, execution.store.valueBytesMax);
     const id = execution.ordinal("hook");
     const asked = execution.request(id, () => {
       const made = token ?? randomBytes(tokenBytes).toString("base64url");
@@ -101,6 +101,15 @@ export class Hooks {
   resume(): void {
     const mine = new Set(this.#registered.map(({ about }) => about));
     for (const [id, hook] of this.#hooks) if (hook.pending && hook.known && hook.open) hook.made(!mine.has(id));
+  }
+}
+
+/** Nothing may wait in the code of a workflow: what has to be read first is refused. */
+function keptMetadata(metadata: unknown, bytesMax: number): string {
+  try {
+    return withinBytes("metadata", encode(metadata), bytesMax);
+  } catch (error) {
+    throw renamed("metadata", error);
   }
 }
 

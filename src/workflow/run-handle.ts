@@ -1,7 +1,8 @@
-import { decode, decodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { decodeError } from "../core/stored-error.js";
 import { currentExecution } from "./context.js";
 import { EndBoard, type RunEnd } from "./end-board.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "./errors.js";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { canonicalJson, sha256 } from "../core/canonical.js";
-import { encode } from "../core/codec.js";
+import { encode, encodeLater, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { duration, oneOf } from "../core/options.js";
@@ -65,12 +65,15 @@ export async function start(
 async function startRun(from: Workflow, args: readonly unknown[], options: StartOptions): Promise<Run> {
   const asked = prepare(from, args, options);
   const execution = currentExecution();
-  if (execution) return startChild(execution, asked, options);
+  // In the code of a workflow nothing may wait: a replay goes by its order.
+  if (execution) return startChild(execution, { ...asked, ...inputOf(args, encodedArgs(args), options, execution.store) }, options);
   const step = currentStep();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
-  const store = options.store ?? step?.execution.store ?? (await ambientStore());
+  const at = options.store ?? step?.execution.store;
+  const input = await readArgs(args, at?.valueBytesMax);
+  const store = at ?? (await ambientStore());
   requireRuns(store);
-  const create = { ...asked, id: given ?? newRunId() };
+  const create = { ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() };
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
@@ -79,7 +82,9 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
 }
 
-function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Omit<StartRun, "first"> {
+type Asked = Omit<StartRun, "first" | "input" | "fingerprint">;
+
+function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Asked {
   const definition = definitionOf(from);
   if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
@@ -87,17 +92,34 @@ function prepare(from: Workflow, args: readonly unknown[], options: StartOptions
   if (id !== undefined) checkId(id);
   if (retentionMs !== "forever") duration("retentionMs", retentionMs);
   oneOf("onMismatch", onMismatch, ["return", "refuse"]);
-  const input = encode(args);
   return {
     verb: "start",
     id: id ?? "",
     workflow: definition.name,
-    input,
-    fingerprint: fingerprintOf(args, input, options),
     parent: null,
     creator: newOwner(),
     retentionMs: retentionMs === "forever" ? null : retentionMs,
   };
+}
+
+function encodedArgs(args: readonly unknown[]): string {
+  try {
+    return encode(args);
+  } catch (error) {
+    throw renamed("args", error);
+  }
+}
+
+async function readArgs(args: readonly unknown[], bytesMax: number | undefined): Promise<string> {
+  try {
+    return await encodeLater(args, bytesMax);
+  } catch (error) {
+    throw renamed("args", error);
+  }
+}
+
+function inputOf(args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store) {
+  return { input: withinBytes("args", input, valueBytesMax), fingerprint: fingerprintOf(args, input, options) };
 }
 
 /** Those of one time stand together in the store's index: new runs touch few of its pages. */
@@ -121,7 +143,13 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
     return sha256(fingerprint);
   }
   if (input.startsWith("devalue:")) return sha256(input);
-  return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
+  try {
+    return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
+  } catch (error) {
+    // A lone surrogate, say: JSON can hold it, and no canonical text can.
+    if (!(error instanceof InvalidInputError)) throw error;
+    return sha256(input);
+  }
 }
 
 function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { onMismatch }: StartOptions): Run {

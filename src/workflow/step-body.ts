@@ -1,3 +1,4 @@
+import { InvalidInputError } from "../core/errors.js";
 import type { Tx } from "../core/store.js";
 import { runIn, type StepMetadata } from "./context.js";
 import type { StepDefinition } from "./define.js";
@@ -5,9 +6,10 @@ import type { How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
 
-export type BodyOutcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: unknown; readonly how?: How };
+/** A result, encoded; or why it can't be kept. */
+export type EncodedResult = { readonly ok: true; readonly text: string } | { readonly ok: true; readonly notKept: InvalidInputError };
+
+export type BodyOutcome = EncodedResult | { readonly ok: false; readonly error: unknown; readonly how?: How };
 
 /** One attempt of a step while its body runs, as the body sees it. */
 export class StepBody {
@@ -59,7 +61,10 @@ export class StepBody {
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
       const fn = this.definition.fn as (...args: unknown[]) => unknown;
-      return { ok: true, value: await runIn(this, () => fn(...args)) };
+      const value = await runIn(this, () => fn(...args));
+      // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
+      const outcome = encodedResult(this.execution, value);
+      return outcome instanceof Promise ? await outcome : outcome;
     } catch (error) {
       return { ok: false, error };
     }
@@ -109,5 +114,19 @@ export class StepBody {
         resolve(outcome.ok || this.#aborted === undefined ? outcome : { ok: false, error: timeout, how: "timeout" });
       });
     });
+  }
+}
+
+/** A promise only where something has to be read first. It rejects when that breaks off: what can't be kept is no reason to. */
+export function encodedResult(execution: Execution, value: unknown): EncodedResult | Promise<EncodedResult> {
+  const notKept = (error: unknown): EncodedResult => {
+    if (error instanceof InvalidInputError) return { ok: true, notKept: error };
+    throw error;
+  };
+  try {
+    const text = execution.encodeValue(value);
+    return typeof text === "string" ? { ok: true, text } : text.then((read): EncodedResult => ({ ok: true, text: read }), notKept);
+  } catch (error) {
+    return notKept(error);
   }
 }

@@ -28,8 +28,13 @@ function copied(args: readonly unknown[]): StepInput {
     return { print: text.length <= printLengthMax ? text : fingerprint(text), input: () => decode(text) as unknown[] };
   } catch {
     // Functions and the like can be neither copied nor compared; the order of the calls has to do.
-    return { print: "", input: () => args };
+    return { print: "", input: () => args.map(unread) };
   }
+}
+
+/** A body can be read once: each attempt gets one of its own. One that was read already is the body's to complain about. */
+function unread(arg: unknown): unknown {
+  return (arg instanceof Request || arg instanceof Response) && !arg.bodyUsed && !arg.body?.locked ? arg.clone() : arg;
 }
 
 export function checkedKey(name: string, key: unknown): string {

@@ -7,10 +7,10 @@ import { pollMs } from "../core/once.js";
 import { duration } from "../core/options.js";
 import { hasEnded } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { type KeptBody, readable, readUpTo } from "../core/web-kinds.js";
 import type { ResumeOptions } from "./api.js";
 import { HookNotFoundError } from "./errors.js";
 import { tokenIn } from "./public-url.js";
-import { BodyTooLongError, type ResponseParts, readBody, responseOf } from "./response-parts.js";
 import { sendMail } from "./send-mail.js";
 import { storedAs, webhookOf } from "./webhook.js";
 import { answerScope, WebhookRequest } from "./webhook-request.js";
@@ -68,14 +68,32 @@ export async function resumeWebhook(token: string, request: Request, options: Re
   // The same delivery again waits for the same answer.
   const delivery = key === undefined ? randomBytes(18).toString("base64url") : sha256(`${token}\0${key}`);
   const answer = webhook.respond === "manual" ? delivery : null;
-  const body = await readBody("request", request, bodyBytesMax);
+  const body = await bodyOf(request, bodyBytesMax);
   const { method, url, headers } = request;
   const payload = encode(new WebhookRequest({ method, url, headers: [...headers], body, answer }));
   const sent = await sendMail(store, { to: { token: stored }, kind: "hook", about: null, payload, key: `${stored}\0${delivery}` });
   if (sent.kind !== "sent") throw new HookNotFoundError(token);
   if (webhook.respond === "default") return new Response(null, { status: 202 });
-  if (webhook.respond !== "manual") return responseOf(webhook.respond);
+  if (webhook.respond !== "manual") return decode(webhook.respond.response) as Response;
   return await awaitAnswer(store, sent.run, delivery, answerMs);
+}
+
+/** Whoever sends more than the bound is refused without being heard to the end. */
+async function bodyOf(request: Request, bytesMax: number): Promise<KeptBody | null> {
+  if (request.bodyUsed) throw new InvalidInputError("request", "has a body that was read before; hand in a clone");
+  if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw new BodyTooLongError(bytesMax);
+  if (request.body === null) return null;
+  const bytes = await readUpTo(bytesMax, request.body).catch((error: unknown) => {
+    throw error instanceof InvalidInputError ? new BodyTooLongError(bytesMax) : error;
+  });
+  return readable(bytes);
+}
+
+class BodyTooLongError extends InvalidInputError {
+  static override readonly kind: string = "BodyTooLongError";
+  constructor(bytesMax: number) {
+    super("request", `has a body of more than ${bytesMax} bytes, which is the bound`);
+  }
 }
 
 /** A step answers, in this process or in another one. */
@@ -86,7 +104,7 @@ async function awaitAnswer(store: Store, run: string, delivery: string, answerMs
     // In this order: a run that has ended answers no more, and what it answered is there.
     const record = await store.runs.read(run);
     const outcome = (await store.read(id))?.record.outcome;
-    if (outcome) return responseOf(decode(outcome) as ResponseParts);
+    if (outcome) return decode(decode(outcome) as string) as Response;
     if (record === undefined || hasEnded(record.status))
       return problem(502, "NOT_ANSWERED", "the request was taken in, and its run ended without an answer");
     const leftMs = until - store.clock.now();

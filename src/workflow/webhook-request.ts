@@ -1,16 +1,18 @@
+import { encodeLater, renamed } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
 import { key } from "../core/key.js";
 import { addKind } from "../core/kinds.js";
 import { once } from "../core/once.js";
+import { bytesOf, type KeptBody } from "../core/web-kinds.js";
 import { currentStep } from "./context.js";
 import { ContextError } from "./errors.js";
-import { partsOf, type ResponseParts } from "./response-parts.js";
 
 /** A request as it is journaled: its body was read when it came in. */
 export interface RequestParts {
   readonly method: string;
   readonly url: string;
   readonly headers: readonly (readonly [string, string])[];
-  readonly body: Uint8Array | null;
+  readonly body: KeptBody | null;
   /** Names the answer that its sender waits for; null when it was answered already. */
   readonly answer: string | null;
 }
@@ -32,7 +34,7 @@ export class WebhookRequest extends Request implements RequestWithResponse {
 
   constructor(parts: RequestParts) {
     const { url, method, headers, body } = parts;
-    super(url, { method, headers: headers.map(([name, value]) => [name, value]), body: body as Uint8Array<ArrayBuffer> | null });
+    super(url, { method, headers: headers.map(([name, value]) => [name, value]), body: bytesOf(body) });
     this.#parts = parts;
   }
 
@@ -47,9 +49,19 @@ export class WebhookRequest extends Request implements RequestWithResponse {
     if (step === undefined) throw new ContextError("request.respondWith()", "a step");
     const { answer } = this.#parts;
     if (answer === null) throw new ContextError("request.respondWith()", 'a webhook made with respondWith: "manual"');
-    const parts = await partsOf("response", response, answerBytesMax);
+    const kept = await keptResponse("response", response, answerBytesMax);
     const named = { scope: answerScope, key: key.of(answer), retentionMs: answerRetentionMs };
-    await once<ResponseParts>(step.execution.store, named, async () => parts);
+    await once(step.execution.store, named, async () => kept);
+  }
+}
+
+/** With its body, read up to the bound. */
+export async function keptResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
+  if (!(response instanceof Response) || response.status < 200) throw new InvalidInputError(field, "must be a Response that can be sent");
+  try {
+    return await encodeLater(response, bytesMax);
+  } catch (error) {
+    throw renamed(field, error);
   }
 }
 

@@ -5,8 +5,7 @@ import type { HookRecord } from "../core/run.js";
 import { requireExecution } from "./context.js";
 import type { Hook, HookOptions } from "./hooks.js";
 import { webhookUrlOf } from "./public-url.js";
-import { partsOf, type ResponseParts } from "./response-parts.js";
-import type { RequestWithResponse } from "./webhook-request.js";
+import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
 
 export interface WebhookOptions extends HookOptions {
   /** What the sender is told. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
@@ -21,7 +20,7 @@ export interface Webhook<Received extends Request = Request> extends Hook<Receiv
 
 /** What is stored with a webhook: how to answer, and the token's digest, to compare with. */
 interface WebhookRecord {
-  readonly webhook: { readonly digest: string; readonly respond: "default" | "manual" | ResponseParts };
+  readonly webhook: { readonly digest: string; readonly respond: "default" | "manual" | { readonly response: string } };
   readonly metadata: unknown;
 }
 
@@ -45,7 +44,9 @@ export function createWebhook({ token, metadata, respondWith }: WebhookOptions =
   encode(metadata);
   const stored = async (named: string): Promise<string> => {
     const respond =
-      respondWith instanceof Response ? await partsOf("respondWith", respondWith, staticBytesMax) : (respondWith ?? "default");
+      respondWith instanceof Response
+        ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+        : (respondWith ?? "default");
     return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
   };
   const options = token === undefined ? {} : { token };

@@ -33,6 +33,8 @@ export interface WorkerOptions {
 const backoffMsMax = 1000;
 /** How often the mail of all runs here is looked at, when some other process writes and writes. */
 const mailEveryMs = 100;
+/** When a run that could not be read here is tried again: whoever can may have started by then. */
+const unreadableRetryMs = 60_000;
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -364,18 +366,38 @@ export class Worker implements Host {
     this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
   }
 
-  async #adopt({ run, lapsed, journal, mail: unread, hooks }: Claimed, heldAt: number): Promise<void> {
+  async #adopt(claimed: Claimed, heldAt: number): Promise<void> {
+    const { run, lapsed, journal, mail: unread, hooks } = claimed;
     const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
-    const history = new History(journal);
+    let history: History;
+    let args: unknown[];
+    try {
+      history = new History(journal);
+      args = decode(run.input) as unknown[];
+    } catch (error) {
+      return await this.#putAside(claimed, error);
+    }
     // When this fails, the next renewal finds that the run is ours and not here.
     const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || this.#live.has(run.id)) return;
-    const args = decode(run.input) as unknown[];
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
     this.#live.set(run.id, execution);
     execution.run();
+  }
+
+  /**
+   * It can't be read here: no key for it, or a class that is not registered. Others may be able to. With mail that was not
+   * taken in it would be due at once, again and again; so that one is kept until the next renewal gives it back.
+   */
+  async #putAside({ run, mail }: Claimed, error: unknown): Promise<void> {
+    const why = `its input or journal cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    if (mail.length > 0) return;
+    const then = { kind: "release", wakeAt: this.now() + unreadableRetryMs, status: "diverged", trouble: why } as const;
+    const entry = { events: null, consumed: null, hooks: [], children: [], then };
+    await this.store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry } });
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
