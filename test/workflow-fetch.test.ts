@@ -97,6 +97,7 @@ onStores("fetch", everyStore, (test) => {
       } catch (error) {
         return FatalError.is(error) && error.message;
       }
+      return "no error";
     });
     const { store } = await scene.work();
     expect(await (await start(order, [], { store })).returnValue).toMatch(/step "fetch" failed after 2 attempts/);
