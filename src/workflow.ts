@@ -18,8 +18,11 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  StreamClosedError,
 } from "./workflow/errors.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export type { StreamOptions } from "./workflow/stream-name.js";
 export type { Worker, WorkerOptions } from "./workflow/worker.js";
 export { work } from "./workflow/workers.js";
+export { getWritable } from "./workflow/writable.js";

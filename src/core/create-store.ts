@@ -18,6 +18,8 @@ export interface StoreOptions {
    * beside the journal. 0: never. Default 256 KiB.
    */
   readonly asideBytes?: number;
+  /** Chunks that one writer, the call of a step or a workflow's code, may write to one stream. Default 1,000,000. */
+  readonly streamChunksMax?: number;
   /** "all": replays and refusals are logged too, not only counted. Default "attempts". */
   readonly audit?: "attempts" | "all";
   /** How often what is over is removed; 0: never by itself. Default one minute; 0 where the database does it by itself. */
@@ -28,7 +30,15 @@ const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
 export function createStore(backend: Backend, options: StoreOptions = {}): Store {
-  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, asideBytes = 256 * 1024, audit = "attempts" } = options;
+  const {
+    clock = systemClock,
+    valueBytesMax = 4 * 1024 * 1024,
+    asideBytes = 256 * 1024,
+    streamChunksMax = 1_000_000,
+    audit = "attempts",
+  } = options;
+  if (!Number.isSafeInteger(streamChunksMax) || streamChunksMax < 1)
+    throw new InvalidInputError("streamChunksMax", `must be a whole number from 1 on, not ${String(streamChunksMax)}`);
   const { purgeEveryMs = backend.removesByItself ? 0 : 60_000 } = options;
   oneOf("audit", audit, ["attempts", "all"]);
   if (!Number.isSafeInteger(asideBytes) || asideBytes < 0)
@@ -125,6 +135,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     clock,
     valueBytesMax,
     asideBytes,
+    streamChunksMax,
     get metrics() {
       return { ...counts, flushes: group.flushes };
     },

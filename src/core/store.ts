@@ -175,6 +175,8 @@ export interface Store {
   readonly valueBytesMax: number;
   /** Bytes of an encoded value of a run beyond which it is put aside; 0: never. */
   readonly asideBytes: number;
+  /** Chunks that one writer may write to one stream. */
+  readonly streamChunksMax: number;
   /** All of the batch or nothing; nothing when the fence it names is stale. */
   commit(batch: { readonly ledger: Operation }): Promise<Answer>;
   commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;

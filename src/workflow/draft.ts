@@ -1,3 +1,4 @@
+import type { Chunk, Voided } from "../core/chunk.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import { type Event, encodeEvents } from "./event.js";
 
@@ -14,6 +15,8 @@ export class Draft {
   #events: Event[] = [];
   #hooks: HookChange[] = [];
   #children: StartRun[] = [];
+  #voids: Voided[] = [];
+  #chunks: Chunk[] = [];
   #consumed: number | null = null;
   #after: (() => void)[] = [];
 
@@ -31,6 +34,11 @@ export class Draft {
 
   startChild(child: StartRun): void {
     this.#children.push(child);
+  }
+
+  writeChunks(chunks: readonly Chunk[], voids: readonly Voided[] = []): void {
+    this.#chunks.push(...chunks);
+    this.#voids.push(...voids);
   }
 
   /** Mail up to this one is taken in with the entry. */
@@ -53,6 +61,8 @@ export class Draft {
       hooks: this.#hooks,
       children: this.#children,
       then,
+      ...(this.#voids.length > 0 ? { voids: this.#voids } : {}),
+      ...(this.#chunks.length > 0 ? { chunks: this.#chunks } : {}),
     };
     this.discard();
     return { entry, events, after };
@@ -64,6 +74,8 @@ export class Draft {
     this.#after = [...after, ...this.#after];
     this.#hooks = [...entry.hooks, ...this.#hooks];
     this.#children = [...entry.children, ...this.#children];
+    this.#voids = [...(entry.voids ?? []), ...this.#voids];
+    this.#chunks = [...(entry.chunks ?? []), ...this.#chunks];
     this.#consumed ??= entry.consumed;
   }
 
@@ -72,6 +84,8 @@ export class Draft {
     this.#after = [];
     this.#hooks = [];
     this.#children = [];
+    this.#voids = [];
+    this.#chunks = [];
     this.#consumed = null;
   }
 

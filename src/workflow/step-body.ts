@@ -1,9 +1,12 @@
 import type { Tx } from "../core/store.js";
 import { runIn, type StepMetadata } from "./context.js";
 import type { StepDefinition } from "./define.js";
+import { ContextError } from "./errors.js";
 import type { How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
+import { StepWriter } from "./step-writer.js";
+import { drainStreams } from "./stream-result.js";
 
 export type BodyOutcome =
   | { readonly ok: true; readonly value: unknown }
@@ -19,6 +22,7 @@ export class StepBody {
   readonly startedAt: number;
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
+  #writer: StepWriter | undefined;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -45,6 +49,23 @@ export class StepBody {
     return this.#controller.signal;
   }
 
+  /** What this attempt writes to streams. */
+  get writer(): StepWriter {
+    // Its flush would wait for the transaction, and the transaction for it.
+    if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
+    this.#writer ??= new StepWriter(this);
+    return this.#writer;
+  }
+
+  get hasWritten(): boolean {
+    return this.#writer !== undefined;
+  }
+
+  /** Its verdict is there: what it still writes is refused. */
+  seal(): void {
+    this.#writer?.seal();
+  }
+
   abort(reason: unknown): void {
     this.#aborted ??= { reason };
     this.#controller?.abort(reason);
@@ -53,14 +74,23 @@ export class StepBody {
   async run(args: readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
     const running = this.#settle(args);
-    return timeoutMs === undefined ? running : await this.#within(timeoutMs, running);
+    const outcome = await (timeoutMs === undefined ? running : this.#within(timeoutMs, running));
+    this.seal();
+    return outcome;
   }
 
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
       const fn = this.definition.fn as (...args: unknown[]) => unknown;
-      return { ok: true, value: await runIn(this, () => fn(...args)) };
+      const returned = await runIn(this, () => fn(...args));
+      const { id: call, execution } = this;
+      const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
+      // In the store before the result is: whoever sees the one finds the other.
+      await this.#writer?.settled();
+      return { ok: true, value };
     } catch (error) {
+      // They must not come behind what the verdict does to its streams.
+      await this.#writer?.settled().catch(() => {});
       return { ok: false, error };
     }
   }

@@ -101,7 +101,7 @@ export class Worker implements Host {
     this.#ends = EndBoard.of(store);
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
-    this.#stopWatching = store.onRunChange((run, ended) => this.#changed(run, ended));
+    this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
