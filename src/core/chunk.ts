@@ -52,3 +52,17 @@ export function sizeOf({ data }: Pick<Chunk, "data">): number {
   if (data === null) return 0;
   return typeof data === "string" ? Buffer.byteLength(data) : data.byteLength;
 }
+
+/**
+ * Of several with the same writer and count the one that stays, in the place of the first: for stores that write all of
+ * them at once. An attempt that ran out of time and the next one may be in the same write.
+ */
+export function withoutDoubles(chunks: readonly Chunk[]): readonly Chunk[] {
+  const stay = new Map<string, Chunk>();
+  for (const chunk of chunks) {
+    const name = `${chunk.stream}\0${chunk.writer}\0${chunk.n}`;
+    const before = stay.get(name);
+    if (before === undefined || before.attempt <= chunk.attempt) stay.set(name, chunk);
+  }
+  return stay.size === chunks.length ? chunks : [...stay.values()];
+}

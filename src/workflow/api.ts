@@ -5,6 +5,7 @@ import { oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { type RunRecord, type RunStatus, runStatuses } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { encodeValue } from "./encode-value.js";
 import { HookNotFoundError, RunNotFoundError } from "./errors.js";
 import { readAttempts } from "./read-journal.js";
 import { Run } from "./run-handle.js";
@@ -41,7 +42,8 @@ export async function resumeHook(
   const store = await readingStore(given);
   if (key !== undefined) checkName("key", key);
   const named = key === undefined ? newOwner() : `${token}\0${key}`;
-  const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: encode(payload), key: named });
+  const text = encodeValue(store, payload, "payload");
+  const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
   if (answer.kind !== "sent") throw new HookNotFoundError(token);
   return { runId: answer.run };
 }

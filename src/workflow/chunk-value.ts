@@ -1,19 +1,15 @@
 import type { ChunkKind } from "../core/chunk.js";
-import { encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { Store } from "../core/store.js";
+import { encodeValue } from "./encode-value.js";
 
 /** What is kept of something that was written: bytes as bytes, anything else as every value. A copy: the caller goes on with its own. */
 export function chunkValue(store: Store, value: unknown): { readonly kind: ChunkKind; readonly data: string | Uint8Array } {
-  const kept = value instanceof Uint8Array ? ({ kind: "bytes", data: new Uint8Array(value) } as const) : textOf(value);
-  const bytes = kept.kind === "bytes" ? kept.data.byteLength : Buffer.byteLength(kept.data);
+  if (!(value instanceof Uint8Array)) return { kind: "value", data: encodeValue(store, value, "chunk") };
+  const bytes = value.byteLength;
   if (bytes > store.valueBytesMax)
     throw new InvalidInputError("chunk", `is ${bytes} bytes long, and ${store.valueBytesMax} are kept; write it in pieces`);
-  return kept;
-}
-
-function textOf(value: unknown): { readonly kind: "value"; readonly data: string } {
-  return { kind: "value", data: encode(value) };
+  return { kind: "bytes", data: new Uint8Array(value) };
 }
 
 export function checkCount(store: Store, stream: string, n: number): void {

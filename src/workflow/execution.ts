@@ -1,6 +1,6 @@
 import type { Chunk, Voided } from "../core/chunk.js";
-import { encode, encodeError } from "../core/codec.js";
-import { assert, InvalidInputError } from "../core/errors.js";
+import { encodeError } from "../core/codec.js";
+import { assert } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
@@ -9,6 +9,7 @@ import { ChunkBuffer } from "./chunk-buffer.js";
 import { runIn } from "./context.js";
 import { callSite, type StepDefinition, type WorkflowDefinition } from "./define.js";
 import { describe } from "./describe.js";
+import { encodeValue } from "./encode-value.js";
 import type { RunEnd } from "./end-board.js";
 import { DivergenceError } from "./errors.js";
 import type { Event } from "./event.js";
@@ -31,7 +32,7 @@ const divergedRetryMs = 60_000;
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed">;
+  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent">;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   /** Not in the store yet: its first commit creates it. */
@@ -73,6 +74,7 @@ export class Execution {
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
   readonly epoch: number;
+  readonly parent: string | null;
   readonly host: Host;
   readonly store: Store;
   readonly sleeps = new Sleeps(this);
@@ -123,6 +125,7 @@ export class Execution {
     this.workflow = workflow;
     this.id = run.id;
     this.epoch = run.epoch;
+    this.parent = run.parent;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
@@ -258,11 +261,7 @@ export class Execution {
   }
 
   encodeValue(value: unknown): string {
-    const text = encode(value);
-    const { valueBytesMax } = this.store;
-    if (text.length * 3 > valueBytesMax && Buffer.byteLength(text) > valueBytesMax)
-      throw new InvalidInputError("value", `is ${Buffer.byteLength(text)} bytes long when encoded, and ${valueBytesMax} are kept`);
-    return text;
+    return encodeValue(this.store, value);
   }
 
   /** Mail that came while the run is here. */

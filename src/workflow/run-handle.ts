@@ -2,6 +2,7 @@ import { decode, decodeError } from "../core/codec.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { broughtBack } from "./aside.js";
 import { currentExecution } from "./context.js";
 import { EndBoard, type RunEnd } from "./end-board.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "./errors.js";
@@ -101,7 +102,8 @@ export class Run<Result = unknown> {
 
   async #result(): Promise<Result> {
     const store = await readingStore(this.#store);
-    const { status, output } = await this.#end(store);
+    const { status, output: kept } = await this.#end(store);
+    const output = await broughtBack(store, this.id, kept);
     if (status === "completed") return inStore(store, () => decode(output ?? "null")) as Result;
     if (status === "failed") throw new RunFailedError(this.id, decodeError(output ?? "{}"));
     throw new RunCancelledError(this.id);

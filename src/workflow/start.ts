@@ -8,8 +8,10 @@ import { newOwner } from "../core/owner.js";
 import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { startedAside } from "./aside.js";
 import { currentExecution, currentStep } from "./context.js";
 import { definitionOf, type Workflow } from "./define.js";
+import { checkSize } from "./encode-value.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
@@ -70,7 +72,8 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const store = options.store ?? step?.execution.store ?? (await ambientStore());
   requireRuns(store);
-  const create = { ...asked, id: given ?? newRunId() };
+  checkSize(store, asked.input, "input");
+  const create = startedAside({ ...asked, id: given ?? newRunId() }, store.asideBytes);
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
@@ -132,6 +135,9 @@ function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { o
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
 function startChild(execution: Execution, asked: Omit<StartRun, "first">, { id: given }: StartOptions): Run | Promise<Run> {
-  const id = execution.children.start(asked.workflow, given, (child) => ({ ...asked, id: child, parent: execution.id, first: null }));
-  return id === undefined ? new Promise(() => {}) : new Run(id, execution.store);
+  const { store } = execution;
+  checkSize(store, asked.input, "input");
+  const make = (child: string): StartRun => startedAside({ ...asked, id: child, parent: execution.id, first: null }, store.asideBytes);
+  const id = execution.children.start(asked.workflow, given, make);
+  return id === undefined ? new Promise(() => {}) : new Run(id, store);
 }

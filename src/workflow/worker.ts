@@ -6,6 +6,7 @@ import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
 import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
 import { runOutside } from "./context.js";
 import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
 import { EndBoard } from "./end-board.js";
@@ -164,8 +165,8 @@ export class Worker implements Host {
     return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-      const args = decode(create.input) as unknown[];
-      const run = { id: create.id, epoch: 1, consumed: 0 };
+      const args = decode(inputOfStart(create)) as unknown[];
+      const run = { id: create.id, epoch: 1, consumed: 0, parent: create.parent };
       const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
       this.#live.set(create.id, execution);
@@ -369,8 +370,10 @@ export class Worker implements Host {
     const history = new History(journal);
     // When this fails, the next renewal finds that the run is ours and not here.
     const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
+    history.deliveries = await withLongValues(this.store, run.id, history.deliveries);
+    const input = await broughtBack(this.store, run.id, run.input);
     if (workflow === undefined || this.#live.has(run.id)) return;
-    const args = decode(run.input) as unknown[];
+    const args = decode(input) as unknown[];
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });

@@ -1,5 +1,14 @@
 import type { Binary } from "mongodb";
-import { type Chunk, type ChunkKind, type ChunkQuery, type ChunkRecord, endsStream, sizeOf, type Voided } from "../../core/chunk.js";
+import {
+  type Chunk,
+  type ChunkKind,
+  type ChunkQuery,
+  type ChunkRecord,
+  endsStream,
+  sizeOf,
+  type Voided,
+  withoutDoubles,
+} from "../../core/chunk.js";
 import { StoreRefusedError } from "../../core/errors.js";
 import type { RunAnswer, WriteChunks } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
@@ -53,9 +62,10 @@ export async function writeChunks(
 export async function putChunks(
   { runs, chunks: collection }: Collections,
   { _id, no }: { readonly _id: string; readonly no: string },
-  chunks: readonly Chunk[],
+  asked: readonly Chunk[],
   options: SessionOption,
 ): Promise<void> {
+  const chunks = withoutDoubles(asked);
   if (chunks.length === 0) return;
   await runs.updateOne({ _id, no }, { $inc: { grown: 1 } }, options);
   const known = await collection

@@ -1,4 +1,4 @@
-import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf } from "../../core/chunk.js";
+import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf, withoutDoubles } from "../../core/chunk.js";
 import type { RunAnswer, RunOperation, WriteChunks } from "../../core/run-operation.js";
 import { binaryColumns } from "./binary-array.js";
 import { type Columns, type Scalar, unnest } from "./columns.js";
@@ -67,7 +67,7 @@ export function chunkValues(run: string, epoch: number | null, chunks: readonly 
 }
 
 function rowsOf(run: string, epoch: number | null, chunks: readonly Chunk[]): (Scalar | Uint8Array)[][] {
-  return chunks.map((chunk) => {
+  return withoutDoubles(chunks).map((chunk) => {
     const { stream, writer, n, attempt, kind, data } = chunk;
     const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
     return [run, epoch, stream, writer, n, attempt, kind, sizeOf(chunk), value, bytes];

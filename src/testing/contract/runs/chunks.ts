@@ -136,6 +136,17 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store), rows(["a", "b", "c"]));
     }),
 
+    runCase("the same writer and count twice in one write: the later attempt counts, in the place of the first", async (scene) => {
+      const store = await scene.store();
+      const owned = await begin(store);
+      const [first, second] = [values(["old 0", "old 1"]), values(["new 0", "new 1", "new 2"], { attempt: 2 })];
+      await write(store, owned, [...first, ...values(["neighbour"], { writer: "other#0" }), ...second]);
+      await write(store, owned, [...values(["3", "4"], { attempt: 2 }, 3), ...values(["late"], { attempt: 1 }, 3)]);
+      assert.deepEqual(await seen(store), rows(["new 0", "new 1", "neighbour", "new 2", "3", "4"]));
+      await append(store, owned, { chunks: [...values(["v"], { stream: "$value" }), ...values(["v"], { stream: "$value" })] });
+      assert.deepEqual(await seen(store, "$value"), rows(["v"]));
+    }),
+
     runCase("with an entry: there when the entry is, and only then; sent again, once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({ chunks: values(["first"], { writer: "run" }) }) });
