@@ -1,3 +1,4 @@
+import type { Chunk, ChunkQuery, ChunkRecord } from "./chunk.js";
 import type { Cipher, Place } from "./cipher.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "./run.js";
 import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "./run-operation.js";
@@ -5,7 +6,7 @@ import { lazily } from "./sealed.js";
 
 /**
  * Queue and journal without what is kept in them: input and output of runs, their trouble, the events of the journal,
- * payloads of mail, metadata of hooks. Ids, names of workflows, tokens, states and times go by.
+ * payloads of mail, metadata of hooks, chunks of streams. Ids, names of workflows, tokens, states and times go by.
  *
  * A run that ends sends its parent mail that the store makes of the status and the encrypted output: so the payload of
  * such mail is opened as the output of the child that it is about.
@@ -45,6 +46,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
       const hook = await runs.hook(token);
       return hook && opens.hook(hook);
     },
+    chunks: async (query) => (await runs.chunks(query)).map((chunk) => opens.chunk(query, chunk)),
+    tail: (run, stream) => runs.tail(run, stream),
     purge: (limit) => runs.purge(limit),
     watch: (changed) => runs.watch(changed),
     ...(appendWithin === undefined
@@ -57,6 +60,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
 const placeOf = {
   run: (id: string, field: "input" | "output" | "trouble"): Place => ["run", id, field],
   events: (id: string, seq: number): Place => ["journal", id, seq],
+  /** Its place in the stream is the store's to give, when it is written. */
+  chunk: (run: string, stream: string): Place => ["chunk", run, stream],
   metadata: (run: string, token: string): Place => ["hook", run, token],
   /** Mail to a token: whose hook that is only the store knows when it is written. */
   mail: (run: string | undefined, { kind, about }: Pick<Mail, "kind" | "about">): Place =>
@@ -69,6 +74,8 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
       return sealedStart(operation, cipher);
     case "append":
       return { ...operation, entry: sealedEntry(operation.entry, operation.id, operation.seq, cipher) };
+    case "write":
+      return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
     case "send": {
       const { to, payload } = operation;
       if (payload === null) return operation;
@@ -81,6 +88,7 @@ function sealedStart(start: StartRun, cipher: Cipher): StartRun {
   const { id, first } = start;
   return {
     ...start,
+    ...sealedChunks(start, id, cipher),
     input: cipher.seal(start.input, placeOf.run(id, "input")),
     first: first && { ...first, entry: sealedEntry(first.entry, id, 1, cipher) },
   };
@@ -90,11 +98,22 @@ function sealedEntry(entry: Entry, id: string, seq: number, cipher: Cipher): Ent
   const { events, hooks, children, then } = entry;
   return {
     ...entry,
+    ...sealedChunks(entry, id, cipher),
     events: events === null ? null : cipher.seal(events, placeOf.events(id, seq)),
     hooks: hooks.map((change) => sealedHook(change, id, cipher)),
     children: children.map((child) => sealedStart(child, cipher)),
     then: sealedThen(then, id, cipher),
   };
+}
+
+function sealedChunks(of: { readonly chunks?: readonly Chunk[] }, run: string, cipher: Cipher) {
+  if (of.chunks === undefined) return {};
+  return { chunks: of.chunks.map((chunk) => ({ ...chunk, data: sealedData(chunk, placeOf.chunk(run, chunk.stream), cipher) })) };
+}
+
+function sealedData({ data }: Chunk, place: Place, cipher: Cipher): Chunk["data"] {
+  if (data === null) return null;
+  return typeof data === "string" ? cipher.seal(data, place) : cipher.sealBytes(data, place);
 }
 
 function sealedHook(change: HookChange, run: string, cipher: Cipher): HookChange {
@@ -136,6 +155,13 @@ class Opens {
 
   entry(run: string, entry: JournalEntry): JournalEntry {
     return lazily(entry, { events: (text) => this.#cipher.open(text, placeOf.events(run, entry.seq)) });
+  }
+
+  chunk({ run, stream }: ChunkQuery, chunk: ChunkRecord): ChunkRecord {
+    const { data } = chunk;
+    const place = placeOf.chunk(run, stream);
+    if (data === null) return chunk;
+    return { ...chunk, data: typeof data === "string" ? this.#cipher.open(data, place) : this.#cipher.openBytes(data, place) };
   }
 
   hook(hook: HookRecord): HookRecord {

@@ -3,7 +3,9 @@ import { createStore } from "../core/create-store.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
 import type { RunOperation } from "../core/run-operation.js";
+import type { Store } from "../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
+import { broughtBack, withLongValues } from "../workflow/aside.js";
 import { definitionOf, type Workflow } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
@@ -13,6 +15,8 @@ export interface ReplayOptions {
   readonly workflow: Workflow<never[], unknown>;
   readonly run: RunRecord;
   readonly journal: readonly JournalEntry[];
+  /** Where values that are too long for the journal are read; without it such a journal cannot be replayed. */
+  readonly store?: Store;
 }
 
 export type Replayed =
@@ -28,7 +32,7 @@ export type Replayed =
  * @example
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
  */
-export async function replayJournal({ workflow, run, journal }: ReplayOptions): Promise<Replayed> {
+export async function replayJournal({ workflow, run, journal, store: from }: ReplayOptions): Promise<Replayed> {
   const definition = definitionOf(workflow);
   if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
@@ -69,8 +73,10 @@ export async function replayJournal({ workflow, run, journal }: ReplayOptions): 
       return new Promise(() => {});
     },
   };
-  const args = decode(run.input) as unknown[];
+  const values = from ?? store;
+  const args = decode(await broughtBack(values, run.id, run.input)) as unknown[];
   const history = new History(journal);
+  history.deliveries = await withLongValues(values, run.id, history.deliveries);
   const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
   const startedAt = run.startedAt ?? run.createdAt;
   const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });

@@ -106,6 +106,21 @@ export class WorkflowNotRegisteredError extends OnceflowError {
   }
 }
 
+/** This stream of the run was closed: no chunk can come behind its end. */
+export class StreamClosedError extends OnceflowError {
+  static override readonly kind: string = "StreamClosedError";
+  readonly stream: string;
+  constructor(stream: string) {
+    super(
+      `stream "${stream}" is closed; close it once, where the last chunk is written (pipeTo closes it, too, unless preventClose is set)`,
+      {
+        code: "STREAM_CLOSED",
+      },
+    );
+    this.stream = stream;
+  }
+}
+
 /** What is asked is only possible in a workflow, or only in a step. */
 export class ContextError extends OnceflowError {
   static override readonly kind: string = "ContextError";

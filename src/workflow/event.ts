@@ -1,3 +1,5 @@
+import type { ChunkKind } from "../core/chunk.js";
+
 /**
  * What a journal is made of. Each event names what it is about by `id`: "charge#0" is the first call of the step
  * "charge" in its run, "charge:order-1" the call that its `key` option named so, "sleep#2" the third sleep.
@@ -20,6 +22,8 @@ export type Event =
   | readonly [type: "got", id: string, at: number, payload: string]
   | readonly [type: "drop", id: string, at: number]
   | readonly [type: "child", id: string, at: number, run: string, workflow: string]
+  /** A chunk that the code has written, or the end of a stream; the chunk itself is in the stream. */
+  | readonly [type: "write", id: string, at: number, what: ChunkKind]
   | readonly [type: "ended", id: string, at: number, status: string, output: string | null]
   /** The body of a step aborted a controller that the code had handed to it. */
   | readonly [type: "aborted", id: string, at: number, reason: string]
@@ -43,7 +47,7 @@ export type EventOf<Type extends Event[0]> = Extract<Event, readonly [type: Type
 export function isRequest(event: Event): boolean {
   const [type, , , attempt] = event;
   if (type === "step") return attempt <= 1;
-  return type === "sleep" || type === "hook" || type === "child" || type === "drop";
+  return type === "sleep" || type === "hook" || type === "child" || type === "drop" || type === "write";
 }
 
 const deliveries: ReadonlySet<Event[0]> = new Set(["done", "woke", "hooked", "got", "ended", "aborted", "cancel"]);

@@ -1,3 +1,4 @@
+import type { Chunk, Voided } from "../core/chunk.js";
 import { encodeLater, readableAgain, renamed, withinBytes } from "../core/codec.js";
 import { assert } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
@@ -6,6 +7,7 @@ import type { Store, Tx } from "../core/store.js";
 import { encodeError } from "../core/stored-error.js";
 import { linkAborts } from "./abort-links.js";
 import { ChildRuns } from "./child-runs.js";
+import { ChunkBuffer } from "./chunk-buffer.js";
 import { runIn } from "./context.js";
 import { callSite, type StepDefinition, type WorkflowDefinition } from "./define.js";
 import { describe } from "./describe.js";
@@ -15,6 +17,7 @@ import type { Event } from "./event.js";
 import type { History } from "./history.js";
 import { Hooks } from "./hooks.js";
 import type { Departure, Host } from "./host.js";
+import { RunStreams } from "./run-streams.js";
 import { type Outcome, RunWriter } from "./run-writer.js";
 import { Sleeps } from "./sleeps.js";
 import { StepCall } from "./step-call.js";
@@ -30,7 +33,7 @@ const divergedRetryMs = 60_000;
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed">;
+  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent">;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   /** Not in the store yet: its first commit creates it. */
@@ -49,6 +52,13 @@ interface Delivery {
   /** Null: mail that is taken in without telling the code. */
   readonly event: Event | null;
   readonly mail: number | undefined;
+  readonly streams: Settled | undefined;
+}
+
+/** What becomes of a step's chunks with its verdict. */
+export interface Settled {
+  readonly ends: readonly Chunk[];
+  readonly voids: readonly Voided[];
 }
 
 /**
@@ -65,11 +75,15 @@ export class Execution {
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
   readonly epoch: number;
+  readonly parent: string | null;
   readonly host: Host;
   readonly store: Store;
   readonly sleeps = new Sleeps(this);
   readonly hooks: Hooks;
   readonly children = new ChildRuns(this);
+  /** What the code writes to streams, and what the bodies of its steps do. */
+  readonly streams = new RunStreams(this);
+  readonly chunks = new ChunkBuffer(this);
   /** Ended, released, taken over or lost: nothing of it counts any more. */
   departure: Departure | undefined;
   /** How many random numbers and UUIDs the code has drawn. */
@@ -115,6 +129,7 @@ export class Execution {
     this.workflow = workflow;
     this.id = run.id;
     this.epoch = run.epoch;
+    this.parent = run.parent;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
@@ -244,9 +259,14 @@ export class Execution {
     this.#draft.startChild(child);
   }
 
+  /** A chunk of the code's own: in its stream when the entry that says so is in the journal. */
+  writeChunk(chunk: Chunk): void {
+    this.#draft.writeChunks([chunk]);
+  }
+
   /** Something for the code: it is told, and the telling recorded, when its turn comes. */
-  deliver(event: Event | null, mail?: number): void {
-    this.#deliveries.push({ event, mail });
+  deliver(event: Event | null, mail?: number, streams?: Settled): void {
+    this.#deliveries.push({ event, mail, streams });
     this.host.touch(this);
   }
 
@@ -347,8 +367,11 @@ export class Execution {
     if (this.#writer.inTransaction) return false;
     if (this.#result !== undefined) {
       // Over: verdicts of what still ran are recorded, and told to nobody; whatever else comes in is for nobody.
-      for (const { event } of this.#deliveries.splice(0))
-        if ((event?.[0] === "done" || event?.[0] === "fail") && !this.#ending) this.record(event);
+      for (const { event, streams } of this.#deliveries.splice(0)) {
+        if ((event?.[0] !== "done" && event?.[0] !== "fail") || this.#ending) continue;
+        this.record(event);
+        if (streams) this.#draft.writeChunks(streams.ends, streams.voids);
+      }
       return false;
     }
     const next = this.#deliveries.shift();
@@ -357,6 +380,7 @@ export class Execution {
     if (next.mail !== undefined) this.#draft.consume(Math.max(next.mail, this.#consumedBefore));
     if (next.event === null) return true;
     this.#draft.record(next.event);
+    if (next.streams) this.#draft.writeChunks(next.streams.ends, next.streams.voids);
     const handler = this.#handlers.get(next.event[1]);
     assert(handler !== undefined, `somebody is told of ${next.event[1]}`);
     this.#tell(next.event, handler);

@@ -8,6 +8,7 @@ import { newOwner } from "../core/owner.js";
 import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { startedAside } from "./aside.js";
 import { currentExecution, currentStep } from "./context.js";
 import { definitionOf, type Workflow } from "./define.js";
 import { RunMismatchError } from "./errors.js";
@@ -73,7 +74,7 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   const input = await readArgs(args, at?.valueBytesMax);
   const store = at ?? (await ambientStore());
   requireRuns(store);
-  const create = { ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() };
+  const create = startedAside({ ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() }, store.asideBytes);
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
@@ -160,6 +161,8 @@ function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { o
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
 function startChild(execution: Execution, asked: Omit<StartRun, "first">, { id: given }: StartOptions): Run | Promise<Run> {
-  const id = execution.children.start(asked.workflow, given, (child) => ({ ...asked, id: child, parent: execution.id, first: null }));
-  return id === undefined ? new Promise(() => {}) : new Run(id, execution.store);
+  const { store } = execution;
+  const make = (child: string): StartRun => startedAside({ ...asked, id: child, parent: execution.id, first: null }, store.asideBytes);
+  const id = execution.children.start(asked.workflow, given, make);
+  return id === undefined ? new Promise(() => {}) : new Run(id, store);
 }

@@ -2,9 +2,12 @@ import { InvalidInputError } from "../core/errors.js";
 import type { Tx } from "../core/store.js";
 import { runIn, type StepMetadata } from "./context.js";
 import type { StepDefinition } from "./define.js";
+import { ContextError } from "./errors.js";
 import type { How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
+import { StepWriter } from "./step-writer.js";
+import { drainStreams } from "./stream-result.js";
 
 /** A result, encoded; or why it can't be kept. */
 export type EncodedResult = { readonly ok: true; readonly text: string } | { readonly ok: true; readonly notKept: InvalidInputError };
@@ -21,6 +24,7 @@ export class StepBody {
   readonly startedAt: number;
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
+  #writer: StepWriter | undefined;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -47,6 +51,23 @@ export class StepBody {
     return this.#controller.signal;
   }
 
+  /** What this attempt writes to streams. */
+  get writer(): StepWriter {
+    // Its flush would wait for the transaction, and the transaction for it.
+    if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
+    this.#writer ??= new StepWriter(this);
+    return this.#writer;
+  }
+
+  get hasWritten(): boolean {
+    return this.#writer !== undefined;
+  }
+
+  /** Its verdict is there: what it still writes is refused. */
+  seal(): void {
+    this.#writer?.seal();
+  }
+
   abort(reason: unknown): void {
     this.#aborted ??= { reason };
     this.#controller?.abort(reason);
@@ -55,17 +76,25 @@ export class StepBody {
   async run(args: readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
     const running = this.#settle(args);
-    return timeoutMs === undefined ? running : await this.#within(timeoutMs, running);
+    const outcome = await (timeoutMs === undefined ? running : this.#within(timeoutMs, running));
+    this.seal();
+    return outcome;
   }
 
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
       const fn = this.definition.fn as (...args: unknown[]) => unknown;
-      const value = await runIn(this, () => fn(...args));
+      const returned = await runIn(this, () => fn(...args));
+      const { id: call, execution } = this;
+      const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
       // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
-      const outcome = encodedResult(this.execution, value);
-      return outcome instanceof Promise ? await outcome : outcome;
+      const outcome = await encodedResult(this.execution, value);
+      // In the store before the result is: whoever sees the one finds the other.
+      await this.#writer?.settled();
+      return outcome;
     } catch (error) {
+      // They must not come behind what the verdict does to its streams.
+      await this.#writer?.settled().catch(() => {});
       return { ok: false, error };
     }
   }

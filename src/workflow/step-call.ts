@@ -1,6 +1,6 @@
 import { decode } from "../core/codec.js";
 import { decodeError, encodeError } from "../core/stored-error.js";
-import { runOutside } from "./context.js";
+import { runIn, runOutside } from "./context.js";
 import type { StepDefinition } from "./define.js";
 import { FatalError } from "./errors.js";
 import type { Event, EventOf, How } from "./event.js";
@@ -32,6 +32,8 @@ export class StepCall {
   /** The last thing that was thrown, encoded. */
   #failure = "";
   #crashes = 0;
+  /** An attempt before this one may have written to streams. */
+  #mayHaveWritten = false;
   #startedAt = 0;
   #body: StepBody | undefined;
   /** Its verdict is being written, in its own transaction. */
@@ -70,6 +72,7 @@ export class StepCall {
   /** After a replay: goes on where the last owner stopped. */
   resume(log: readonly Event[]): void {
     if (this.state === "settled") return;
+    this.#mayHaveWritten = true;
     for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
       const [type, , at, attempt] = event;
       if (type === "step" && attempt > 0) {
@@ -130,6 +133,7 @@ export class StepCall {
   /** Its grace is over and it did not stop: the run ends without its verdict. */
   abandon(): void {
     if (this.state !== "running" || this.#writing) return;
+    this.#body?.seal();
     this.state = "settled";
     this.#leaveBehind("still running when the run ended; its outcome was not awaited");
   }
@@ -161,7 +165,7 @@ export class StepCall {
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(this.#input()).then(this.#onOutcome);
+    else void this.#body.run(runIn(this.#body, this.#input)).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
@@ -182,6 +186,7 @@ export class StepCall {
 
   #failed(error: unknown, how?: How): void {
     this.#noteFailure(kept(error));
+    this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
     const { host } = this.#execution;
     const now = this.#execution.now();
     const options = this.definition.options();
@@ -263,10 +268,13 @@ export class StepCall {
     const { id, attempt } = this;
     const at = this.#execution.now();
     const rest = how ? [how] : [];
+    // What ends a stream counts only when the body itself has come to its end.
+    const ends = this.state === "running" && this.#body?.hasWritten ? this.#body.writer.ends : [];
+    const voids = attempt > 1 && this.#mayHaveWritten ? [{ writer: id, attempt }] : [];
     const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
     this.#body = undefined;
     this.state = "waiting";
-    this.#execution.deliver(event as unknown as Event);
+    this.#execution.deliver(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */

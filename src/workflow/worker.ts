@@ -6,6 +6,7 @@ import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
 import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
 import { runOutside } from "./context.js";
 import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
 import { EndBoard } from "./end-board.js";
@@ -103,7 +104,7 @@ export class Worker implements Host {
     this.#ends = EndBoard.of(store);
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
-    this.#stopWatching = store.onRunChange((run, ended) => this.#changed(run, ended));
+    this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
@@ -166,8 +167,8 @@ export class Worker implements Host {
     return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-      const args = decode(create.input) as unknown[];
-      const run = { id: create.id, epoch: 1, consumed: 0 };
+      const args = decode(inputOfStart(create)) as unknown[];
+      const run = { id: create.id, epoch: 1, consumed: 0, parent: create.parent };
       const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
       this.#live.set(create.id, execution);
@@ -373,11 +374,13 @@ export class Worker implements Host {
     let args: unknown[];
     try {
       history = new History(journal);
-      args = decode(run.input) as unknown[];
+      history.deliveries = await withLongValues(this.store, run.id, history.deliveries);
+      args = decode(await broughtBack(this.store, run.id, run.input)) as unknown[];
     } catch (error) {
+      // When the store is away, the next renewal finds that the run is ours and not here.
+      if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
       return await this.#putAside(claimed, error);
     }
-    // When this fails, the next renewal finds that the run is ours and not here.
     const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || this.#live.has(run.id)) return;
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
