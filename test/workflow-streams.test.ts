@@ -225,10 +225,15 @@ onStores("streams", everyStore, (test) => {
   });
 
   test("a step returns streams: they are read in another step, and by whoever has the run's result", async ({ scene }) => {
-    const make = step("make", async () => ({
-      text: new Blob(["hello ", "world"]).stream(),
-      list: [ReadableStream.from([1, { two: 2 }, undefined])],
-    }));
+    const make = step("make", async () => {
+      const made = {
+        text: new Blob(["hello ", "world"]).stream(),
+        list: [ReadableStream.from([1, { two: 2 }, undefined])],
+        itself: undefined as unknown,
+      };
+      made.itself = [made, made];
+      return made;
+    });
     const count = step("count", async (list: ReadableStream) => (await all(list)).length);
     const run = workflow(scene.name("run"), async () => {
       const { text, list } = await make();
@@ -361,6 +366,7 @@ onStores("streams", everyStore, (test) => {
       async () => {
         const writer = getWritable().getWriter();
         const long = (await thrownBy(writer.write("x".repeat(1001)))).message;
+        const bytes = (await thrownBy(getWritable().getWriter().write(new Uint8Array(1001)))).message;
         const odd = (
           await thrownBy(
             getWritable()
@@ -369,14 +375,15 @@ onStores("streams", everyStore, (test) => {
           )
         ).message;
         for (let i = 0; i < 3; i++) await say(i);
-        return [long, odd, (await thrownBy(say("one too many"))).message];
+        return [long, bytes, odd, (await thrownBy(say("one too many"))).message];
       },
       { maxRetries: 0 },
     );
     const run = workflow(scene.name("run"), async () => await work());
     await scene.work({}, store);
-    const [long, odd, many] = (await (await start(run, [], { store })).returnValue) as string[];
-    expect(long).toContain("1000 are kept");
+    const [long, bytes, odd, many] = (await (await start(run, [], { store })).returnValue) as string[];
+    expect(long).toContain("chunk: is 1003 bytes long");
+    expect(bytes).toContain("write it in pieces");
     expect(odd).toContain(".fn");
     expect(many).toContain("streamChunksMax");
   });

@@ -14,7 +14,6 @@ interface StreamReference {
 }
 
 const references = new WeakMap<ReadableStream, StreamReference>();
-const depthMax = 20;
 
 /** Where values are decoded for somebody who gave a store: their streams are read there. */
 let givenStore: Store | undefined;
@@ -44,20 +43,15 @@ export async function drainStreams(
   value: unknown,
   to: { readonly run: string; readonly call: string; readonly writer: () => StreamTarget; readonly signal: () => AbortSignal },
 ): Promise<unknown> {
-  const found = new Map<ReadableStream, ReadableStream>();
-  try {
-    find(value, found, 0);
-  } catch {
-    // A getter that throws: whoever encodes the result says so.
-    return value;
-  }
-  if (found.size === 0) return value;
-  for (const [i, source] of [...found.keys()].entries()) {
+  const streams = streamsIn(value);
+  if (streams.length === 0) return value;
+  const kept = new Map<unknown, ReadableStream>();
+  for (const [i, source] of streams.entries()) {
     const stream = `$${to.call}/${i}`;
     await drain(source, stream, to.writer(), to.signal());
-    found.set(source, referenceOf({ run: to.run, stream }));
+    kept.set(source, referenceOf({ run: to.run, stream }));
   }
-  return replaced(value, found);
+  return replaced(value, kept);
 }
 
 async function drain(source: ReadableStream, stream: string, writer: StreamTarget, signal: AbortSignal): Promise<void> {
@@ -66,21 +60,42 @@ async function drain(source: ReadableStream, stream: string, writer: StreamTarge
   await writer.end(stream);
 }
 
-function find(value: unknown, found: Map<ReadableStream, ReadableStream>, depth: number): void {
-  if (typeof value !== "object" || value === null || depth > depthMax) return;
-  if (value instanceof ReadableStream) {
-    if (!references.has(value)) found.set(value, value);
-  } else if (Array.isArray(value)) for (const one of value) find(one, found, depth + 1);
-  else if (isPlainObject(value)) for (const one of Object.values(value)) find(one, found, depth + 1);
+/** The streams in a value that nobody has kept yet, in order. Each object is looked at once: a value may have cycles. */
+function streamsIn(value: unknown): ReadableStream[] {
+  const seen = new Set<unknown>();
+  const found: ReadableStream[] = [];
+  const look = (one: unknown): void => {
+    if (typeof one !== "object" || one === null || seen.has(one)) return;
+    seen.add(one);
+    if (one instanceof ReadableStream) {
+      if (!references.has(one)) found.push(one);
+    } else if (Array.isArray(one) || isPlainObject(one)) for (const part of Object.values(one)) look(part);
+  };
+  try {
+    look(value);
+    return found;
+  } catch {
+    // A getter that throws, or a value too deep to walk: the codec says what is wrong with it, and where.
+    return [];
+  }
 }
 
-function replaced(value: unknown, found: ReadonlyMap<ReadableStream, ReadableStream>): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  if (value instanceof ReadableStream) return found.get(value) ?? value;
-  if (Array.isArray(value)) return value.map((one) => replaced(one, found));
-  if (!isPlainObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, replaced(one, found)]));
+/** A copy with references in the place of streams. */
+function replaced(value: unknown, kept: ReadonlyMap<unknown, ReadableStream>): unknown {
+  const copies = new Map<unknown, unknown>(kept);
+  const copy = (one: unknown): unknown => {
+    if (copies.has(one)) return copies.get(one);
+    if (typeof one !== "object" || one === null || !(Array.isArray(one) || isPlainObject(one))) return one;
+    const made: Record<string, unknown> | unknown[] = Array.isArray(one) ? [] : {};
+    copies.set(one, made);
+    for (const [name, part] of Object.entries(one)) Object.defineProperty(made, name, { value: copy(part), ...open });
+    return made;
+  };
+  return copy(value);
 }
+
+/** As by assignment, but for "__proto__", which is then a member as any other. */
+const open = { enumerable: true, configurable: true, writable: true };
 
 addKind<ReadableStream, StreamReference>({
   name: "ReadableStream",
