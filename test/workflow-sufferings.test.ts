@@ -5,7 +5,8 @@ import { getRun, readAttempts, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import type { RunOperation } from "../src/core/run-operation.js";
 import { stepIdOf } from "../src/workflow/identity.js";
-import { everyStore, gate, mortal, onStores, until, untilStatus } from "./workflow-scene.js";
+import { mortal } from "../src/testing/mortal-store.js";
+import { everyStore, gate, onStores, until, untilStatus } from "./workflow-scene.js";
 
 /** What users of such systems suffer from, each as a test. */
 

@@ -4,13 +4,17 @@ import { InvalidInputError } from "../core/errors.js";
 import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
 import type { RunOperation } from "../core/run-operation.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
-import { definitionOf, type Workflow } from "../workflow/define.js";
+import { definitionOf, type Workflow, type WorkflowDefinition } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
 
-export interface ReplayOptions {
+export interface ReplayOptions extends Recorded {
   readonly workflow: Workflow<never[], unknown>;
+}
+
+/** A run as the store has it. */
+export interface Recorded {
   readonly run: RunRecord;
   readonly journal: readonly JournalEntry[];
 }
@@ -31,6 +35,10 @@ export type Replayed =
 export async function replayJournal({ workflow, run, journal }: ReplayOptions): Promise<Replayed> {
   const definition = definitionOf(workflow);
   if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+  return await replayOn(definition, { run, journal });
+}
+
+export async function replayOn(definition: WorkflowDefinition, { run, journal }: Recorded): Promise<Replayed> {
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
   let tell: (replayed: Replayed) => void = () => {};
   const over = new Promise<Replayed>((resolve) => {
@@ -49,6 +57,8 @@ export async function replayJournal({ workflow, run, journal }: ReplayOptions): 
     now: () => run.endedAt ?? run.createdAt,
     learn() {},
     random: () => 0,
+    // No attempt begins.
+    bodyOf: () => () => {},
     crowded: () => false,
     left() {},
     renew() {},

@@ -7,6 +7,7 @@ import { currentExecution } from "./context.js";
 import { ContextError } from "./errors.js";
 
 const definition = Symbol.for("onceflow.definition");
+const stepDefinition = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
@@ -77,6 +78,7 @@ export interface Step<Args extends unknown[] = never[], Result = unknown> {
 }
 
 const workflows = new Map<string, WorkflowDefinition>();
+const stepNames = new Set<string>();
 
 /**
  * Makes a workflow of an async function. The name is what is stored: keep it when you move or rename the function.
@@ -125,7 +127,7 @@ function defineStep<Args extends unknown[], Result>(
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return call;
+  return marked(call, defined);
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -142,7 +144,21 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return call;
+  return marked(call, defined);
+}
+
+function marked<Of extends object>(call: Of, defined: StepDefinition): Of {
+  stepNames.add(defined.name);
+  return Object.defineProperty(call, stepDefinition, { value: defined });
+}
+
+export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
+  return typeof from === "function" ? (from as { readonly [stepDefinition]?: StepDefinition })[stepDefinition] : undefined;
+}
+
+/** The names of all steps that were defined in this process so far. */
+export function definedSteps(): ReadonlySet<string> {
+  return stepNames;
 }
 
 /**

@@ -96,9 +96,15 @@ export class Run<Result = unknown> {
         const end = await EndBoard.of(store).next(this.id);
         if (end) return end;
       }
-      const run = await this.#mustRead();
-      if (hasEnded(run.status)) return { status: run.status, output: run.output };
-      await changed(store, this.id, Math.min(lookMsMin * 1.5 ** looks, lookMsMax));
+      // Watched from before it is read: what happens in between must not wait for the next look.
+      const news = newsOf(store, this.id, Math.min(lookMsMin * 1.5 ** looks, lookMsMax));
+      try {
+        const run = await this.#mustRead();
+        if (hasEnded(run.status)) return { status: run.status, output: run.output };
+        await news.come;
+      } finally {
+        news.stop();
+      }
     }
   }
 
@@ -117,17 +123,18 @@ function dateOf(at: number | null): Date | undefined {
   return at === null ? undefined : new Date(at);
 }
 
-/** Resolves after `ms`, or earlier when the run may have changed. */
-function changed(store: Store, id: string, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      cancel();
-      stop();
-      resolve();
-    };
-    const cancel = store.clock.after(ms, end);
-    const stop = store.onRunChange((run) => {
-      if (run === id) end();
+/** Come after `ms`, or earlier when the run may have changed. */
+function newsOf(store: Store, id: string, ms: number): { readonly come: Promise<void>; readonly stop: () => void } {
+  let stop: () => void = () => {};
+  const come = new Promise<void>((resolve) => {
+    const cancel = store.clock.after(ms, resolve);
+    const unwatch = store.onRunChange((run) => {
+      if (run === id) resolve();
     });
+    stop = () => {
+      cancel();
+      unwatch();
+    };
   });
+  return { come, stop };
 }

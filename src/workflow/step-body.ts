@@ -45,6 +45,10 @@ export class StepBody {
     return this.#controller.signal;
   }
 
+  get aborted(): boolean {
+    return this.#aborted !== undefined;
+  }
+
   abort(reason: unknown): void {
     this.#aborted ??= { reason };
     this.#controller?.abort(reason);
@@ -58,7 +62,7 @@ export class StepBody {
 
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
-      const fn = this.definition.fn as (...args: unknown[]) => unknown;
+      const fn = this.execution.host.bodyOf(this);
       return { ok: true, value: await runIn(this, () => fn(...args)) };
     } catch (error) {
       return { ok: false, error };
@@ -74,7 +78,7 @@ export class StepBody {
     const abort = () => this.abort(this.#timeout(timeoutMs));
     const cancel = timeoutMs === undefined ? () => {} : this.execution.store.clock.after(timeoutMs, abort);
     try {
-      const fn = this.definition.fn as (...args: unknown[]) => unknown;
+      const fn = this.execution.host.bodyOf(this);
       return await runIn(this, () => fn(tx, ...args));
     } finally {
       cancel();
