@@ -9,7 +9,7 @@ import { type StepLike, stepNameOf } from "./step-mocks.js";
  * before: its attempt is journaled, and its body has not begun. after: its body has ended, and nobody knows. committed:
  * its result is journaled, and its worker does not know.
  */
-export const crashMoments = ["before", "after", "committed"] as const;
+const crashMoments = ["before", "after", "committed"] as const;
 export type CrashMoment = (typeof crashMoments)[number];
 
 export interface CrashOptions {

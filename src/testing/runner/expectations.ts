@@ -37,7 +37,9 @@ export interface ExpectedEffect {
 export function expectEffect(effects: EffectLedger, key: string, expected: ExpectedEffect): void {
   const actual = { applied: effects.applied(key), calls: effects.rawCalls(key) };
   if (actual.applied === (expected.applied ?? actual.applied) && actual.calls === (expected.calls ?? actual.calls)) return;
-  const rows = effects.calls(key).map(({ attempt, at, applied }) => [String(attempt ?? ""), new Date(at).toISOString(), applied ? "yes" : "no"]);
+  const rows = effects
+    .calls(key)
+    .map(({ attempt, at, applied }) => [String(attempt ?? ""), new Date(at).toISOString(), applied ? "yes" : "no"]);
   const others = effects.keys().filter((other) => other !== key);
   const known = rows.length > 0 || others.length === 0 ? "" : `\nother keys: ${others.slice(0, 20).join(", ")}`;
   const message =
@@ -49,10 +51,13 @@ export function expectEffect(effects: EffectLedger, key: string, expected: Expec
 /** Its code, from the start, on its journal: it must ask for the same things, and come to the same end. */
 export async function expectReplay({ run, journal }: Recorded): Promise<void> {
   const workflow = definedWorkflows().get(run.workflow);
-  const actual = workflow ? await replayOn(workflow, { run, journal }) : { kind: "diverged" as const, why: "its workflow is not defined here" };
+  const actual = workflow
+    ? await replayOn(workflow, { run, journal })
+    : { kind: "diverged" as const, why: "its workflow is not defined here" };
   const { status, output } = run;
   const expected = hasEnded(status) ? { kind: "ended" as const, status, output } : { kind: "open" as const };
-  const same = expected.kind === "ended" ? actual.kind === "ended" && actual.status === status && actual.output === output : actual.kind === "open";
+  const same =
+    expected.kind === "ended" ? actual.kind === "ended" && actual.status === status && actual.output === output : actual.kind === "open";
   if (same) return;
   const how = actual.kind === "diverged" ? actual.why : actual.kind === "open" ? "it goes on where the journal ends" : outcomeOf(actual);
   const was = expected.kind === "ended" ? outcomeOf(expected) : "it goes on";

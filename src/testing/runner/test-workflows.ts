@@ -4,7 +4,6 @@ import { lendStore } from "../../core/lent-store.js";
 import { duration } from "../../core/options.js";
 import type { Store } from "../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
-import { callSite } from "../../workflow/define.js";
 import type { WorkerOptions } from "../../workflow/worker.js";
 import { EffectLedger } from "../effect-ledger.js";
 import type { WithRuns } from "../simulator/workflow/run-faults.js";
@@ -93,12 +92,18 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, process: () => living, end });
 }
 
+function callerOf(fn: (...args: never[]) => unknown): string {
+  const here = { stack: "" };
+  Error.captureStackTrace(here, fn);
+  return here.stack.split("\n")[1]?.trim().replace(/^at /, "") ?? "an unknown place";
+}
+
 /** Two of them would get each other's runs. */
 function lend(store: Store): () => void {
-  const lent = lendStore({ store, where: callSite() });
+  const lent = lendStore({ store, where: callerOf(testWorkflows) });
   if ("takeBack" in lent) return lent.takeBack;
   throw new ConfigurationError(
-    `[onceflow] another testWorkflows() is open, since ${lent.lentAt}, and code that names no store uses it. ` +
+    `[onceflow] another testWorkflows() is open, from ${lent.lentAt}, and code that names no store uses it. ` +
       "Close that one first (await using, or close() when its test ends), or open this one with ambient: false",
     { code: "RUNNER_OPEN" },
   );
