@@ -7,7 +7,7 @@ import { currentExecution } from "./context.js";
 import { ContextError } from "./errors.js";
 
 const definition = Symbol.for("onceflow.definition");
-const stepDefinition = Symbol.for("onceflow.step");
+const stepMark = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
@@ -127,7 +127,7 @@ function defineStep<Args extends unknown[], Result>(
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return marked(call, defined);
+  return markStep(call, defined);
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -144,16 +144,17 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return marked(call, defined);
+  return markStep(call, defined);
 }
 
-function marked<Of extends object>(call: Of, defined: StepDefinition): Of {
+/** So that whoever has the function in hand can find its step. */
+function markStep<Of extends object>(call: Of, defined: StepDefinition): Of {
   stepNames.add(defined.name);
-  return Object.defineProperty(call, stepDefinition, { value: defined });
+  return Object.defineProperty(call, stepMark, { value: defined, configurable: true });
 }
 
 export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
-  return typeof from === "function" ? (from as { readonly [stepDefinition]?: StepDefinition })[stepDefinition] : undefined;
+  return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
 }
 
 /** The names of all steps that were defined in this process so far. */

@@ -65,12 +65,13 @@ export class WorkflowTest implements AsyncDisposable {
 
   /** As `start` does, in this runner's store. Without an id: "run-1", "run-2", …, so that every run of a test is the same. */
   async start<Args extends unknown[], Result>(
-    workflow: Workflow<Args, Result>,
+    workflow: (...args: Args) => Promise<Result>,
     args?: Args,
     options: Omit<StartOptions, "store"> = {},
   ): Promise<Run<Result>> {
     this.#started += 1;
-    const run = await start(workflow, args ?? ([] as unknown[] as Args), { id: `run-${this.#started}`, ...options, store: this.store });
+    const given = args ?? ([] as unknown[] as Args);
+    const run = await start(workflow as Workflow<Args, Result>, given, { id: `run-${this.#started}`, ...options, store: this.store });
     this.#parts.time.follow(run.id);
     return run;
   }
