@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { poll } from "../../test/servers/bounded.js";
+import { poll, runCommand } from "../../test/servers/bounded.js";
 import { deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 import { isFromStripe, signed } from "./signature.js";
 
@@ -54,6 +54,19 @@ describe.each(["hono-stripe", "express-stripe"])("%s", (example) => {
     for (const { effects } of [sides.charges, sides.receipts])
       expect(effects.keys().map((key) => [effects.rawCalls(key), effects.applied(key)])).toEqual([[1, 1]]);
   });
+});
+
+test("the demonstration shows it", async () => {
+  const demo = fileURLToPath(new URL("../../.build/examples/stripe-events/demo.js", import.meta.url));
+  const printed = await runCommand(process.execPath, [demo, "express-stripe"], { boundMs: 30_000 });
+  const answer = '200 {"runId":"stripe-evt_1"}';
+  expect(printed.trim().split("\n")).toEqual([
+    `delivered at once      ${answer}`,
+    `delivered at once      ${answer}`,
+    `after kill and restart ${answer}`,
+    "charges                1",
+    "receipts               1",
+  ]);
 });
 
 test("signatures: the body, the time and the secret count", () => {

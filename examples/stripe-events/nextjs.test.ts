@@ -30,7 +30,7 @@ test("an event that is delivered three times is one run, one charge, one receipt
   const cwd = await installed(folder);
   const next = join(cwd, "node_modules/next/dist/bin/next");
   const env = { NEXT_TELEMETRY_DISABLED: "1", NODE_ENV: "production" };
-  await runCommand(process.execPath, [next, "build"], { boundMs: INSTALL_BOUND_MS, cwd, env: { ...process.env, ...env } });
+  await runCommand(process.execPath, [next, "build", "--webpack"], { boundMs: INSTALL_BOUND_MS, cwd, env: { ...process.env, ...env } });
 
   const sides = await startOtherSides();
   onTestFinished(() => sides.close());
