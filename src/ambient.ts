@@ -1,4 +1,5 @@
 import { InvalidInputError } from "./core/errors.js";
+import { lentStore } from "./core/lent-store.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
 import { setPublicUrl } from "./workflow/public-url.js";
@@ -31,10 +32,12 @@ export interface Configuration {
 }
 
 export function ambientWorker(): boolean | WorkerOptions {
-  return worked;
+  return lentStore() === undefined ? worked : false;
 }
 
 export async function ambientStore(): Promise<Store> {
+  const lent = lentStore();
+  if (lent) return lent;
   if (configured) return configured;
   opening ??= open(process.env["ONCEFLOW_URL"] || "sqlite:.onceflow/onceflow.db");
   try {

@@ -6,13 +6,17 @@ import type { RunOperation } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
 import { broughtBack, withLongValues } from "../workflow/aside.js";
-import { definitionOf, type Workflow } from "../workflow/define.js";
+import { definitionOf, type Workflow, type WorkflowDefinition } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
 
-export interface ReplayOptions {
+export interface ReplayOptions extends Recorded {
   readonly workflow: Workflow<never[], unknown>;
+}
+
+/** A run as the store has it. */
+export interface Recorded {
   readonly run: RunRecord;
   readonly journal: readonly JournalEntry[];
   /** Where values that are too long for the journal are read; without it such a journal cannot be replayed. */
@@ -32,9 +36,13 @@ export type Replayed =
  * @example
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
  */
-export async function replayJournal({ workflow, run, journal, store: from }: ReplayOptions): Promise<Replayed> {
+export async function replayJournal({ workflow, ...recorded }: ReplayOptions): Promise<Replayed> {
   const definition = definitionOf(workflow);
   if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+  return await replayOn(definition, recorded);
+}
+
+export async function replayOn(definition: WorkflowDefinition, { run, journal, store: from }: Recorded): Promise<Replayed> {
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
   let tell: (replayed: Replayed) => void = () => {};
   const over = new Promise<Replayed>((resolve) => {
@@ -53,6 +61,8 @@ export async function replayJournal({ workflow, run, journal, store: from }: Rep
     now: () => run.endedAt ?? run.createdAt,
     learn() {},
     random: () => 0,
+    // No attempt begins.
+    bodyOf: () => () => {},
     crowded: () => false,
     left() {},
     renew() {},

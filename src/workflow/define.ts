@@ -8,6 +8,7 @@ import { ContextError } from "./errors.js";
 import { register } from "./registry.js";
 
 const definition = Symbol.for("onceflow.definition");
+const stepMark = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
@@ -126,7 +127,7 @@ function defineStep<Args extends unknown[], Result>(
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return register("step", name, call);
+  return markStep(call, defined);
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -143,7 +144,16 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return register("step", name, call);
+  return markStep(call, defined);
+}
+
+/** So that whoever has the function in hand can find its step. */
+function markStep<Of extends (...args: never[]) => unknown>(call: Of, defined: StepDefinition): Of {
+  return register("step", defined.name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+}
+
+export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
+  return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
 }
 
 /**

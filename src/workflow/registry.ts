@@ -22,6 +22,11 @@ export function register<Of extends Callable>(kind: Kind, name: string, call: Of
   return Object.defineProperty(call, symbols[kind], { value: name });
 }
 
+/** The names that are known of this kind. */
+export function registeredNames(kind: Kind): readonly string[] {
+  return [...named[kind].keys()];
+}
+
 function nameOf(kind: Kind, value: unknown): string | undefined {
   return typeof value === "function" ? (value as unknown as Record<symbol, string | undefined>)[symbols[kind]] : undefined;
 }

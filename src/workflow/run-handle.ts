@@ -117,9 +117,15 @@ export class Run<Result = unknown> {
         const end = await EndBoard.of(store).next(this.id);
         if (end) return end;
       }
-      const run = await this.#mustRead();
-      if (hasEnded(run.status)) return { status: run.status, output: run.output };
-      await waitForChange(store, this.id, lookMs(looks), false).changed;
+      // Watched from before it is read: what happens in between must not wait for the next look.
+      const news = waitForChange(store, this.id, lookMs(looks), false);
+      try {
+        const run = await this.#mustRead();
+        if (hasEnded(run.status)) return { status: run.status, output: run.output };
+        await news.changed;
+      } finally {
+        news.stop();
+      }
     }
   }
 

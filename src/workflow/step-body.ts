@@ -68,6 +68,10 @@ export class StepBody {
     this.#writer?.seal();
   }
 
+  get aborted(): boolean {
+    return this.#aborted !== undefined;
+  }
+
   abort(reason: unknown): void {
     this.#aborted ??= { reason };
     this.#controller?.abort(reason);
@@ -83,7 +87,7 @@ export class StepBody {
 
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
-      const fn = this.definition.fn as (...args: unknown[]) => unknown;
+      const fn = this.execution.host.bodyOf(this);
       const returned = await runIn(this, () => fn(...args));
       const { id: call, execution } = this;
       const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
@@ -108,7 +112,7 @@ export class StepBody {
     const abort = () => this.abort(this.#timeout(timeoutMs));
     const cancel = timeoutMs === undefined ? () => {} : this.execution.store.clock.after(timeoutMs, abort);
     try {
-      const fn = this.definition.fn as (...args: unknown[]) => unknown;
+      const fn = this.execution.host.bodyOf(this);
       return await runIn(this, () => fn(tx, ...args));
     } finally {
       cancel();

@@ -12,7 +12,8 @@ import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition 
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
-import type { Departure, Host } from "./host.js";
+import type { Departure, Host, StepFunction } from "./host.js";
+import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */
@@ -193,6 +194,10 @@ export class Worker implements Host {
     const offset = now - this.store.clock.now();
     // An answer was under way for a while: of two estimates the later one is nearer to the truth.
     this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
+  }
+
+  bodyOf({ definition }: StepBody): StepFunction {
+    return definition.fn as StepFunction;
   }
 
   crowded(): boolean {
