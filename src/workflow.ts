@@ -6,7 +6,7 @@ provideAmbient({ store: ambientStore, worker: ambientWorker });
 export { NotApplied } from "./core/errors.js";
 export type { Reconciled } from "./core/options.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
-export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, workflow } from "./workflow/define.js";
+export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, type WorkflowFunction, workflow } from "./workflow/define.js";
 export {
   ContextError,
   DivergenceError,
@@ -18,6 +18,7 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";

@@ -1,16 +1,15 @@
 import { decode } from "../core/codec.js";
 import { createStore } from "../core/create-store.js";
-import { InvalidInputError } from "../core/errors.js";
 import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
 import type { RunOperation } from "../core/run-operation.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
-import { definitionOf, type Workflow } from "../workflow/define.js";
+import { definitionOf, type WorkflowFunction } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
 
 export interface ReplayOptions {
-  readonly workflow: Workflow<never[], unknown>;
+  readonly workflow: WorkflowFunction;
   readonly run: RunRecord;
   readonly journal: readonly JournalEntry[];
 }
@@ -29,8 +28,7 @@ export type Replayed =
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
  */
 export async function replayJournal({ workflow, run, journal }: ReplayOptions): Promise<Replayed> {
-  const definition = definitionOf(workflow);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+  const definition = definitionOf(workflow, "workflow");
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
   let tell: (replayed: Replayed) => void = () => {};
   const over = new Promise<Replayed>((resolve) => {

@@ -4,7 +4,7 @@ import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
 import { currentExecution } from "./context.js";
-import { ContextError } from "./errors.js";
+import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
 
 const definition = Symbol.for("onceflow.definition");
 
@@ -20,6 +20,9 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
   readonly [definition]: WorkflowDefinition;
 }
+
+/** What can be started: one that says "use workflow" is typed as the function that it is. */
+export type WorkflowFunction<Args extends unknown[] = never[], Result = unknown> = (...args: Args) => Promise<Result>;
 
 export interface StepOptions<Args extends unknown[] = never[], Result = unknown> {
   /** How often a step that threw is tried **again**. Default 3. */
@@ -97,14 +100,23 @@ export function workflow<Args extends unknown[], Result>(
         code: "DUPLICATE_NAME",
       });
   }
-  const defined: WorkflowDefinition = { name, fn: fn as WorkflowDefinition["fn"], where: callSite() };
-  workflows.set(name, defined);
   const call = async (...args: Args): Promise<Result> => await fn(...args);
-  return Object.assign(call, { [definition]: defined }) as Workflow<Args, Result>;
+  return registerWorkflow(call, { name, fn: fn as WorkflowDefinition["fn"], where: callSite() }) as Workflow<Args, Result>;
 }
 
-export function definitionOf(from: unknown): WorkflowDefinition | undefined {
-  return typeof from === "function" ? (from as Partial<Workflow>)[definition] : undefined;
+/** From now on this function can be started, and runs of this name executed; the newest counts. */
+export function registerWorkflow<Fn extends object>(call: Fn, defined: WorkflowDefinition): Fn {
+  checkDefinition("workflow", defined.name, defined.fn);
+  workflows.set(defined.name, defined);
+  return Object.defineProperty(call, definition, { value: defined, configurable: true });
+}
+
+/** The definition of a workflow that was handed to us as `field`. */
+export function definitionOf(from: unknown, field: string): WorkflowDefinition {
+  if (typeof from !== "function") throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
+  const defined = (from as Partial<Workflow>)[definition];
+  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name);
+  return defined;
 }
 
 /** Everything that was defined in this process so far. */
@@ -117,14 +129,11 @@ function defineStep<Args extends unknown[], Result>(
   fn: (...args: Args) => Promise<Result> | Result,
   options: StepOptions<Args, Result> = {},
 ): Step<Args, Result> {
-  checkDefinition("step", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
+  const defined = stepDefinition({ what: "step", name, fn, call, options });
   return call;
 }
 
@@ -133,16 +142,31 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
   fn: (tx: Handle, ...args: Args) => Promise<Result> | Result,
   options: Omit<StepOptions<Args, Result>, "effect" | "reconcile" | "reconcileAfterMs"> = {},
 ): Step<Args, Result> {
-  checkDefinition("step.tx", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: true, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
+  const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
   return call;
+}
+
+interface StepToDefine {
+  readonly what: "step" | "step.tx";
+  readonly name: string;
+  /** The body. */
+  readonly fn: unknown;
+  /** What the user has in hand: `maxRetries` and `options` are set on it. */
+  readonly call: unknown;
+  readonly options?: object;
+}
+
+/** Checks it, and makes what an execution needs to know of it. */
+export function stepDefinition({ what, name, fn, call, options = {} }: StepToDefine): StepDefinition {
+  checkDefinition(what, name, fn);
+  resolveOptions(name, options);
+  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
+  return { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
 }
 
 /**
@@ -192,11 +216,11 @@ function resolveOptions(name: string, options: object): ResolvedStepOptions {
   return { maxRetries, backoff: { minMs, maxMs, factor, jitter }, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };
 }
 
-const namePattern = /^[^\p{Cc}#]{1,200}$/u;
+const namePattern = /^[^\p{Cc}#]{1,512}$/u;
 
 function checkDefinition(what: string, name: unknown, fn: unknown): void {
   if (typeof name !== "string" || !namePattern.test(name))
-    throw new InvalidInputError(`${what}: name`, 'must be 1 to 200 characters, without "#" and control characters');
+    throw new InvalidInputError(`${what}: name`, 'must be 1 to 512 characters, without "#" and control characters');
   if (typeof fn !== "function") throw new InvalidInputError(`${what} "${name}"`, "needs a function");
 }
 

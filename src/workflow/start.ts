@@ -9,7 +9,7 @@ import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
 import { currentExecution, currentStep } from "./context.js";
-import { definitionOf, type Workflow } from "./define.js";
+import { definitionOf, type WorkflowFunction } from "./define.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
@@ -31,7 +31,7 @@ export interface StartOptions {
 }
 
 export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
-  readonly workflow: Workflow<Args, Result>;
+  readonly workflow: WorkflowFunction<Args, Result>;
   /** One argument, whatever it is. */
   readonly input?: Args[0];
 }
@@ -47,13 +47,13 @@ const dayMs = 86_400_000;
  * await run.returnValue;
  */
 export function start<Args extends unknown[], Result>(
-  workflow: Workflow<Args, Result>,
+  workflow: WorkflowFunction<Args, Result>,
   args?: Args,
   options?: StartOptions,
 ): Promise<Run<Result>>;
 export function start<Args extends unknown[], Result>(request: StartRequest<Args, Result>): Promise<Run<Result>>;
 export async function start(
-  first: Workflow | StartRequest<never[], unknown>,
+  first: WorkflowFunction | StartRequest<never[], unknown>,
   args: readonly unknown[] = [],
   options: StartOptions = {},
 ): Promise<Run> {
@@ -62,7 +62,7 @@ export async function start(
   return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
 }
 
-async function startRun(from: Workflow, args: readonly unknown[], options: StartOptions): Promise<Run> {
+async function startRun(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Promise<Run> {
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   if (execution) return startChild(execution, asked, options);
@@ -79,9 +79,8 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
 }
 
-function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Omit<StartRun, "first"> {
-  const definition = definitionOf(from);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Omit<StartRun, "first"> {
+  const definition = definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
   const { id, retentionMs = 30 * dayMs, onMismatch = "return" } = options;
   if (id !== undefined) checkId(id);

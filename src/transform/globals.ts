@@ -1,0 +1,105 @@
+import { type AstNode, child, children, isSheath, keyName } from "./ast.js";
+import type { Scope } from "./scope.js";
+
+/** What the run-time offers in place of globals: the same outside of workflows. */
+export type Substitute = "now" | "dateNow" | "dateText" | "random" | "uuid" | "fetch" | "setTimeout" | "setInterval" | "setImmediate";
+
+const members: Readonly<Record<string, Substitute>> = { "Date.now": "dateNow", "Math.random": "random", "crypto.randomUUID": "uuid" };
+/** These are also replaced where they are only named: whoever they are handed to calls them. */
+const functions: Readonly<Record<string, Substitute>> = {
+  fetch: "fetch",
+  setTimeout: "setTimeout",
+  setInterval: "setInterval",
+  setImmediate: "setImmediate",
+};
+
+/** A place where a global is meant, if `root` is one there. */
+export interface Use {
+  readonly at: AstNode;
+  readonly by: Substitute;
+  /** The substitute itself, or a call of it. */
+  readonly form: "name" | "call" | "shorthand";
+  readonly root: string;
+  /** The global that `root` has to be. Its import from node:crypto will do, too. */
+  readonly global: string;
+}
+
+export interface FoundUse extends Use {
+  readonly scope: Scope;
+}
+
+/** The clock, chance, timer or network that a node uses; nothing is known yet about who declares its name. */
+export function useAt(node: AstNode, crypto: CryptoImports): Use | undefined {
+  switch (node.type) {
+    case "NewExpression":
+      return children(node, "arguments").length === 0 ? useOfDate(node, "now", node, "call") : undefined;
+    case "CallExpression":
+      return useOfDate(node, "dateText", child(node, "callee") as AstNode, "name");
+    case "MemberExpression":
+      return useOfMember(node, crypto);
+    case "Identifier": {
+      const root = String(node["name"]);
+      if (crypto.named.has(root)) return { at: node, by: "uuid", form: "name", root, global: "" };
+      const by = Object.hasOwn(functions, root) ? functions[root] : undefined;
+      return by && { at: node, by, form: "name", root, global: root };
+    }
+  }
+  return undefined;
+}
+
+function useOfDate(node: AstNode, by: Substitute, at: AstNode, form: Use["form"]): Use | undefined {
+  const named = globalAt(child(node, "callee"));
+  return named?.name === "Date" ? { at, by, form, root: named.root, global: named.root } : undefined;
+}
+
+function useOfMember(node: AstNode, crypto: CryptoImports): Use | undefined {
+  const key = keyName(node);
+  const object = globalAt(child(node, "object"));
+  if (key === undefined || object === undefined) return undefined;
+  if (key === "randomUUID" && crypto.whole.has(object.root)) return { at: node, by: "uuid", form: "name", root: object.root, global: "" };
+  const path = `${object.name}.${key}`;
+  const by = Object.hasOwn(members, path) ? members[path] : undefined;
+  if (by !== undefined) return { at: node, by, form: "name", root: object.root, global: object.root };
+  const whole = globalAt(node);
+  const itself = whole && Object.hasOwn(functions, whole.name) ? functions[whole.name] : undefined;
+  return whole && itself && { at: node, by: itself, form: "name", root: whole.root, global: whole.root };
+}
+
+/** `x`, and `globalThis.x`: both mean x, if their first name is a global. */
+function globalAt(node: AstNode | undefined): { readonly name: string; readonly root: string } | undefined {
+  if (node === undefined) return undefined;
+  if (isSheath(node)) return globalAt(child(node, "expression"));
+  if (node.type === "Identifier") return { name: String(node["name"]), root: String(node["name"]) };
+  const object = node.type === "MemberExpression" ? child(node, "object") : undefined;
+  const inner = object && (isSheath(object) ? child(object, "expression") : object);
+  const name = keyName(node);
+  if (inner?.type !== "Identifier" || name === undefined) return undefined;
+  const root = String(inner["name"]);
+  return root === "globalThis" || root === "global" ? { name, root } : undefined;
+}
+
+/** What a file calls node:crypto and its randomUUID. */
+export interface CryptoImports {
+  readonly whole: ReadonlySet<string>;
+  readonly named: ReadonlySet<string>;
+}
+
+export function cryptoImportsOf(program: AstNode): CryptoImports {
+  const [whole, named] = [new Set<string>(), new Set<string>()];
+  for (const statement of children(program, "body")) {
+    const from = statement.type === "ImportDeclaration" ? child(statement, "source")?.["value"] : undefined;
+    if (from !== "node:crypto" && from !== "crypto") continue;
+    for (const specifier of children(statement, "specifiers")) {
+      const local = String(child(specifier, "local")?.["name"]);
+      if (specifier.type !== "ImportSpecifier") whole.add(local);
+      else if (child(specifier, "imported")?.["name"] === "randomUUID") named.add(local);
+    }
+  }
+  return { whole, named };
+}
+
+/** Whether the name means there what the use takes it for. */
+export function isMeant({ root, global, scope }: FoundUse, file: Scope): boolean {
+  const owner = scope.whose(root);
+  return global === "" ? owner === file : owner === undefined;
+}

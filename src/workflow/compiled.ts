@@ -1,0 +1,71 @@
+import { currentExecution } from "./context.js";
+import { registerWorkflow, type StepDefinition, stepDefinition } from "./define.js";
+
+/**
+ * What transformed code calls: a function that says "use step" or "use workflow" becomes what `step()` and `workflow()`
+ * would have made of it, and stays the function that it was for everybody else.
+ */
+type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
+
+const compiled = Symbol.for("onceflow.step");
+interface CompiledStep extends Body {
+  [compiled]?: StepDefinition;
+}
+
+/** A declaration: `call` is hoisted, so that it may be called before this is; whoever comes first defines it. */
+export function hoistedStep(call: CompiledStep, id: string, body: Body): StepDefinition {
+  const existing = call[compiled];
+  if (existing) return existing;
+  const defined = stepDefinition({ what: "step", name: id, fn: body, call });
+  Object.defineProperty(call, compiled, { value: defined });
+  if (call.name === "__onceflow_default") Object.defineProperty(call, "name", { value: "default", configurable: true });
+  return defined;
+}
+
+/** A call: in a workflow it is asked of the run; anywhere else it is just the body. */
+export function callStep(call: CompiledStep, id: string, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
+  const execution = currentExecution();
+  if (execution === undefined) return body.apply(self, args);
+  const defined = call[compiled] ?? hoistedStep(call, id, body);
+  if (self === undefined || self === globalThis) return execution.step(defined, args);
+  // A method: every attempt has the same `this`.
+  return execution.step({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);
+}
+
+/** An arrow function, a function expression, a member of an object. */
+export function step(id: string, body: Body): Body {
+  const call = function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    return callStep(call, id, body, this, args);
+  };
+  hoistedStep(call, id, body);
+  return named(call, body.name === "" ? lastNameOf(id) : body.name, body.length);
+}
+
+/** A method of a class, taken from and put back to where it stands. */
+export function stepMethod(owner: object, key: string, id: string): void {
+  replace(owner, key, (body) => named(step(id, body), body.name, body.length));
+}
+
+/** It stays as it is, and can be started from now on. */
+export function workflow(id: string, where: string, fn: Body): Body {
+  if (fn.name === "" || fn.name === "__onceflow_default") named(fn, lastNameOf(id), fn.length);
+  return registerWorkflow(fn, { name: id, fn, where });
+}
+
+/** A static one is executed with its class as `this`. */
+export function workflowMethod(owner: object, key: string, id: string, where: string): void {
+  replace(owner, key, (body) => registerWorkflow(body, { name: id, fn: (...args) => body.apply(owner, args), where }));
+}
+
+function replace(owner: object, key: string, make: (body: Body) => Body): void {
+  const descriptor = Object.getOwnPropertyDescriptor(owner, key) as TypedPropertyDescriptor<Body>;
+  Object.defineProperty(owner, key, { ...descriptor, value: make(descriptor.value as Body) });
+}
+
+function named(fn: Body, name: string, length: number): Body {
+  return Object.defineProperties(fn, { name: { value: name, configurable: true }, length: { value: length, configurable: true } });
+}
+
+function lastNameOf(id: string): string {
+  return id.slice(Math.max(id.lastIndexOf("/"), id.lastIndexOf(".")) + 1);
+}
