@@ -7,6 +7,9 @@ import { registerWorkflow, type StepDefinition, stepDefinition } from "./define.
  */
 type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
 
+/** What the transform calls a default export that has no name. */
+const unnamed = "__onceflow_default";
+
 const compiled = Symbol.for("onceflow.step");
 interface CompiledStep extends Body {
   [compiled]?: StepDefinition;
@@ -18,7 +21,9 @@ export function hoistedStep(call: CompiledStep, id: string, body: Body): StepDef
   if (existing) return existing;
   const defined = stepDefinition({ what: "step", name: id, fn: body, call });
   Object.defineProperty(call, compiled, { value: defined });
-  if (call.name === "__onceflow_default") Object.defineProperty(call, "name", { value: "default", configurable: true });
+  if (call.name === unnamed) rename(call, "default");
+  // In stacks it is the user's function.
+  rename(body, call.name);
   return defined;
 }
 
@@ -37,18 +42,20 @@ export function step(id: string, body: Body): Body {
   const call = function (this: unknown, ...args: unknown[]): Promise<unknown> {
     return callStep(call, id, body, this, args);
   };
+  rename(call, body.name === "" ? lastNameOf(id) : body.name);
+  Object.defineProperty(call, "length", { value: body.length, configurable: true });
   hoistedStep(call, id, body);
-  return named(call, body.name === "" ? lastNameOf(id) : body.name, body.length);
+  return call;
 }
 
 /** A method of a class, taken from and put back to where it stands. */
 export function stepMethod(owner: object, key: string, id: string): void {
-  replace(owner, key, (body) => named(step(id, body), body.name, body.length));
+  replace(owner, key, (body) => step(id, body));
 }
 
 /** It stays as it is, and can be started from now on. */
 export function workflow(id: string, where: string, fn: Body): Body {
-  if (fn.name === "" || fn.name === "__onceflow_default") named(fn, lastNameOf(id), fn.length);
+  if (fn.name === "" || fn.name === unnamed) rename(fn, lastNameOf(id));
   return registerWorkflow(fn, { name: id, fn, where });
 }
 
@@ -62,8 +69,8 @@ function replace(owner: object, key: string, make: (body: Body) => Body): void {
   Object.defineProperty(owner, key, { ...descriptor, value: make(descriptor.value as Body) });
 }
 
-function named(fn: Body, name: string, length: number): Body {
-  return Object.defineProperties(fn, { name: { value: name, configurable: true }, length: { value: length, configurable: true } });
+function rename(fn: Body, name: string): void {
+  Object.defineProperty(fn, "name", { value: name, configurable: true });
 }
 
 function lastNameOf(id: string): string {
