@@ -86,6 +86,10 @@ export function isSheath(node: AstNode): boolean {
   return ["ParenthesizedExpression", "TSAsExpression", "TSSatisfiesExpression", "TSNonNullExpression", "TSTypeAssertion"].includes(node.type);
 }
 
+export function bare(node: AstNode | undefined): AstNode | undefined {
+  return node && isSheath(node) ? bare(child(node, "expression")) : node;
+}
+
 export function isFunction(node: AstNode): boolean {
   return ["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"].includes(node.type);
 }

@@ -1,4 +1,4 @@
-import { type AstNode, child, children, isFunction, isSheath, mentions } from "./ast.js";
+import { type AstNode, bare, child, children, isFunction, mentions } from "./ast.js";
 import type { FunctionSite, Survey } from "./survey.js";
 
 export type Kind = "workflow" | "step";
@@ -126,8 +126,10 @@ function exportedFunctions(program: AstNode): Set<AstNode> {
   const local = new Map<string, AstNode>();
   const exported = new Set<AstNode>();
   const names: string[] = [];
-  const functionIn = (value: AstNode | undefined): AstNode | undefined =>
-    value && isSheath(value) ? functionIn(child(value, "expression")) : value && isFunction(value) ? value : undefined;
+  const functionIn = (from: AstNode | undefined): AstNode | undefined => {
+    const value = bare(from);
+    return value && isFunction(value) ? value : undefined;
+  };
   const declared = (declaration: AstNode): (readonly [string, AstNode | undefined])[] => {
     if (declaration.type === "VariableDeclaration")
       return children(declaration, "declarations").map((each) => [String(child(each, "id")?.["name"]), functionIn(child(each, "init"))]);

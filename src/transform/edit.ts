@@ -27,12 +27,12 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
     return prefix + name;
   };
   const atTop = (block: AstNode, statement: string) => void first.set(block, [...(first.get(block) ?? []), statement]);
-  const blank = (start: number, end: number) => void text.update(start, end, code.slice(start, end).replace(/[^\n]+/g, "") || " ");
+  const replace = ({ start, end }: AstNode, by: string) => void text.update(start, end, by + code.slice(start, end).replace(/[^\n]/g, ""));
 
-  for (const { start, end } of directives.statements) blank(start, end);
+  for (const statement of directives.statements) replace(statement, " ");
   for (const { at, by, form } of uses) {
     const name = local(by);
-    text.update(at.start, at.end, form === "call" ? `${name}()` : form === "shorthand" ? `${code.slice(at.start, at.end)}: ${name}` : name);
+    replace(at, form === "call" ? `${name}()` : form === "shorthand" ? `${code.slice(at.start, at.end)}: ${name}` : name);
   }
 
   const markDeclaration = (marked: Marked) => {

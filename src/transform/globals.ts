@@ -1,4 +1,4 @@
-import { type AstNode, child, children, isSheath, keyName } from "./ast.js";
+import { type AstNode, bare, child, children, keyName } from "./ast.js";
 import type { Scope } from "./scope.js";
 
 /** What the run-time offers in place of globals: the same outside of workflows. */
@@ -66,15 +66,13 @@ function useOfMember(node: AstNode, crypto: CryptoImports): Use | undefined {
 }
 
 /** `x`, and `globalThis.x`: both mean x, if their first name is a global. */
-function globalAt(node: AstNode | undefined): { readonly name: string; readonly root: string } | undefined {
-  if (node === undefined) return undefined;
-  if (isSheath(node)) return globalAt(child(node, "expression"));
-  if (node.type === "Identifier") return { name: String(node["name"]), root: String(node["name"]) };
-  const object = node.type === "MemberExpression" ? child(node, "object") : undefined;
-  const inner = object && (isSheath(object) ? child(object, "expression") : object);
-  const name = keyName(node);
-  if (inner?.type !== "Identifier" || name === undefined) return undefined;
-  const root = String(inner["name"]);
+function globalAt(from: AstNode | undefined): { readonly name: string; readonly root: string } | undefined {
+  const node = bare(from);
+  if (node?.type === "Identifier") return { name: String(node["name"]), root: String(node["name"]) };
+  const object = node?.type === "MemberExpression" ? bare(child(node, "object")) : undefined;
+  const name = node && keyName(node);
+  if (object?.type !== "Identifier" || name === undefined) return undefined;
+  const root = String(object["name"]);
   return root === "globalThis" || root === "global" ? { name, root } : undefined;
 }
 
