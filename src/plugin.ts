@@ -17,7 +17,8 @@ export interface PluginOptions {
 export const plugin = createUnplugin(({ root: given, include, exclude }: PluginOptions = {}) => {
   const root = given === undefined ? projectRoot() : resolve(given);
   const [wanted, unwanted] = [listOf(include), listOf(exclude)];
-  const isWanted = (file: string) => (wanted.length === 0 || wanted.some((each) => each.test(file))) && !unwanted.some((each) => each.test(file));
+  const isWanted = (file: string) =>
+    (wanted.length === 0 || wanted.some((each) => each.test(file))) && !unwanted.some((each) => each.test(file));
   return {
     name: "onceflow",
     enforce: "pre" as const,

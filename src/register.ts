@@ -6,5 +6,3 @@ import { register } from "node:module";
  */
 register("./transform/loader.js", import.meta.url);
 process.setSourceMapsEnabled(true);
-
-export {};

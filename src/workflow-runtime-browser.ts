@@ -17,7 +17,10 @@ export const dateText = (): string => Date();
 export const random = (): number => Math.random();
 export const uuid = (): string => globalThis.crypto.randomUUID();
 
-const global = (name: string) => (...args: unknown[]) => (globalThis as unknown as Record<string, (...args: unknown[]) => unknown>)[name]?.(...args);
+const global =
+  (name: string) =>
+  (...args: unknown[]) =>
+    (globalThis as unknown as Record<string, (...args: unknown[]) => unknown>)[name]?.(...args);
 export const fetch = global("fetch");
 export const setTimeout = global("setTimeout");
 export const setInterval = global("setInterval");

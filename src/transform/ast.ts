@@ -83,7 +83,9 @@ export function isCode(value: unknown): value is AstNode {
 
 /** What stands in parentheses, or under a type, is the same expression. */
 export function isSheath(node: AstNode): boolean {
-  return ["ParenthesizedExpression", "TSAsExpression", "TSSatisfiesExpression", "TSNonNullExpression", "TSTypeAssertion"].includes(node.type);
+  return ["ParenthesizedExpression", "TSAsExpression", "TSSatisfiesExpression", "TSNonNullExpression", "TSTypeAssertion"].includes(
+    node.type,
+  );
 }
 
 export function bare(node: AstNode | undefined): AstNode | undefined {
@@ -98,7 +100,8 @@ export function isFunction(node: AstNode): boolean {
 export function keyName(member: AstNode): string | undefined {
   const key = child(member, member.type === "MemberExpression" ? "property" : "key");
   if (key === undefined) return undefined;
-  if (key.type === "Literal") return typeof key["value"] === "string" || typeof key["value"] === "number" ? String(key["value"]) : undefined;
+  if (key.type === "Literal")
+    return typeof key["value"] === "string" || typeof key["value"] === "number" ? String(key["value"]) : undefined;
   if (member["computed"] === true) return undefined;
   return key.type === "Identifier" || key.type === "PrivateIdentifier" ? String(key["name"]) : undefined;
 }

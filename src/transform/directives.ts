@@ -62,7 +62,10 @@ function readPrologue(body: readonly AstNode[], problems: Problem[]): { readonly
       if (kind !== undefined)
         problems.push({
           at: statement,
-          message: kind === found ? `"${text}" is said twice. Say it once.` : 'it cannot be a workflow and a step. Keep one of "use workflow" and "use step".',
+          message:
+            kind === found
+              ? `"${text}" is said twice. Say it once.`
+              : 'it cannot be a workflow and a step. Keep one of "use workflow" and "use step".',
         });
       kind ??= found;
       statements.push(statement);
@@ -84,7 +87,10 @@ function textOf(literal: AstNode): string | undefined {
 
 function whyStray(literal: AstNode, text: string): string {
   if (text !== "use workflow" && text !== "use step") return misspelt(text);
-  const how = literal.type === "TemplateLiteral" ? "it is in backticks, or it does not come first" : "it does not come first, or not as a statement of its own";
+  const how =
+    literal.type === "TemplateLiteral"
+      ? "it is in backticks, or it does not come first"
+      : "it does not come first, or not as a statement of its own";
   return `"${text}" is no directive here: ${how}. Write it as the first statement of an async function or of the file: "${text}";`;
 }
 
@@ -98,7 +104,8 @@ function whyNot(kind: Kind, { node, path, member }: FunctionSite): string | unde
   if (node["async"] !== true) return `only an async function can be ${a}. Write async before it.`;
   if (path === undefined)
     return `this function has no name that the id of ${a} could be made of. Assign it to a constant, or declare it as a function.`;
-  if (isPrivateMethod(member)) return `a private method cannot be ${a}. Make it public, or a private field that holds an async arrow function.`;
+  if (isPrivateMethod(member))
+    return `a private method cannot be ${a}. Make it public, or a private field that holds an async arrow function.`;
   const isObjectMethod = member?.type === "Property" && member["method"] === true;
   if (isObjectMethod && mentions(node, ["Super"])) return `super does not work in ${a} that is a member of an object. Use a class.`;
   const hasInstance = isObjectMethod || (member?.type === "MethodDefinition" && member["static"] !== true);
@@ -117,7 +124,9 @@ function sameNames(marked: readonly Marked[]): Problem[] {
     const id = `${kind} ${path}`;
     const isFirst = !seen.has(id);
     seen.add(id);
-    return isFirst ? [] : [{ at: node, message: `two ${kind}s of this file are named "${path}", and would have one id. Rename one of them.` }];
+    return isFirst
+      ? []
+      : [{ at: node, message: `two ${kind}s of this file are named "${path}", and would have one id. Rename one of them.` }];
   });
 }
 
@@ -140,7 +149,8 @@ function exportedFunctions(program: AstNode): Set<AstNode> {
     for (const [name, fn] of declared(declaration ?? statement)) if (fn) local.set(name, fn);
     if (statement.type === "ExportNamedDeclaration") {
       if (declaration) names.push(...declared(declaration).map(([name]) => name));
-      else if (!child(statement, "source")) names.push(...children(statement, "specifiers").map((each) => String(child(each, "local")?.["name"])));
+      else if (!child(statement, "source"))
+        names.push(...children(statement, "specifiers").map((each) => String(child(each, "local")?.["name"])));
     }
     if (statement.type === "ExportDefaultDeclaration" && declaration) {
       const fn = functionIn(declaration);

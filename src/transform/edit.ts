@@ -59,7 +59,10 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
     const key = JSON.stringify(keyName(member as AstNode));
     const owner = member?.["static"] === true ? "this" : "this.prototype";
     const id = JSON.stringify(idOf(marked));
-    const call = kind === "step" ? `${local("stepMethod")}(${owner}, ${key}, ${id})` : `${local("workflowMethod")}(${owner}, ${key}, ${id}, ${JSON.stringify(placeOf(node))})`;
+    const call =
+      kind === "step"
+        ? `${local("stepMethod")}(${owner}, ${key}, ${id})`
+        : `${local("workflowMethod")}(${owner}, ${key}, ${id}, ${JSON.stringify(placeOf(node))})`;
     atTop(classBody as AstNode, `${call};`);
   };
 
@@ -103,5 +106,8 @@ function topOf(block: AstNode): number {
 function parametersLike(node: AstNode): string {
   const params = children(node, "params").filter((each) => each["name"] !== "this");
   const optional = params.findIndex((each) => each.type === "AssignmentPattern" || each.type === "RestElement");
-  return params.slice(0, optional < 0 ? params.length : optional).map((_, i) => `${prefix}${i}`).join(", ");
+  return params
+    .slice(0, optional < 0 ? params.length : optional)
+    .map((_, i) => `${prefix}${i}`)
+    .join(", ");
 }

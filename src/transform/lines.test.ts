@@ -17,8 +17,10 @@ const forms: readonly ((head: string, inner: string) => string)[] = [
   (head, inner) => `async function ${fresh("f")}<T>(a: T,\n b = 1, ...c: any[]): Promise<void> { ${head}\n${mark()} ${inner} }`,
   (head, inner) => `const ${fresh("a")} = async (a: number) => {${head}\n ${mark()}\n${inner}};`,
   (head, inner) => `const ${fresh("e")} = (async function inner() {\n${head}\n${mark()} ${inner}} as any);`,
-  (head, inner) => `const ${fresh("o")} = { async m(a: string) { ${head}\n${mark()} ${inner} }, ${fresh("n")}: async () => { ${head}\n ${inner} } };`,
-  (head, inner) => `class ${fresh("K")}<T> { static async m<U>(a: T,\n b: U) { ${head}\n${mark()} ${inner} }\n async n() { ${head} ${mark()} } p = async () => { ${head}\n ${mark()} }; }`,
+  (head, inner) =>
+    `const ${fresh("o")} = { async m(a: string) { ${head}\n${mark()} ${inner} }, ${fresh("n")}: async () => { ${head}\n ${inner} } };`,
+  (head, inner) =>
+    `class ${fresh("K")}<T> { static async m<U>(a: T,\n b: U) { ${head}\n${mark()} ${inner} }\n async n() { ${head} ${mark()} } p = async () => { ${head}\n ${mark()} }; }`,
   (_, inner) => `if (x) {\n${mark()} ${inner} Date.now(); }`,
   (_, inner) => `for (const fetch of [1]) {\n ${inner}\n fetch(); ${mark()} } fetch(\n1);`,
   (head) => `async function ${fresh("d")}(this: any, { x = new Date\n() } = {}) { ${head} ${mark()}\n}`,

@@ -14,7 +14,8 @@ const typed = /\.(?:ts|mts|tsx|jsx)$/;
 
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   const { parentURL } = context;
-  if (!/^(?:\.\.?(?:\/|$)|file:)/.test(specifier) || parentURL === undefined || !projectFileAt(parentURL)) return await nextResolve(specifier, context);
+  if (!/^(?:\.\.?(?:\/|$)|file:)/.test(specifier) || parentURL === undefined || !projectFileAt(parentURL))
+    return await nextResolve(specifier, context);
   return await nextResolve(resolveAsTypeScript(specifier, parentURL) ?? specifier, context);
 };
 

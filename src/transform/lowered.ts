@@ -1,7 +1,12 @@
 /** By the names that oxc calls them by: legacy decorators, and `using`. */
 type Decorator = (...args: unknown[]) => unknown;
 
-export function decorate(decorators: readonly Decorator[], target: object, key?: PropertyKey, descriptor?: PropertyDescriptor | null): unknown {
+export function decorate(
+  decorators: readonly Decorator[],
+  target: object,
+  key?: PropertyKey,
+  descriptor?: PropertyDescriptor | null,
+): unknown {
   const ofClass = key === undefined;
   let made: unknown = ofClass ? target : descriptor === null ? Object.getOwnPropertyDescriptor(target, key) : descriptor;
   for (const each of decorators.toReversed()) made = (ofClass ? each(made) : each(target, key, made)) || made;

@@ -7,7 +7,11 @@ import type { Transformed } from "./transform.js";
 const lowered = new URL("./lowered.js", import.meta.url).href;
 
 /** JavaScript that Node 20 runs, of TypeScript or JSX that is transformed already. The map leads to the user's file. */
-export function strip(file: string, code: string, earlier?: Transformed["map"]): { readonly code: string; readonly map: object | undefined } {
+export function strip(
+  file: string,
+  code: string,
+  earlier?: Transformed["map"],
+): { readonly code: string; readonly map: object | undefined } {
   const lang = languageOf(file) ?? "ts";
   const stripped = transformSync(file, code, {
     lang,

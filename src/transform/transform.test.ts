@@ -40,12 +40,18 @@ describe("a directive in a wrong place", () => {
     ],
     "in a block": ['async function f() { if (x) { "use step"; } }', '"use step" is no directive here'],
     "at the end of a file": ['export const x = 1;\n"use workflow";', 'app.ts:2:1: "use workflow" is no directive here'],
-    "in backticks": ["async function f() { `use step`; }", "app.ts:1:22: \"use step\" is no directive here: it is in backticks"],
+    "in backticks": ["async function f() { `use step`; }", 'app.ts:1:22: "use step" is no directive here: it is in backticks'],
     "in parentheses": ['async function f() { ("use step"); }', '"use step" is no directive here'],
-    "without its semicolon, before a parenthesis": ['async function f() {\n  "use step"\n  (await g());\n}', 'app.ts:2:3: "use step" is no directive here'],
-    "both": ['async function f() {\n  "use workflow";\n  "use step";\n}', "app.ts:3:3: it cannot be a workflow and a step."],
-    "both, on top of a file": ['"use step"; "use workflow";\nexport async function f() {}', "app.ts:1:13: it cannot be a workflow and a step."],
-    "twice": ['async function f() { "use step"; "use step"; }', '"use step" is said twice.'],
+    "without its semicolon, before a parenthesis": [
+      'async function f() {\n  "use step"\n  (await g());\n}',
+      'app.ts:2:3: "use step" is no directive here',
+    ],
+    both: ['async function f() {\n  "use workflow";\n  "use step";\n}', "app.ts:3:3: it cannot be a workflow and a step."],
+    "both, on top of a file": [
+      '"use step"; "use workflow";\nexport async function f() {}',
+      "app.ts:1:13: it cannot be a workflow and a step.",
+    ],
+    twice: ['async function f() { "use step"; "use step"; }', '"use step" is said twice.'],
     "use steps": ['async function f() { "use steps"; }', 'app.ts:1:22: "use steps" is not a directive. Write "use step".'],
     "use Workflow": ['async function f() { "use Workflow"; }', 'Write "use workflow".'],
     "two spaces": ['async function f() { "use  step"; }', 'Write "use step".'],
@@ -61,7 +67,10 @@ describe("a directive in a wrong place", () => {
       'const a = () => { async function f() { "use step"; } };\nfunction b() { async function f() { "use step"; } }\n{ async function f() { "use step"; } }\n{ const f = async () => { "use step"; }; }',
       'app.ts:4:13: two steps of this file are named "f"',
     ],
-    "a function that is not async, in a file of steps": ['"use step";\nexport function f() {}', "app.ts:2:8: only an async function can be a step."],
+    "a function that is not async, in a file of steps": [
+      '"use step";\nexport function f() {}',
+      "app.ts:2:8: only an async function can be a step.",
+    ],
   };
   test.for(Object.entries(wrong))("%s", ([, [code, ...messages]]) => {
     const found = findings(code);
@@ -82,7 +91,9 @@ describe("a directive in a wrong place", () => {
   });
 
   test("in CommonJS; clocks there are left alone", () => {
-    expect(findings('module.exports = { f: async () => { "use step"; } };', "app.js")[0]).toContain("app.js:1:37: directives need an ES module");
+    expect(findings('module.exports = { f: async () => { "use step"; } };', "app.js")[0]).toContain(
+      "app.js:1:37: directives need an ES module",
+    );
     expect(transformed("exports.now = () => Date.now();", "app.js")).toBeUndefined();
     expect(transformed('async function f() { "use step"; }', "app.js")).toContain("callStep");
   });
@@ -95,9 +106,11 @@ describe("what is left alone, by identity", () => {
     "a text": 'const a = "Date.now()"; log("use step");',
     "a directive of others": '"use client"; "use server"; export const a = 1;',
     "Date with arguments": "const a = [new Date(5), Date.parse(x), Date.UTC(1), x instanceof Date, class extends Date {}, Date];",
-    "other members": "const a = [Math.max(1, random), crypto.randomBytes(1), o.fetch(), o.Date.now(), o.setTimeout, { fetch: 1, setTimeout() {} }];",
+    "other members":
+      "const a = [Math.max(1, random), crypto.randomBytes(1), o.fetch(), o.Date.now(), o.setTimeout, { fetch: 1, setTimeout() {} }];",
     "asked for its type": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
-    "written to": "globalThis.fetch = x; Math.random = y; Date.now ??= z; delete globalThis.fetch; fetch = 1; [fetch] = []; ({ fetch } = o); for (fetch of a);",
+    "written to":
+      "globalThis.fetch = x; Math.random = y; Date.now ??= z; delete globalThis.fetch; fetch = 1; [fetch] = []; ({ fetch } = o); for (fetch of a);",
     parameters: "function f(fetch, { Date }, [setTimeout = 1], ...crypto) { fetch(); Date.now(); setTimeout(); crypto.randomUUID(); }",
     "let, const and class": "{ let fetch; const Date = 1; class Math {} fetch(); new Date(); Math.random(); }",
     "var, hoisted out of a block, after its use": "function f() { fetch(); if (x) { var fetch; } }",
@@ -108,7 +121,8 @@ describe("what is left alone, by identity", () => {
     imports: 'import fetch, { a as setTimeout } from "x"; import * as Date from "y"; fetch(); setTimeout(); Date.now();',
     "an import of another module's randomUUID": 'import { randomUUID } from "x"; randomUUID();',
     "the names of functions and classes": "(function fetch() { fetch(); }); (class Date { static a = Date.now(); });",
-    types: "let a: typeof fetch; type B = ReturnType<typeof setTimeout>; function f(x: Date): x is Date { return true; } interface C { fetch(): Date }",
+    types:
+      "let a: typeof fetch; type B = ReturnType<typeof setTimeout>; function f(x: Date): x is Date { return true; } interface C { fetch(): Date }",
     "enums and namespaces": "enum E { fetch = 1, b = fetch } namespace Math { export const random = 1; } Math.random;",
     labels: "fetch: for (;;) { break fetch; }",
     members: "class A { fetch() {} static Date = 1; setTimeout = 2; get random() { return 1; } } export { a as fetch } from 'x';",
@@ -167,7 +181,8 @@ describe("clocks, chance and the network", () => {
   });
 
   test("randomUUID of node:crypto, under whatever name", () => {
-    const imports = 'import { randomUUID as id, randomBytes } from "node:crypto"; import whole from "crypto"; import * as space from "node:crypto";';
+    const imports =
+      'import { randomUUID as id, randomBytes } from "node:crypto"; import whole from "crypto"; import * as space from "node:crypto";';
     expect(rewritten(`${imports} id(); whole.randomUUID(); space.randomUUID(); whole.randomBytes(1); { const id = f; id(); }`)).toBe(
       `${imports} $uuid(); $uuid(); $uuid(); whole.randomBytes(1); { const id = f; id(); }`,
     );
@@ -249,7 +264,8 @@ describe("the text", () => {
   });
 
   test("is done with: transformed again, it stays as it is", () => {
-    const code = '"use step";\nexport async function f() { return new Date(); }\nexport const g = { async h() { "use workflow"; await fetch(x); } };';
+    const code =
+      '"use step";\nexport async function f() { return new Date(); }\nexport const g = { async h() { "use workflow"; await fetch(x); } };';
     const once = transformed(code) ?? "";
     expect(transformed(once)).toBeUndefined();
   });

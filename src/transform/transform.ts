@@ -42,7 +42,7 @@ export function transform(code: string, { file, root }: TransformOptions): Trans
     program,
     directives,
     uses,
-    idOf: ({ kind, path: name }: Marked) => `${kind}//${escape(path)}//${escape(name)}`,
+    idOf: ({ kind, path: name }: Marked) => `${kind}//${escaped(path)}//${escaped(name)}`,
     placeOf: ({ start }) => `${path}:${placeIn(code, start).line}:${placeIn(code, start).column}`,
   });
   return { code: edited.toString(), map: edited.generateMap({ source: file, hires: "boundary", includeContent: true }) };
@@ -53,7 +53,7 @@ function notHere(at: Problem["at"]): Problem {
 }
 
 /** Names in the journal have neither of these. */
-function escape(text: string): string {
+function escaped(text: string): string {
   return text.replace(/[#\p{Cc}]/gu, encodeURIComponent);
 }
 

@@ -113,7 +113,8 @@ export function registerWorkflow<Fn extends object>(call: Fn, defined: WorkflowD
 
 /** The definition of a workflow that was handed to us as `field`. */
 export function definitionOf(from: unknown, field: string): WorkflowDefinition {
-  if (typeof from !== "function") throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
+  if (typeof from !== "function")
+    throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
   const defined = (from as Partial<Workflow>)[definition];
   if (defined === undefined) throw new WorkflowNotRegisteredError(from.name);
   return defined;
