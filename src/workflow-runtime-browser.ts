@@ -11,7 +11,9 @@ export const stepMethod = (): void => {};
 export const workflow = (_id: string, _where: string, fn: Body): Body => fn;
 export const workflowMethod = (): void => {};
 
-export const now = (): Date => new Date();
+export const newDate = (): Date => new Date();
+export const held = (value: unknown): unknown => value;
+export const released = (value: unknown): unknown => value;
 export const dateNow = (): number => Date.now();
 export const dateText = (): string => Date();
 export const random = (): number => Math.random();

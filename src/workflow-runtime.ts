@@ -1,3 +1,3 @@
 export { callStep, hoistedStep, step, stepMethod, workflow, workflowMethod } from "./workflow/compiled.js";
-export { now, random, uuid } from "./workflow/primitives.js";
-export { dateNow, dateText, fetch, setImmediate, setInterval, setTimeout } from "./workflow/substitutes.js";
+export { random } from "./workflow/primitives.js";
+export { dateNow, dateText, fetch, held, newDate, released, setImmediate, setInterval, setTimeout, uuid } from "./workflow/substitutes.js";

@@ -269,7 +269,7 @@ describe("determinism", () => {
     const { main, other, outside } = await importTransformed<{ main: Fn; other: Fn; outside: Fn }>({ "app.ts": code });
     const { value } = await resultOf(main);
     expect(value).toEqual([
-      expect.stringMatching(/^the global fetch\(\) can only be used in a step: .*call fetch from onceflow\/workflow\.$/),
+      expect.stringMatching(/^fetch\(\) can only be used in a step: .*call fetch from onceflow\/workflow$/),
       ...["setTimeout", "setInterval", "setImmediate", "setTimeout"].map((name) =>
         expect.stringMatching(new RegExp(`^${name}\\(\\) .*sleep\\(\\)`)),
       ),
@@ -278,19 +278,32 @@ describe("determinism", () => {
     expect(await outside()).toBe("x");
   });
 
-  test("outside of workflows whoever replaces a global is heard", async () => {
-    const { now, chance } = await importTransformed<{ now(): number; chance(): number }>({
-      "app.ts": "export const now = () => new Date().getTime() + Date.now(); export const chance = () => Math.random();",
+  test("outside of workflows whoever replaces a global is heard, and may keep the one that was there", async () => {
+    const { all, patch, kept } = await importTransformed<{ all(): unknown[]; patch(): () => void; kept(): unknown[] }>({
+      "app.ts": `
+        import { randomUUID } from "node:crypto";
+        export const all = () => [new Date().getTime(), Date.now(), Math.random(), crypto.randomUUID(), fetch("x"), setTimeout(() => {}, 9)];
+        export const kept = () => [fetch, globalThis.setTimeout, Date.now, Math.random, [fetch].map((each) => each)[0] === fetch];
+        export function patch() {
+          const real = [globalThis.fetch, setTimeout, Date.now, Math.random, crypto.randomUUID, Date];
+          globalThis.fetch = (url) => (url === "x" ? "fetched" : real[0](url));
+          globalThis.setTimeout = (go, ms) => (clearTimeout(real[1](go, ms)), "timed");
+          Math.random = () => real[3]() * 0 + 0.25;
+          crypto.randomUUID = () => real[4].call(crypto).length;
+          globalThis.Date = class extends real[5] { constructor() { super(7); } static now() { return real[2]() * 0 + 5; } };
+          return () => { globalThis.fetch = real[0]; globalThis.setTimeout = real[1]; Math.random = real[3]; crypto.randomUUID = real[4]; globalThis.Date = real[5]; };
+        }`,
     });
-    const real = { now: Date.now, random: Math.random };
-    Object.assign(Date, { now: () => 5 });
-    Object.assign(Math, { random: () => 0.25 });
+    const before = [globalThis.fetch, globalThis.setTimeout, Math.random, crypto.randomUUID, Date];
+    const restore = patch();
     try {
-      expect([now(), chance()]).toEqual([10, 0.25]);
+      expect(all()).toEqual([7, 5, 0.25, 36, "fetched", "timed"]);
+      expect(kept()).toEqual([globalThis.fetch, globalThis.setTimeout, Date.now, Math.random, true]);
     } finally {
-      Object.assign(Date, { now: real.now });
-      Object.assign(Math, { random: real.random });
+      restore();
     }
+    const after = [globalThis.fetch, globalThis.setTimeout, Math.random, crypto.randomUUID, Date];
+    expect(after.map((each, i) => each === before[i])).toEqual([true, true, true, true, true]);
   });
 });
 

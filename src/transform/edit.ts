@@ -31,8 +31,13 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
 
   for (const statement of directives.statements) replace(statement, " ");
   for (const { at, by, form } of uses) {
-    const name = local(by);
-    replace(at, form === "call" ? `${name}()` : form === "shorthand" ? `${code.slice(at.start, at.end)}: ${name}` : name);
+    if (form === "name" || form === "call") {
+      replace(at, form === "call" ? `${local(by)}()` : local(by));
+      continue;
+    }
+    const around = form === "released" ? local("released") : local("held");
+    text.appendLeft(at.start, `${form === "shorthand" ? `${code.slice(at.start, at.end)}: ` : ""}${around}(`);
+    text.prependRight(at.end, ")");
   }
 
   const markDeclaration = (marked: Marked) => {

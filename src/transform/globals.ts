@@ -2,10 +2,13 @@ import { type AstNode, bare, child, children, keyName } from "./ast.js";
 import type { Scope } from "./scope.js";
 
 /** What the run-time offers in place of globals: the same outside of workflows. */
-export type Substitute = "now" | "dateNow" | "dateText" | "random" | "uuid" | "fetch" | "setTimeout" | "setInterval" | "setImmediate";
+type Substitute = "newDate" | "dateNow" | "dateText" | "random" | "uuid" | "fetch" | "setTimeout" | "setInterval" | "setImmediate";
+
+/** What transformed code calls the functions that hold a value back, and let it go. They are not looked into again. */
+export const heldName = "__onceflow_held";
+export const releasedName = "__onceflow_released";
 
 const members: Readonly<Record<string, Substitute>> = { "Date.now": "dateNow", "Math.random": "random", "crypto.randomUUID": "uuid" };
-/** These are also replaced where they are only named: whoever they are handed to calls them. */
 const functions: Readonly<Record<string, Substitute>> = {
   fetch: "fetch",
   setTimeout: "setTimeout",
@@ -17,8 +20,12 @@ const functions: Readonly<Record<string, Substitute>> = {
 export interface Use {
   readonly at: AstNode;
   readonly by: Substitute;
-  /** The substitute itself, or a call of it. */
-  readonly form: "name" | "call" | "shorthand";
+  /**
+   * What stands there then: the substitute, which looks the global up when it is called; a call of it; or, where the
+   * global is handed on as a value, that very value, held back in workflows. Who keeps a global in order to replace it
+   * must get the one that is there now: else its replacement would call itself.
+   */
+  readonly form: "name" | "call" | "held" | "shorthand" | "released";
   readonly root: string;
   /** The global that `root` has to be. Its import from node:crypto will do, too. */
   readonly global: string;
@@ -29,19 +36,20 @@ export interface FoundUse extends Use {
 }
 
 /** The clock, chance, timer or network that a node uses; nothing is known yet about who declares its name. */
-export function useAt(node: AstNode, crypto: CryptoImports): Use | undefined {
+export function useAt(node: AstNode, crypto: CryptoImports, isCallee: boolean): Use | undefined {
+  const form = isCallee ? "name" : "held";
   switch (node.type) {
     case "NewExpression":
-      return children(node, "arguments").length === 0 ? useOfDate(node, "now", node, "call") : undefined;
+      return children(node, "arguments").length === 0 ? useOfDate(node, "newDate", node, "call") : undefined;
     case "CallExpression":
       return useOfDate(node, "dateText", child(node, "callee") as AstNode, "name");
     case "MemberExpression":
-      return useOfMember(node, crypto);
+      return useOfMember(node, crypto, form);
     case "Identifier": {
       const root = String(node["name"]);
-      if (crypto.named.has(root)) return { at: node, by: "uuid", form: "name", root, global: "" };
+      if (crypto.named.has(root)) return { at: node, by: "uuid", form: "held", root, global: "" };
       const by = Object.hasOwn(functions, root) ? functions[root] : undefined;
-      return by && { at: node, by, form: "name", root, global: root };
+      return by && { at: node, by, form, root, global: root };
     }
   }
   return undefined;
@@ -52,17 +60,17 @@ function useOfDate(node: AstNode, by: Substitute, at: AstNode, form: Use["form"]
   return named?.name === "Date" ? { at, by, form, root: named.root, global: named.root } : undefined;
 }
 
-function useOfMember(node: AstNode, crypto: CryptoImports): Use | undefined {
+function useOfMember(node: AstNode, crypto: CryptoImports, form: Use["form"]): Use | undefined {
   const key = keyName(node);
   const object = globalAt(child(node, "object"));
   if (key === undefined || object === undefined) return undefined;
-  if (key === "randomUUID" && crypto.whole.has(object.root)) return { at: node, by: "uuid", form: "name", root: object.root, global: "" };
+  if (key === "randomUUID" && crypto.whole.has(object.root)) return { at: node, by: "uuid", form: "held", root: object.root, global: "" };
   const path = `${object.name}.${key}`;
   const by = Object.hasOwn(members, path) ? members[path] : undefined;
-  if (by !== undefined) return { at: node, by, form: "name", root: object.root, global: object.root };
+  if (by !== undefined) return { at: node, by, form, root: object.root, global: object.root };
   const whole = globalAt(node);
   const itself = whole && Object.hasOwn(functions, whole.name) ? functions[whole.name] : undefined;
-  return whole && itself && { at: node, by: itself, form: "name", root: whole.root, global: whole.root };
+  return whole && itself && { at: node, by: itself, form, root: whole.root, global: whole.root };
 }
 
 /** `x`, and `globalThis.x`: both mean x, if their first name is a global. */

@@ -1,5 +1,5 @@
 import { type AstNode, child, children, codeBelow, isFunction, isSheath, keyName } from "./ast.js";
-import { type CryptoImports, cryptoImportsOf, type FoundUse, useAt } from "./globals.js";
+import { type CryptoImports, cryptoImportsOf, type FoundUse, heldName, releasedName, useAt } from "./globals.js";
 import { boundNames, patternCode, Scope } from "./scope.js";
 
 /** A function of a file, and what its place says about it. */
@@ -37,6 +37,8 @@ interface Around {
   readonly classBody?: AstNode | undefined;
   /** It is written to, deleted, or only asked for its type. */
   readonly isTarget?: boolean;
+  /** It is called there. */
+  readonly isCallee?: boolean;
 }
 
 const blocks = new Set(["BlockStatement", "StaticBlock", "TSModuleBlock"]);
@@ -71,9 +73,9 @@ class Surveyor implements Survey {
 
   #visit(node: AstNode, around: Around): void {
     if (isFunction(node)) return this.#function(node, around);
-    const { given, member, isTarget, ...here } = around;
+    const { given, member, isTarget, isCallee = false, ...here } = around;
     if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, around);
-    if (!isTarget && this.#use(node, here.scope)) return this.below(node, here);
+    if (!isTarget && this.#use(node, here.scope, isCallee)) return;
     switch (node.type) {
       case "VariableDeclaration":
         return this.#variables(node, here);
@@ -95,11 +97,16 @@ class Surveyor implements Survey {
       case "PropertyDefinition":
       case "AccessorProperty":
         return this.#member(node, around);
+      case "CallExpression":
+        if (child(node, "callee")?.["name"] === heldName) return;
+        for (const [field, each] of codeBelow(node)) this.#visit(each, { ...here, isCallee: field === "callee" });
+        return;
       case "MemberExpression":
         this.#visit(child(node, "object") as AstNode, here);
         if (node["computed"] === true) this.#visit(child(node, "property") as AstNode, here);
         return;
       case "AssignmentExpression":
+        this.#replacement(node, here.scope);
         this.#visit(child(node, "left") as AstNode, { ...here, isTarget: true });
         return this.#visit(child(node, "right") as AstNode, { ...here, given: nameOfTarget(here.prefix, child(node, "left")) });
       case "UpdateExpression":
@@ -142,11 +149,19 @@ class Surveyor implements Survey {
   }
 
   /** Whether this is one; what it is made of is then no other. */
-  #use(node: AstNode, scope: Scope): boolean {
-    const use = useAt(node, this.#crypto);
+  #use(node: AstNode, scope: Scope, isCallee: boolean): boolean {
+    const use = useAt(node, this.#crypto, isCallee);
     if (use) this.uses.push({ ...use, scope });
     if (node.type === "Identifier" && commonJs.has(String(node["name"]))) this.#commonJs.push({ name: String(node["name"]), scope });
     return use !== undefined && node.type === "Identifier";
+  }
+
+  /** `globalThis.fetch = real` puts back what was kept: the global itself, not what it was handed on as. */
+  #replacement(node: AstNode, scope: Scope): void {
+    const use = useAt(child(node, "left") as AstNode, this.#crypto, false);
+    const right = child(node, "right") as AstNode;
+    const isDone = child(right, "callee")?.["name"] === releasedName;
+    if (use && use.global !== "" && !isDone && !isFunction(right)) this.uses.push({ ...use, at: right, form: "released", scope });
   }
 
   #function(node: AstNode, { scope: outer, block, prefix, given, member, classBody }: Around): void {
@@ -201,7 +216,7 @@ class Surveyor implements Survey {
     const value = child(node, "value");
     for (const decorator of children(node, "decorators")) this.#visit(decorator, here);
     if (node["shorthand"] === true) {
-      const use = useAt(key, this.#crypto);
+      const use = useAt(key, this.#crypto, false);
       if (use) this.uses.push({ ...use, form: "shorthand", scope: here.scope });
       return;
     }

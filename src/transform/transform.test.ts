@@ -110,7 +110,7 @@ describe("what is left alone, by identity", () => {
       "const a = [Math.max(1, random), crypto.randomBytes(1), o.fetch(), o.Date.now(), o.setTimeout, { fetch: 1, setTimeout() {} }];",
     "asked for its type": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
     "written to":
-      "globalThis.fetch = x; Math.random = y; Date.now ??= z; delete globalThis.fetch; fetch = 1; [fetch] = []; ({ fetch } = o); for (fetch of a);",
+      "globalThis.fetch = () => 1; Math.random = async function () {}; delete globalThis.fetch; [fetch] = []; ({ fetch } = o); for (fetch of a); fetch++;",
     parameters: "function f(fetch, { Date }, [setTimeout = 1], ...crypto) { fetch(); Date.now(); setTimeout(); crypto.randomUUID(); }",
     "let, const and class": "{ let fetch; const Date = 1; class Math {} fetch(); new Date(); Math.random(); }",
     "var, hoisted out of a block, after its use": "function f() { fetch(); if (x) { var fetch; } }",
@@ -149,31 +149,35 @@ describe("what is left alone, by identity", () => {
 
 describe("clocks, chance and the network", () => {
   const changed: readonly (readonly [from: string, to: string])[] = [
-    ["new Date()", "$now()"],
-    ["new Date", "$now()"],
-    ["new Date().getTime()", "$now().getTime()"],
-    ["new (Date)()", "$now()"],
-    ["new globalThis.Date()", "$now()"],
+    ["new Date()", "$newDate()"],
+    ["new Date", "$newDate()"],
+    ["new Date().getTime()", "$newDate().getTime()"],
+    ["new (Date)()", "$newDate()"],
+    ["new globalThis.Date()", "$newDate()"],
     ["Date()", "$dateText()"],
     ["Date.now()", "$dateNow()"],
     ['Date["now"]()', "$dateNow()"],
-    ["a.map(Date.now)", "a.map($dateNow)"],
+    ["a.map(Date.now)", "a.map($held(Date.now))"],
     ["globalThis.Date.now()", "$dateNow()"],
     ["Math.random()", "$random()"],
     ["crypto.randomUUID()", "$uuid()"],
     ["globalThis.crypto?.randomUUID()", "$uuid()"],
     ["await fetch(url)", "await $fetch(url)"],
-    ["const f = fetch", "const f = $fetch"],
-    ["use({ fetch, setTimeout: setTimeout })", "use({ fetch: $fetch, setTimeout: $setTimeout })"],
+    ["const f = fetch", "const f = $held(fetch)"],
+    ["use({ fetch, setTimeout: setTimeout })", "use({ fetch: $held(fetch), setTimeout: $held(setTimeout) })"],
     ["globalThis.fetch(url)", "$fetch(url)"],
     ["(globalThis as any).fetch(url)", "$fetch(url)"],
+    ["fetch.call(null, url)", "$held(fetch).call(null, url)"],
+    ["const real = globalThis.fetch", "const real = $held(globalThis.fetch)"],
+    ["globalThis.fetch = real", "globalThis.fetch = $released(real)"],
+    ["Date.now = x ? y : z", "Date.now = $released(x ? y : z)"],
     ["global.setInterval(f, 1)", "$setInterval(f, 1)"],
     ["setImmediate(f)", "$setImmediate(f)"],
     ["function f(a = Date.now()) {}", "function f(a = $dateNow()) {}"],
-    ["const { a = fetch, [Date.now()]: b } = c", "const { a = $fetch, [$dateNow()]: b } = c"],
+    ["const { a = fetch, [Date.now()]: b } = c", "const { a = $held(fetch), [$dateNow()]: b } = c"],
     ["(fetch as any)!(x)", "($fetch as any)!(x)"],
-    ["a[Math.random()] = fetch", "a[$random()] = $fetch"],
-    ["class A { x = Date.now(); [fetch] = 1 }", "class A { x = $dateNow(); [$fetch] = 1 }"],
+    ["a[Math.random()] = fetch", "a[$random()] = $held(fetch)"],
+    ["class A { x = Date.now(); [fetch] = 1 }", "class A { x = $dateNow(); [$held(fetch)] = 1 }"],
     ["enum E { a = Date.now() }", "enum E { a = $dateNow() }"],
   ];
   test.for(changed)("%s", ([from, to]) => {
@@ -184,13 +188,13 @@ describe("clocks, chance and the network", () => {
     const imports =
       'import { randomUUID as id, randomBytes } from "node:crypto"; import whole from "crypto"; import * as space from "node:crypto";';
     expect(rewritten(`${imports} id(); whole.randomUUID(); space.randomUUID(); whole.randomBytes(1); { const id = f; id(); }`)).toBe(
-      `${imports} $uuid(); $uuid(); $uuid(); whole.randomBytes(1); { const id = f; id(); }`,
+      `${imports} $held(id)(); $held(whole.randomUUID)(); $held(space.randomUUID)(); whole.randomBytes(1); { const id = f; id(); }`,
     );
   });
 
   test("in JSX", () => {
     expect(rewritten("export const A = () => <Date fetch={fetch}>Date.now()</Date>;", "a.tsx")).toBe(
-      "export const A = () => <Date fetch={$fetch}>Date.now()</Date>;",
+      "export const A = () => <Date fetch={$held(fetch)}>Date.now()</Date>;",
     );
   });
 });
@@ -265,7 +269,7 @@ describe("the text", () => {
 
   test("is done with: transformed again, it stays as it is", () => {
     const code =
-      '"use step";\nexport async function f() { return new Date(); }\nexport const g = { async h() { "use workflow"; await fetch(x); } };';
+      '"use step";\nexport async function f() { globalThis.fetch = fetch; return [new Date(), fetch, { fetch }]; }\nexport const g = { async h() { "use workflow"; await fetch(x); } };';
     const once = transformed(code) ?? "";
     expect(transformed(once)).toBeUndefined();
   });
