@@ -75,7 +75,7 @@ export function* codeBelow(node: AstNode): Generator<readonly [field: string, be
   }
 }
 
-export function isCode(value: unknown): value is AstNode {
+function isCode(value: unknown): value is AstNode {
   if (typeof value !== "object" || value === null) return false;
   const { type, declare } = value as AstNode;
   return typeof type === "string" && (!type.startsWith("TS") || typedCode.has(type)) && declare !== true;

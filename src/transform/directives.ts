@@ -1,7 +1,7 @@
 import { type AstNode, bare, child, children, isFunction, mentions } from "./ast.js";
 import type { FunctionSite, Survey } from "./survey.js";
 
-export type Kind = "workflow" | "step";
+type Kind = "workflow" | "step";
 
 /** A function that a directive, its own or its file's, makes a workflow or a step of. */
 export interface Marked extends FunctionSite {

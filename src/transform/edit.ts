@@ -4,7 +4,7 @@ import type { Directives, Marked } from "./directives.js";
 import type { FoundUse } from "./globals.js";
 
 /** What transformed code imports. */
-export const runtimeModule = "onceflow/workflow/runtime";
+const runtimeModule = "onceflow/workflow/runtime";
 const prefix = "__onceflow_";
 
 export interface EditOptions {
