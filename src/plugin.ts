@@ -14,7 +14,7 @@ export interface PluginOptions {
 }
 
 /** For every bundler the same: files before anything else has touched them, errors with their place. */
-export const plugin = createUnplugin(({ root: given, include, exclude }: PluginOptions = {}) => {
+export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: given, include, exclude } = {}) => {
   const root = given === undefined ? projectRoot() : resolve(given);
   const [wanted, unwanted] = [listOf(include), listOf(exclude)];
   const isWanted = (file: string) =>
