@@ -6,7 +6,15 @@ provideAmbient({ store: ambientStore, worker: ambientWorker });
 export { NotApplied } from "./core/errors.js";
 export type { Reconciled } from "./core/options.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
-export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, workflow } from "./workflow/define.js";
+export {
+  type Step,
+  type StepOptions,
+  type StepReconcileRequest,
+  step,
+  type Workflow,
+  type WorkflowFunction,
+  workflow,
+} from "./workflow/define.js";
 export { type DefinedHook, defineHook } from "./workflow/define-hook.js";
 export {
   ContextError,

@@ -1,18 +1,17 @@
 import { decode } from "../core/codec.js";
 import { createStore } from "../core/create-store.js";
-import { InvalidInputError } from "../core/errors.js";
 import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
 import type { RunOperation } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
 import { broughtBack, withLongValues } from "../workflow/aside.js";
-import { definitionOf, type Workflow, type WorkflowDefinition } from "../workflow/define.js";
+import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
 
 export interface ReplayOptions extends Recorded {
-  readonly workflow: Workflow<never[], unknown>;
+  readonly workflow: WorkflowFunction;
 }
 
 /** A run as the store has it. */
@@ -37,9 +36,7 @@ export type Replayed =
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
  */
 export async function replayJournal({ workflow, ...recorded }: ReplayOptions): Promise<Replayed> {
-  const definition = definitionOf(workflow);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
-  return await replayOn(definition, recorded);
+  return await replayOn(definitionOf(workflow, "workflow"), recorded);
 }
 
 export async function replayOn(definition: WorkflowDefinition, { run, journal, store: from }: Recorded): Promise<Replayed> {

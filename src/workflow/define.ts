@@ -4,7 +4,7 @@ import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
 import { currentExecution, requireExecution } from "./context.js";
-import { ContextError } from "./errors.js";
+import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
 import { register } from "./registry.js";
 
 const definition = Symbol.for("onceflow.definition");
@@ -22,6 +22,9 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
   readonly [definition]: WorkflowDefinition;
 }
+
+/** What can be started: one that says "use workflow" is typed as the function that it is. */
+export type WorkflowFunction<Args extends unknown[] = never[], Result = unknown> = (...args: Args) => Promise<Result>;
 
 export interface StepOptions<Args extends unknown[] = never[], Result = unknown> {
   /** How often a step that threw is tried **again**. Default 3. */
@@ -99,14 +102,24 @@ export function workflow<Args extends unknown[], Result>(
         code: "DUPLICATE_NAME",
       });
   }
-  const defined: WorkflowDefinition = { name, fn: fn as WorkflowDefinition["fn"], where: callSite() };
-  workflows.set(name, defined);
   const call = async (...args: Args): Promise<Result> => await fn(...args);
-  return register("workflow", name, Object.assign(call, { [definition]: defined }) as Workflow<Args, Result>);
+  return registerWorkflow(call, { name, fn: fn as WorkflowDefinition["fn"], where: callSite() }) as Workflow<Args, Result>;
 }
 
-export function definitionOf(from: unknown): WorkflowDefinition | undefined {
-  return typeof from === "function" ? (from as Partial<Workflow>)[definition] : undefined;
+/** From now on this function can be started, and runs of this name executed; the newest counts. */
+export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call: Fn, defined: WorkflowDefinition): Fn {
+  checkDefinition("workflow", defined.name, defined.fn);
+  workflows.set(defined.name, defined);
+  return register("workflow", defined.name, Object.defineProperty(call, definition, { value: defined, configurable: true }));
+}
+
+/** The definition of a workflow that was handed to us as `field`. */
+export function definitionOf(from: unknown, field: string): WorkflowDefinition {
+  if (typeof from !== "function")
+    throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
+  const defined = (from as Partial<Workflow>)[definition];
+  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name);
+  return defined;
 }
 
 /** Everything that was defined in this process so far. */
@@ -119,15 +132,12 @@ function defineStep<Args extends unknown[], Result>(
   fn: (...args: Args) => Promise<Result> | Result,
   options: StepOptions<Args, Result> = {},
 ): Step<Args, Result> {
-  checkDefinition("step", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return markStep(call, defined);
+  const defined = stepDefinition({ what: "step", name, fn, call, options });
+  return call;
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -135,21 +145,33 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
   fn: (tx: Handle, ...args: Args) => Promise<Result> | Result,
   options: Omit<StepOptions<Args, Result>, "effect" | "reconcile" | "reconcileAfterMs"> = {},
 ): Step<Args, Result> {
-  checkDefinition("step.tx", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: true, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return markStep(call, defined);
+  const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
+  return call;
 }
 
-/** So that whoever has the function in hand can find its step. */
-function markStep<Of extends (...args: never[]) => unknown>(call: Of, defined: StepDefinition): Of {
-  return register("step", defined.name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+interface StepToDefine {
+  readonly what: "step" | "step.tx";
+  readonly name: string;
+  /** The body. */
+  readonly fn: unknown;
+  /** What the user has in hand: `maxRetries` and `options` are set on it. */
+  readonly call: (...args: never[]) => unknown;
+  readonly options?: object;
+}
+
+/** Checks it, and makes what an execution needs to know of it. Whoever has the function in hand finds it there. */
+export function stepDefinition({ what, name, fn, call, options = {} }: StepToDefine): StepDefinition {
+  checkDefinition(what, name, fn);
+  resolveOptions(name, options);
+  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
+  register("step", name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+  return defined;
 }
 
 export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
@@ -215,11 +237,11 @@ function resolveOptions(name: string, options: object): ResolvedStepOptions {
   return { maxRetries, backoff: { minMs, maxMs, factor, jitter }, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };
 }
 
-const namePattern = /^[^\p{Cc}#]{1,200}$/u;
+const namePattern = /^[^\p{Cc}#]{1,512}$/u;
 
 function checkDefinition(what: string, name: unknown, fn: unknown): void {
   if (typeof name !== "string" || !namePattern.test(name))
-    throw new InvalidInputError(`${what}: name`, 'must be 1 to 200 characters, without "#" and control characters');
+    throw new InvalidInputError(`${what}: name`, 'must be 1 to 512 characters, without "#" and control characters');
   if (typeof fn !== "function") throw new InvalidInputError(`${what} "${name}"`, "needs a function");
 }
 

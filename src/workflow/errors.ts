@@ -94,14 +94,16 @@ export class StepNotRegisteredError extends OnceflowError {
   }
 }
 
-/** A stored value refers to a workflow that is not defined in this process. */
+/** Nothing in this process is a workflow of this name: what was to be started, or what a stored value refers to. */
 export class WorkflowNotRegisteredError extends OnceflowError {
   static override readonly kind: string = "WorkflowNotRegisteredError";
   readonly workflow: string;
   constructor(workflow: string) {
-    super(`no workflow is defined under the name "${workflow}" in this process; import the module that defines it before it is needed`, {
-      code: "WORKFLOW_NOT_REGISTERED",
-    });
+    super(
+      `"${workflow}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
+        "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Else make it one with workflow(name, fn), and import its module.",
+      { code: "WORKFLOW_NOT_REGISTERED" },
+    );
     this.workflow = workflow;
   }
 }

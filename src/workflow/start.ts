@@ -10,7 +10,7 @@ import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
 import { startedAside } from "./aside.js";
 import { currentExecution, currentStep } from "./context.js";
-import { definitionOf, type Workflow } from "./define.js";
+import { definitionOf, type WorkflowFunction } from "./define.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
@@ -32,7 +32,7 @@ export interface StartOptions {
 }
 
 export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
-  readonly workflow: Workflow<Args, Result>;
+  readonly workflow: WorkflowFunction<Args, Result>;
   /** One argument, whatever it is. */
   readonly input?: Args[0];
 }
@@ -48,13 +48,13 @@ const dayMs = 86_400_000;
  * await run.returnValue;
  */
 export function start<Args extends unknown[], Result>(
-  workflow: Workflow<Args, Result>,
+  workflow: WorkflowFunction<Args, Result>,
   args?: Args,
   options?: StartOptions,
 ): Promise<Run<Result>>;
 export function start<Args extends unknown[], Result>(request: StartRequest<Args, Result>): Promise<Run<Result>>;
 export async function start(
-  first: Workflow | StartRequest<never[], unknown>,
+  first: WorkflowFunction | StartRequest<never[], unknown>,
   args: readonly unknown[] = [],
   options: StartOptions = {},
 ): Promise<Run> {
@@ -63,7 +63,7 @@ export async function start(
   return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
 }
 
-async function startRun(from: Workflow, args: readonly unknown[], options: StartOptions): Promise<Run> {
+async function startRun(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Promise<Run> {
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   // In the code of a workflow nothing may wait: a replay goes by its order.
@@ -85,9 +85,8 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
 
 type Asked = Omit<StartRun, "first" | "input" | "fingerprint">;
 
-function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Asked {
-  const definition = definitionOf(from);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Asked {
+  const definition = definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
   const { id, retentionMs = 30 * dayMs, onMismatch = "return" } = options;
   if (id !== undefined) checkId(id);

@@ -8,7 +8,7 @@ import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../cor
 import { requireRuns, type Store } from "../core/store.js";
 import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
 import { runOutside } from "./context.js";
-import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
+import { definedWorkflows, definitionOf, type WorkflowDefinition, type WorkflowFunction } from "./define.js";
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
@@ -17,7 +17,7 @@ import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */
-  readonly workflows?: readonly Workflow[];
+  readonly workflows?: readonly WorkflowFunction[];
   /** Runs in memory at once. Default 100. */
   readonly concurrency?: number;
   /** How long this process may fall silent before others take its runs over. Default 10 s. */
@@ -495,8 +495,7 @@ function lost({ id, epoch }: Execution, why: string): LeaseLostError {
   return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
 }
 
-function checkedDefinition(from: Workflow, i: number): [string, WorkflowDefinition] {
-  const definition = definitionOf(from);
-  if (definition === undefined) throw new InvalidInputError(`workflows[${i}]`, "must be a function made by workflow(name, fn)");
+function checkedDefinition(from: WorkflowFunction, i: number): [string, WorkflowDefinition] {
+  const definition = definitionOf(from, `workflows[${i}]`);
   return [definition.name, definition];
 }
