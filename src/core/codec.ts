@@ -6,6 +6,8 @@ import { isPlainObject } from "./plain-object.js";
 import { classKind } from "./serializable.js";
 import { isTooDeep, nestingMax } from "./text-depth.js";
 import { webKinds } from "./web-kinds.js";
+// For the kind that it adds: whoever encodes values can encode errors.
+import "./stored-error.js";
 
 /**
  * Values in the store. What JSON can hold exactly is stored as JSON, readable by a person; what it can't

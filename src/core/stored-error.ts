@@ -197,7 +197,7 @@ export function isReplayed(error: unknown): boolean {
 /** An error as a value, or somewhere in one. */
 addKind<Error, StoredError>({
   name: "Error",
-  holds: isError,
+  holds: (value): value is Error => isError(value) && !isRegistered(value),
   keep(error) {
     if (inside.has(error)) throw new Error("it is part of itself");
     return toStored(error, true, 0);
