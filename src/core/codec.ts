@@ -66,17 +66,6 @@ export function withinBytes(what: string, text: string, bytesMax: number): strin
   );
 }
 
-/** Refuses what was encoded and can't be decoded here: better now than when somebody depends on it. */
-export function readableAgain(what: string, text: string): string {
-  if (!text.startsWith(devaluePrefix)) return text;
-  try {
-    decode(text);
-    return text;
-  } catch (error) {
-    throw new InvalidInputError(what, `cannot be read again: ${error instanceof Error ? error.message : String(error)}`);
-  }
-}
-
 /** Says in which value the trouble is, in the place of "value". */
 export function renamed(what: string, error: unknown): unknown {
   if (!(error instanceof InvalidInputError) || !error.field.startsWith("value")) return error;
@@ -165,7 +154,9 @@ class Writer {
 
   #prefixed(text: string): string {
     if (isTooDeep(text)) throw new InvalidInputError("value", tooDeep);
-    return devaluePrefix + text;
+    const whole = devaluePrefix + text;
+    if (this.#wrapped.size > 0) mustBeReadable(whole);
+    return whole;
   }
 
   #explain(write: () => string): string {
@@ -196,6 +187,18 @@ class Writer {
 }
 
 const tooDeep = `cannot be stored: it is nested deeper than ${nestingMax} levels; store a list of its parts instead`;
+
+/** A class may be part of its own instance, or not be able to make it again: better told now than when somebody depends on it. */
+function mustBeReadable(text: string): void {
+  try {
+    decode(text);
+  } catch (error) {
+    throw new InvalidInputError(
+      "value",
+      `cannot be stored: it cannot be read again: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
 
 function mustBeRead(): InvalidInputError {
   return new InvalidInputError(
