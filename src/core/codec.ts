@@ -1,4 +1,5 @@
 import * as devalue from "devalue";
+import { mustBeClear } from "./cipher.js";
 import { ConfigurationError, InvalidInputError } from "./errors.js";
 import { addKind, allKinds, type ValueKind } from "./kinds.js";
 import { pathTo } from "./path-to.js";
@@ -41,6 +42,7 @@ export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string 
 }
 
 export function decode(text: string): unknown {
+  mustBeClear(text);
   if (!text.startsWith(devaluePrefix)) return JSON.parse(text);
   try {
     return devalue.parse(text.slice(devaluePrefix.length), revivers());

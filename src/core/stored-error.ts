@@ -1,4 +1,5 @@
 import { types } from "node:util";
+import { mustBeClear } from "./cipher.js";
 import { decode, encode } from "./codec.js";
 import { lineageOf, OnceflowError, revivedOurs } from "./errors.js";
 import { addKind } from "./kinds.js";
@@ -145,6 +146,7 @@ function framesOf({ stack }: Error): string | undefined {
  * `replayed: true`. Instances of other classes come back as an Error, unless their class has opted in.
  */
 export function decodeError(text: string): Error & { readonly replayed: true } {
+  mustBeClear(text);
   const error = fromStored(JSON.parse(text) as StoredError);
   // Not enumerable: to whoever compares, it is the same error.
   return Object.defineProperty(error, "replayed", { value: true, configurable: true }) as Error & { readonly replayed: true };

@@ -1,3 +1,5 @@
+import { mustBeClear } from "../core/cipher.js";
+
 /**
  * What a journal is made of. Each event names what it is about by `id`: "charge#0" is the first call of the step
  * "charge" in its run, "charge:order-1" the call that its `key` option named so, "sleep#2" the third sleep.
@@ -54,5 +56,6 @@ export function encodeEvents(events: readonly Event[]): string {
 }
 
 export function decodeEvents(text: string): Event[] {
+  mustBeClear(text);
   return JSON.parse(text) as Event[];
 }
