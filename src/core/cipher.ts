@@ -19,7 +19,7 @@ export interface EncryptionOptions {
 export type Place = readonly (string | number | null)[];
 
 /** No JSON text begins with it, nor one of devalue's. */
-const prefix = "sealed:";
+const sealedPrefix = "sealed:";
 /** Begins the bytes of whatever is not text. */
 const mark = Buffer.from("\x93sealed\x01", "latin1");
 const algorithm = "aes-256-gcm";
@@ -46,11 +46,11 @@ export class Cipher {
 
   seal(text: string, place: Place): string {
     const id = this.#first;
-    return `${prefix}${id}:${this.#encrypt(Buffer.from(text), id, place).toString("base64")}`;
+    return `${sealedPrefix}${id}:${this.#encrypt(Buffer.from(text), id, place).toString("base64")}`;
   }
 
   isSealed(text: string): boolean {
-    return text.startsWith(prefix);
+    return text.startsWith(sealedPrefix);
   }
 
   open(text: string, place: Place): string {
@@ -58,8 +58,8 @@ export class Cipher {
       if (this.#required) throw inTheClear(place);
       return text;
     }
-    const end = text.indexOf(":", prefix.length);
-    return this.#decrypt(Buffer.from(text.slice(end + 1), "base64"), text.slice(prefix.length, end), place).toString();
+    const end = text.indexOf(":", sealedPrefix.length);
+    return this.#decrypt(Buffer.from(text.slice(end + 1), "base64"), text.slice(sealedPrefix.length, end), place).toString();
   }
 
   sealBytes(bytes: Uint8Array, place: Place): Uint8Array {
@@ -132,4 +132,12 @@ function keyOf(given: EncryptionKey, i: number): [string, KeyObject] {
 function bytesOf(text: string): Uint8Array | undefined {
   if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, "hex");
   return /^[\w+/-]{43}=?$/.test(text) ? Buffer.from(text, "base64") : undefined;
+}
+
+/** For whoever reads a text that should have been opened by now. */
+export function mustBeClear(text: string): void {
+  if (text.startsWith(sealedPrefix))
+    throw new EncryptionError(
+      "[onceflow] what is stored is encrypted, and this store was opened without keys; give them to open as its option encryption",
+    );
 }

@@ -1,4 +1,5 @@
 import * as devalue from "devalue";
+import { mustBeClear } from "./cipher.js";
 import { ConfigurationError, InvalidInputError } from "./errors.js";
 import { addKind, allKinds, type ValueKind } from "./kinds.js";
 import { pathTo } from "./path-to.js";
@@ -6,6 +7,8 @@ import { isPlainObject } from "./plain-object.js";
 import { classKind } from "./serializable.js";
 import { isTooDeep, nestingMax } from "./text-depth.js";
 import { webKinds } from "./web-kinds.js";
+// For the kind that it adds: whoever encodes values can encode errors.
+import "./stored-error.js";
 
 /**
  * Values in the store. What JSON can hold exactly is stored as JSON, readable by a person; what it can't
@@ -39,6 +42,7 @@ export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string 
 }
 
 export function decode(text: string): unknown {
+  mustBeClear(text);
   if (!text.startsWith(devaluePrefix)) return JSON.parse(text);
   try {
     return devalue.parse(text.slice(devaluePrefix.length), revivers());
@@ -62,17 +66,6 @@ export function withinBytes(what: string, text: string, bytesMax: number): strin
     what,
     `is ${bytes} bytes long when encoded, and ${bytesMax} are kept (valueBytesMax); store it elsewhere, and keep a reference to it`,
   );
-}
-
-/** Refuses what was encoded and can't be decoded here: better now than when somebody depends on it. */
-export function readableAgain(what: string, text: string): string {
-  if (!text.startsWith(devaluePrefix)) return text;
-  try {
-    decode(text);
-    return text;
-  } catch (error) {
-    throw new InvalidInputError(what, `cannot be read again: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 /** Says in which value the trouble is, in the place of "value". */
@@ -163,7 +156,9 @@ class Writer {
 
   #prefixed(text: string): string {
     if (isTooDeep(text)) throw new InvalidInputError("value", tooDeep);
-    return devaluePrefix + text;
+    const whole = devaluePrefix + text;
+    if (this.#wrapped.size > 0) mustBeReadable(whole);
+    return whole;
   }
 
   #explain(write: () => string): string {
@@ -194,6 +189,18 @@ class Writer {
 }
 
 const tooDeep = `cannot be stored: it is nested deeper than ${nestingMax} levels; store a list of its parts instead`;
+
+/** A class may be part of its own instance, or not be able to make it again: better told now than when somebody depends on it. */
+function mustBeReadable(text: string): void {
+  try {
+    decode(text);
+  } catch (error) {
+    throw new InvalidInputError(
+      "value",
+      `cannot be stored: it cannot be read again: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
 
 function mustBeRead(): InvalidInputError {
   return new InvalidInputError(

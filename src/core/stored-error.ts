@@ -1,4 +1,5 @@
 import { types } from "node:util";
+import { mustBeClear } from "./cipher.js";
 import { decode, encode } from "./codec.js";
 import { lineageOf, OnceflowError, revivedOurs } from "./errors.js";
 import { addKind } from "./kinds.js";
@@ -145,6 +146,7 @@ function framesOf({ stack }: Error): string | undefined {
  * `replayed: true`. Instances of other classes come back as an Error, unless their class has opted in.
  */
 export function decodeError(text: string): Error & { readonly replayed: true } {
+  mustBeClear(text);
   const error = fromStored(JSON.parse(text) as StoredError);
   // Not enumerable: to whoever compares, it is the same error.
   return Object.defineProperty(error, "replayed", { value: true, configurable: true }) as Error & { readonly replayed: true };
@@ -197,7 +199,7 @@ export function isReplayed(error: unknown): boolean {
 /** An error as a value, or somewhere in one. */
 addKind<Error, StoredError>({
   name: "Error",
-  holds: isError,
+  holds: (value): value is Error => isError(value) && !isRegistered(value),
   keep(error) {
     if (inside.has(error)) throw new Error("it is part of itself");
     return toStored(error, true, 0);

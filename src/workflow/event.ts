@@ -1,4 +1,5 @@
 import type { ChunkKind } from "../core/chunk.js";
+import { mustBeClear } from "../core/cipher.js";
 
 /**
  * What a journal is made of. Each event names what it is about by `id`: "charge#0" is the first call of the step
@@ -63,5 +64,6 @@ export function encodeEvents(events: readonly Event[]): string {
 }
 
 export function decodeEvents(text: string): Event[] {
+  mustBeClear(text);
   return JSON.parse(text) as Event[];
 }

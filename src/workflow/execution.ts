@@ -1,5 +1,5 @@
 import type { Chunk, Voided } from "../core/chunk.js";
-import { encodeLater, readableAgain, renamed, withinBytes } from "../core/codec.js";
+import { encodeLater, renamed, withinBytes } from "../core/codec.js";
 import { assert } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
@@ -274,7 +274,7 @@ export class Execution {
   encodeValue(value: unknown): string | Promise<string> {
     const { valueBytesMax } = this.store;
     const text = encodeLater(value, valueBytesMax);
-    const bounded = (read: string) => readableAgain("value", withinBytes("value", read, valueBytesMax));
+    const bounded = (read: string) => withinBytes("value", read, valueBytesMax);
     return typeof text === "string" ? bounded(text) : text.then(bounded);
   }
 

@@ -67,11 +67,13 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   // In the code of a workflow nothing may wait: a replay goes by its order.
-  if (execution) return startChild(execution, { ...asked, ...inputOf(args, encodedArgs(args), options, execution.store) }, options);
+  if (execution) return startChild(execution, { ...asked, ...inputOf(args, encodedArgs(args, encode), options, execution.store) }, options);
   const step = currentStep();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const at = options.store ?? step?.execution.store;
-  const input = await readArgs(args, at?.valueBytesMax);
+  const encoded = encodedArgs(args, (given) => encodeLater(given, at?.valueBytesMax));
+  // Without a turn of the event loop where there is nothing to wait for: who calls and then stops its worker has started it.
+  const input = typeof encoded === "string" ? encoded : await encoded.catch(refused);
   const store = at ?? (await ambientStore());
   requireRuns(store);
   const create = startedAside({ ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() }, store.asideBytes);
@@ -102,20 +104,16 @@ function prepare(from: WorkflowFunction, args: readonly unknown[], options: Star
   };
 }
 
-function encodedArgs(args: readonly unknown[]): string {
+function encodedArgs<Text>(args: readonly unknown[], encoded: (args: readonly unknown[]) => Text): Text {
   try {
-    return encode(args);
+    return encoded(args);
   } catch (error) {
-    throw renamed("args", error);
+    return refused(error);
   }
 }
 
-async function readArgs(args: readonly unknown[], bytesMax: number | undefined): Promise<string> {
-  try {
-    return await encodeLater(args, bytesMax);
-  } catch (error) {
-    throw renamed("args", error);
-  }
+function refused(error: unknown): never {
+  throw renamed("args", error);
 }
 
 function inputOf(args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store) {
