@@ -1,7 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { DatabaseSync } from "@photostructure/sqlite";
 import type { Store } from "onceflow";
 import {
   ContextError,
+  createHook,
   FatalError,
   getStepMetadata,
   getWritable,
@@ -11,11 +13,12 @@ import {
   step,
   workflow,
 } from "onceflow/workflow";
-import { getRun, start } from "onceflow/workflow/api";
+import { getRun, resumeHook, start } from "onceflow/workflow/api";
+import pg from "pg";
 import { describe, expect, test as plain } from "vitest";
 import { currentStep } from "../dist/workflow/context.js";
 import { firstChunk, writeOnce } from "../dist/workflow/one-shot.js";
-import { everyStore, gate, onStores, shortMs, story, until } from "./workflow-scene.js";
+import { durableStores, everyStore, gate, onStores, type Scene, shortMs, story, until } from "./workflow-scene.js";
 
 const quick = { backoff: { minMs: 1, maxMs: 1 } };
 
@@ -476,6 +479,40 @@ onStores("streams", everyStore, (test) => {
     };
     expect(await costs("quiet")).toBe(2);
     expect(await costs("loud")).toBeLessThanOrEqual(6);
+  });
+});
+
+/** Takes the database back to version 3 of its schema: what it held then it holds still. */
+async function downgrade({ on, url }: Scene): Promise<void> {
+  if (on === "sqlite") {
+    const database = new DatabaseSync(url.slice("sqlite:".length));
+    database.exec("DROP TABLE onceflow_chunks; DELETE FROM onceflow_schema WHERE version > 3");
+    return database.close();
+  }
+  const client = new pg.Client(url.replace(/[?].*/, ""));
+  await client.connect();
+  const schema = new URL(url).searchParams.get("schema");
+  await client.query(`DROP TABLE ${schema}.chunks; DELETE FROM ${schema}.schema_version WHERE version > 3`);
+  await client.end();
+}
+
+onStores("a database of before there were streams", durableStores, (test) => {
+  test("is migrated when it is opened; its runs go on, and may write to streams", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async (token: string) => {
+      const payload = await createHook<string>({ token });
+      await say("new");
+      return payload;
+    });
+    const old = await scene.open();
+    const { worker } = await scene.work({ workflows: [run] }, old);
+    await start(run, ["token"], { store: old, id: "run" });
+    await worker.stop();
+    await old.close();
+    await downgrade(scene);
+    const { store } = await scene.work({ workflows: [run] });
+    await resumeHook("token", "payload", { store });
+    expect(await getRun("run", { store }).returnValue).toBe("payload");
+    expect(await reading(store, "run")).toEqual(["new"]);
   });
 });
 
