@@ -186,6 +186,48 @@ describe("crashes", () => {
     await t.expectReplay(run);
   });
 
+  test("what the dead had not begun does not begin, and their code does not go on", async () => {
+    const t = await runner();
+    const told: string[] = [];
+    const both = workflow("steps: both", async () => {
+      await Promise.all([charge(order), mail("x")]);
+      told.push("steps done");
+      await sleep(500);
+      told.push("slept");
+    });
+    t.crash({ step: charge, when: "before" });
+    const run = await t.start(both);
+    await t.waitForSleep(run);
+    // The mail was to begin right after the charge.
+    expect([t.calls(charge), t.calls(mail)].map((calls) => calls.map(({ attempt }) => attempt))).toEqual([[2], [2]]);
+    // Half a second is waited for in memory: the timer of the dead must not fire.
+    await t.restart();
+    await t.advance("1m");
+    await t.result(run);
+    expect(told).toEqual(["steps done", "steps done", "slept"]);
+  });
+
+  test("the other side is asked about an attempt that died", async () => {
+    const t = await runner();
+    const asked: string[] = [];
+    const reconcile = ({ stepId }: { readonly stepId: string }) => {
+      asked.push(stepId);
+      return t.effects.find(stepId) as { found: string } | "absent";
+    };
+    const pay = step("steps: pay", async () => t.effects.call(getStepMetadata().stepId, { result: "paid" }), {
+      effect: "reconcile",
+      reconcile,
+    });
+    const paying = workflow("steps: paying", async () => await pay());
+    t.crash({ step: pay, when: "after" });
+    expect(await t.result(await t.start(paying))).toBe("paid");
+    t.expectCalls(pay, 1);
+    expect(asked).toHaveLength(1);
+    t.crash({ step: pay, when: "before" });
+    expect(await t.result(await t.start(paying))).toBe("paid");
+    t.expectCalls(pay, 2);
+  });
+
   test("whatever dies with it: two runs, a body that still runs, and a failure that nobody heard of", async () => {
     const t = await runner();
     const free = gate<string>();

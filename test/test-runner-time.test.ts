@@ -123,10 +123,45 @@ describe("virtual time", () => {
 
   test("time stands still while a body is at work, and settle waits for it", async () => {
     const t = await runner();
-    const slow = step("time: slow", () => new Promise<string>((resolve) => void setTimeout(resolve, 30, "slow")));
+    const order: string[] = [];
+    const slow = step("time: slow", async () => {
+      await new Promise<void>((resolve) => void setTimeout(resolve, 30));
+      order.push(`slow ended at ${t.now.toISOString()}`);
+    });
+    t.mockStep(failing, async () => {
+      order.push(`attempt ${getStepMetadata().attempt}`);
+      if (getStepMetadata().attempt === 1) throw new Error("again");
+      return 2;
+    });
     const run = await t.start(workflow("time: waits", async () => await Promise.all([slow(), failing(1)])));
     await t.settle();
-    expect(await run.returnValue).toEqual(["slow", 2]);
+    expect(await run.status).toBe("completed");
+    expect(order).toEqual(["attempt 1", `slow ended at ${begin}`, "attempt 2"]);
+  });
+
+  test("a body that is held back keeps nobody else from being waited for, resumed and woken", async () => {
+    const t = await runner({ patienceMs: 30 });
+    const held = gate();
+    const holding = step("time: held", () => held.opened);
+    const holder = workflow("time: holder", async (token: string) => {
+      using hook = createHook({ token });
+      await hook;
+      await sleep("1d");
+      await holding();
+      return "free";
+    });
+    const run = await t.start(holder, ["held"]);
+    await (await t.waitForHook(run)).resume();
+    await t.wakeUp(run);
+    expect(t.calls(holding)).toHaveLength(1);
+    const other = await t.start(approval, ["other"]);
+    await (await t.waitForHook(other)).resume("heard");
+    expect(await t.result(other)).toBe("heard");
+    await expect(t.result(run)).rejects.toThrow(/still running after 30 ms of real time: step "time: held" of run "run-1"/);
+    await t.restart();
+    expect(t.calls(holding)).toHaveLength(2);
+    held.open();
+    expect(await t.result(run)).toBe("free");
   });
 
   test("a loser of a race gets its grace, and the run ends without it", async () => {
@@ -186,6 +221,12 @@ describe("what it refuses to wait for", () => {
     const t = await runner();
     const run = await t.start(workflow("time: stuck", () => new Promise(() => {})));
     await expect(t.result(run)).rejects.toThrow(/waits for nothing that the journal knows: a promise of its own making/);
+  });
+
+  test("a run that no worker takes", async () => {
+    const t = await runner({ worker: { workflows: [naps] } });
+    const run = await t.start(approval, ["x"]);
+    await expect(t.waitForHook(run)).rejects.toThrow(/run "run-1" is pending: no worker has taken it, or its workflow is not one/);
   });
 
   test("a step in doubt, and a run that does not exist", async () => {

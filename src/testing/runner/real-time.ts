@@ -33,6 +33,10 @@ export class RealTime implements Timeline {
     for (const run of this.#followed) await this.until(run, ({ goesOn }) => !goesOn);
   }
 
+  async rest(): Promise<void> {
+    await this.settle();
+  }
+
   async until(run: string, met: (situation: RunSituation) => boolean): Promise<RunSituation | undefined> {
     const deadline = performance.now() + this.#patienceMs;
     for (;;) {

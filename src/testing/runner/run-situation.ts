@@ -95,6 +95,7 @@ export function describeSituation({ id, status, sleeps, hooks, children, steps }
     ...children.map((child) => `has the child run "${child}"`),
     ...steps.map(({ id: step, attempt, state }) => `its step ${step} ${state} (attempt ${attempt})`),
   ];
+  if (status === "pending") return `run "${id}" is pending: no worker has taken it, or its workflow is not one that the worker works on`;
   const is = status === "running" ? "" : ` is ${status}, and`;
   const nothing = "waits for nothing that the journal knows: a promise of its own making, or its next turn";
   return `run "${id}"${is} ${waits.length > 0 ? waits.join(", and ") : nothing}`;

@@ -46,11 +46,12 @@ export class VirtualTime implements Timeline {
   }
 
   async settle(): Promise<void> {
-    for (;;) {
-      const found = await this.#exclusively(() => this.#pass());
-      if (found !== "body") return;
-      await this.#options.bodies.next();
-    }
+    while ((await this.#exclusively(() => this.#pass())) === "body") await this.#options.bodies.next();
+  }
+
+  async rest(): Promise<void> {
+    const { bodies } = this.#options;
+    while ((await this.#exclusively(() => this.#pass())) === "body" && bodies.awaited.length > 0) await bodies.nextOrGiveUp();
   }
 
   /** Fires all timers until then, in their order; then settles, as far as no body holds the time. */
@@ -71,10 +72,14 @@ export class VirtualTime implements Timeline {
     });
   }
 
-  async until(run: string): Promise<RunSituation | undefined> {
-    await this.settle();
-    const record = this.#options.memory.runs.get(run);
-    return record && this.#situation(record);
+  async until(run: string, met: (situation: RunSituation) => boolean): Promise<RunSituation | undefined> {
+    for (;;) {
+      const found = await this.#exclusively(() => this.#pass());
+      const record = this.#options.memory.runs.get(run);
+      const situation = record && this.#situation(record);
+      if (situation === undefined || hasEnded(situation.status) || met(situation) || found !== "body") return situation;
+      await this.#options.bodies.next();
+    }
   }
 
   follow(): void {}

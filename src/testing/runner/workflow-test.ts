@@ -30,7 +30,7 @@ export interface SleepingRun {
 export interface WaitingHook {
   readonly token: string;
   readonly metadata: unknown;
-  /** Delivers a payload, and settles. The same key again is not delivered again. */
+  /** Delivers a payload, and lets happen what follows. The same key again is not delivered again. */
   resume(payload?: unknown, options?: { readonly key?: string }): Promise<void>;
 }
 
@@ -102,11 +102,12 @@ export class WorkflowTest implements AsyncDisposable {
     return { id: first.id, until: new Date(first.until) };
   }
 
-  /** Ends the sleeps of a run that sleeps, and settles. */
+  /** Ends the sleeps of a run that sleeps, and lets happen what follows. */
   async wakeUp(run: RunLike): Promise<void> {
     const { id } = await this.waitForSleep(run);
     await getRun(idOf(run), { store: this.store }).wakeUp();
-    await this.#parts.time.until(idOf(run), ({ sleeps, goesOn }) => !goesOn && !sleeps.some((sleep) => sleep.id === id));
+    await this.#parts.time.until(idOf(run), ({ sleeps }) => !sleeps.some((sleep) => sleep.id === id));
+    await this.#parts.time.rest();
   }
 
   async waitForHook(run: RunLike, { token: wanted }: { readonly token?: string } = {}): Promise<WaitingHook> {
@@ -117,7 +118,7 @@ export class WorkflowTest implements AsyncDisposable {
     const { metadata } = await getHookByToken(token, { store: this.store });
     const resume: WaitingHook["resume"] = async (payload, options = {}) => {
       await resumeHook(token, payload, { store: this.store, ...options });
-      await this.settle();
+      await this.#parts.time.rest();
     };
     return { token, metadata, resume };
   }
@@ -148,7 +149,7 @@ export class WorkflowTest implements AsyncDisposable {
   /** The worker dies now, and another one takes over. */
   async restart(): Promise<void> {
     this.#parts.process().die();
-    await this.settle();
+    await this.#parts.time.rest();
   }
 
   /** From now on every start, payload, cancel and wake-up arrives twice, and every write of the worker is sent twice. */
