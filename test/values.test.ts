@@ -123,6 +123,30 @@ onStores("values", everyStore, (test) => {
     expect(String(failed)).toContain("took longer than 30 ms");
   });
 
+  test("a run whose result is being read stays where it is, also with a hook open", async ({ scene }) => {
+    const read = gate();
+    let calls = 0;
+    const run = workflow(scene.name("run"), async () => {
+      calls += 1;
+      void createHook();
+      const pull = async (controller: ReadableStreamDefaultController) => {
+        await read.opened;
+        controller.enqueue(new TextEncoder().encode("read"));
+        controller.close();
+      };
+      return new Response(new ReadableStream({ pull }));
+    });
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const now = async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+    const at = await now();
+    await until("a run that only waits would have left", async () => (await now()) > at + 400);
+    expect((await store.runs.read(started.id))?.owner).not.toBeNull();
+    read.open();
+    expect(await ((await started.returnValue) as Response).text()).toBe("read");
+    expect(calls).toBe(1);
+  });
+
   test("what cannot be stored is refused where it is handed in, with its path and what to do", async ({ scene }) => {
     const store = await scene.open({ valueBytesMax: 2000 });
     class Secret {}
