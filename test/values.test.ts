@@ -1,11 +1,12 @@
 import fc from "fast-check";
-import { ConfigurationError, InvalidInputError, key, once, serializable } from "onceflow";
+import { ConfigurationError, InvalidInputError, key, once, ResultNotKeptError, serializable } from "onceflow";
+import { create } from "onceflow/flow";
 import { createHook, FatalError, StepNotRegisteredError, step, workflow } from "onceflow/workflow";
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
 import { decode, encode, encodeLater } from "../dist/core/codec.js";
 import { anyValue, Money, promptValue, shapeOf } from "./arbitrary-value.js";
-import { everyStore, onStores, until, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, onStores, settled, shortMs, until, untilStatus } from "./workflow-scene.js";
 
 serializable("Money", Money, {
   keep: ({ cents, currency }) => ({ cents, currency }),
@@ -36,10 +37,11 @@ describe("any value comes back as it was", () => {
 onStores("values", everyStore, (test) => {
   test("any value comes back from a step, a run, its input, a hook and once", async ({ scene }) => {
     const values = fc.sample(anyValue, { numRuns: 25, seed: 20261116 });
-    const told: unknown[] = [];
+    const tellings: unknown[][] = [];
     const give = step(scene.name("give"), async (i: number) => values[i]);
     const run = workflow(scene.name("run"), async (first: unknown) => {
-      told.push(first);
+      const told = [first];
+      tellings.push(told);
       for (const i of values.keys()) told.push(await give(i));
       told.push(await createHook({ token }));
       return values;
@@ -50,7 +52,10 @@ onStores("values", everyStore, (test) => {
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
     await resumeHook(token, values, { store });
     expect(await shapeOf(await started.returnValue)).toStrictEqual(await shapeOf(values));
-    expect(await shapeOf(told)).toStrictEqual(await shapeOf([values, ...values, values]));
+    // Where it had left memory it was replayed, and told the same.
+    const all = [values, ...values, values];
+    expect(tellings.at(-1)).toHaveLength(all.length);
+    for (const told of tellings) expect(await shapeOf(told)).toStrictEqual(await shapeOf(all.slice(0, told.length)));
     await once(store, { key: key.of("values") }, () => values);
     const { value } = (await once(store, { key: key.of("values") }, () => [])) as { value: unknown };
     expect(await shapeOf(value)).toStrictEqual(await shapeOf(values));
@@ -116,6 +121,30 @@ onStores("values", everyStore, (test) => {
     const { store } = await scene.work();
     const failed = await (await start(run, [], { store })).returnValue.catch((error: unknown) => error);
     expect(String(failed)).toContain("took longer than 30 ms");
+  });
+
+  test("a run whose result is being read stays where it is, also with a hook open", async ({ scene }) => {
+    const read = gate();
+    let calls = 0;
+    const run = workflow(scene.name("run"), async () => {
+      calls += 1;
+      void createHook();
+      const pull = async (controller: ReadableStreamDefaultController) => {
+        await read.opened;
+        controller.enqueue(new TextEncoder().encode("read"));
+        controller.close();
+      };
+      return new Response(new ReadableStream({ pull }));
+    });
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const now = async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+    const at = await now();
+    await until("a run that only waits would have left", async () => (await now()) > at + 400);
+    expect((await store.runs.read(started.id))?.owner).not.toBeNull();
+    read.open();
+    expect(await ((await started.returnValue) as Response).text()).toBe("read");
+    expect(calls).toBe(1);
   });
 
   test("what cannot be stored is refused where it is handed in, with its path and what to do", async ({ scene }) => {
@@ -222,6 +251,93 @@ onStores("values", everyStore, (test) => {
     }
   });
 
+  test("a payload that the worker cannot read is not lost: the run is given back, and whoever can read it goes on", async ({ scene }) => {
+    class Late {}
+    const name = scene.name("Late");
+    // The sender can read what it sends; nobody else, for now.
+    let readings = 1;
+    serializable(name, Late, {
+      keep: () => 1,
+      make() {
+        if (readings-- > 0) return new Late();
+        throw new Error(`"${name}" is not known`);
+      },
+    });
+    const token = scene.name("token");
+    let calls = 0;
+    const count = step(scene.name("count"), async () => {
+      calls += 1;
+      return calls;
+    });
+    const run = workflow(scene.name("run"), async () => [await count(), (await createHook({ token })) instanceof Late]);
+    const { store } = await scene.work({ leaseMs: shortMs });
+    const started = await start(run, [], { store });
+    await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
+    const warned = gate<string>();
+    const hear = (warning: Error) => warning.message.includes(`"${name}"`) && warned.open(warning.message);
+    process.on("warning", hear);
+    scene.onEnd(() => process.off("warning", hear));
+    await resumeHook(token, new Late(), { store });
+    expect(await warned.opened).toContain(`run "${started.id}" is given back: a payload for hook#0 cannot be read`);
+    readings = Number.POSITIVE_INFINITY;
+    expect(await started.returnValue).toEqual([1, true]);
+    expect(calls).toBe(1);
+  });
+
+  test("a flow waits for what is in its context, and what was saved meanwhile stays", async ({ scene }) => {
+    const store = await scene.open();
+    const read = gate();
+    const slow = new Response(
+      new ReadableStream({
+        pull: async (controller) => {
+          await read.opened;
+          controller.enqueue(new TextEncoder().encode("slow"));
+          controller.close();
+        },
+      }),
+    );
+    const name = scene.name("flow");
+    const flow = create<Response>(name, { idempotency: store })
+      .parallel("both", [
+        { name: "one", fn: (ctx) => void ctx.set("value", slow) },
+        {
+          name: "two",
+          fn: async (ctx) => {
+            await settled();
+            ctx.set("value", "quick");
+            setImmediate(() => read.open());
+          },
+        },
+      ])
+      .step("then", async (ctx) => {
+        const saved = (await store.read({ scope: "", key: key.of("flow") }))?.record.progress ?? "";
+        ctx.set(
+          "saved",
+          (JSON.parse(saved) as { steps: { name: string }[] }).steps.map((each) => each.name),
+        );
+      })
+      .step("last", async (ctx) => {
+        ctx.set("input", await ctx.input.text());
+        seen.push(ctx.get("saved"), ctx.get("value"), ctx.get("input"));
+      });
+    const seen: unknown[] = [];
+    expect((await flow.run(new Response("given"), { key: key.of("flow") })).error).toBeUndefined();
+    expect(seen).toEqual([store.capabilities.durable ? ["one", "two"] : [], "quick", "given"]);
+  });
+
+  test("a key whose response breaks off while it is kept is completed, without it", async ({ scene }) => {
+    const store = await scene.open();
+    let calls = 0;
+    const get = () =>
+      once(store, { key: key.of("get") }, () => {
+        calls += 1;
+        return new Response(new ReadableStream({ pull: (controller) => controller.error(new Error("connection lost")) }), { status: 203 });
+      });
+    expect(await get()).toMatchObject({ status: "executed", value: { status: 203 } });
+    await expect(get()).rejects.toBeInstanceOf(ResultNotKeptError);
+    expect(calls).toBe(1);
+  });
+
   test("the error of a run shows where it was thrown, and is of its class", async ({ scene }) => {
     const fail = step(scene.name("fail"), async () => thrower(), { maxRetries: 0 });
     const run = workflow(scene.name("run"), async () => await fail());
@@ -230,6 +346,7 @@ onStores("values", everyStore, (test) => {
     expect(FatalError.is(cause)).toBe(true);
     expect(cause.cause).toBeInstanceOf(TypeError);
     expect(cause.cause).toMatchObject({ name: "TypeError", message: "no such card", code: "E_CARD", status: 402 });
+    expect((cause.cause as Error).stack).not.toContain("step-body");
     expect((cause.cause as Error).stack).toMatch(/^TypeError: no such card\n {4}at thrower \(.*values\.test\.ts:\d+:\d+\)/);
   });
 

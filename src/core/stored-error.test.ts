@@ -85,9 +85,10 @@ describe("errors", () => {
 
   test("keep their stack where that is asked for, bounded", () => {
     const error = new TypeError("where", { cause: new Error("below") });
+    const ours = new URL("once.ts", import.meta.url).pathname;
+    error.stack = `TypeError: where\n    at pay (/app/pay.ts:1:2)\n    at once (${ours}:3:4)\n    at node:internal/timers:5:6\n    at async main (file:///app/main.ts:7:8)\n    at ours (${ours}:9:1)\n    at whoever (/app/calls.ts:1:1)`;
     const copy = decodeError(encodeError(error, { stack: true }));
-    expect(copy.stack).toBe(error.stack);
-    expect((copy.cause as Error).stack).toContain("stored-error.test");
+    expect(copy.stack).toBe("TypeError: where\n    at pay (/app/pay.ts:1:2)\n    at async main (file:///app/main.ts:7:8)");
     error.stack = `TypeError: where\n${"    at somewhere (file.ts:1:1)\n".repeat(10_000)}`;
     expect(encodeError(error, { stack: true }).length).toBeLessThan(12_000);
     expect(again(error).stack).toBe("TypeError: where");

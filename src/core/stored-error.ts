@@ -2,6 +2,7 @@ import { types } from "node:util";
 import { mustBeClear } from "./cipher.js";
 import { decode, encode } from "./codec.js";
 import { lineageOf, OnceflowError, revivedOurs } from "./errors.js";
+import { usersFrames } from "./frames.js";
 import { addKind } from "./kinds.js";
 import { isRegistered } from "./serializable.js";
 
@@ -22,7 +23,7 @@ interface StoredError {
   readonly errors?: readonly StoredError[];
   /** Other members, encoded. */
   readonly own?: Readonly<Record<string, string>>;
-  /** The lines of its stack, without the message. */
+  /** The lines of its stack that are the user's, without the message. */
   readonly frames?: string;
   /** What was thrown instead of an error, encoded. */
   readonly thrown?: string;
@@ -136,9 +137,10 @@ function textOf(value: unknown): string {
   }
 }
 
+/** Those of the user: they are what a person looks for, and the same when a run is replayed. */
 function framesOf({ stack }: Error): string | undefined {
-  const at = typeof stack === "string" ? stack.search(/^ {4}at /m) : -1;
-  return at === -1 ? undefined : (stack as string).slice(at, at + framesCharsMax);
+  const frames = typeof stack === "string" ? usersFrames(stack).join("\n") : "";
+  return frames === "" ? undefined : frames.slice(0, framesCharsMax);
 }
 
 /**

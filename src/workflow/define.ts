@@ -1,4 +1,5 @@
 import { ConfigurationError, InvalidInputError } from "../core/errors.js";
+import { placeIn } from "../core/frames.js";
 import type { Reconciled } from "../core/options.js";
 import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
@@ -254,8 +255,4 @@ export function callSite(): string {
   const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOurs(text) && !text.includes("node:internal") && !text.includes("node:async_hooks"));
   return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
-}
-
-function placeIn(line = ""): string {
-  return line.replace(/^\s*at (?:.*\()?/, "").replace(/\)$/, "");
 }
