@@ -86,13 +86,19 @@ export class StepBody {
       const { id: call, execution } = this;
       const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
       // In the store before the result is: whoever sees the one finds the other.
-      await this.#writer?.settled();
+      await this.#allSaved();
       return { ok: true, value };
     } catch (error) {
       // They must not come behind what the verdict does to its streams.
-      await this.#writer?.settled().catch(() => {});
+      await this.#allSaved().catch(() => {});
       return { ok: false, error };
     }
+  }
+
+  /** Its own chunks; and nothing of an attempt before it is on its way any more. */
+  async #allSaved(): Promise<void> {
+    await this.#writer?.settled();
+    if (this.attempt > 1) await this.execution.chunks.quiet(this.id);
   }
 
   /**

@@ -74,6 +74,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
   /** The attempt is over: what its body still writes is refused. */
   seal(): void {
     this.#sealed = true;
+    this.#body.execution.chunks.drop(this);
   }
 
   saved(chunk: Chunk): void {
