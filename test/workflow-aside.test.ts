@@ -81,6 +81,19 @@ onStores("values aside", everyStore, (test) => {
     expect(fetched).toEqual(["attempt 1"]);
   });
 
+  test("the result of a step in a transaction is put aside in it", async ({ scene }) => {
+    if (scene.on === "memory") return;
+    const store = await scene.open({ asideBytes });
+    const book = step.tx("book", async () => long("booked"));
+    const run = workflow(scene.name("run"), async () => (await book()).length);
+    await scene.work({}, store);
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toBe(long("booked").length);
+    for (const { events } of await store.runs.journal(started.id, 0, 10)) expect(events.length).toBeLessThan(asideBytes);
+    const done = (await readJournal(started.id, { store })).find(({ type }) => type === "done");
+    expect(JSON.parse(done?.detail[1] as string)).toBe(long("booked"));
+  });
+
   test("removed with its run; the same value is kept once", async ({ scene }) => {
     const store = await scene.open({ asideBytes });
     const echo = step("echo", async (text: string) => text);
