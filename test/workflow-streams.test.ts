@@ -486,13 +486,13 @@ onStores("streams", everyStore, (test) => {
   test("writes that nobody waits for are there when the step is done", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable().getWriter();
-      for (let i = 0; i < 50; i++) void writer.write(i);
+      for (let i = 0; i < 3000; i++) void writer.write(i);
     });
     const run = workflow(scene.name("run"), async () => await work());
     const { store } = await scene.work();
     const started = await start(run, [], { store });
     await started.returnValue;
-    expect((await all(started.readable)).length).toBe(50);
+    expect((await all(started.readable)).length).toBe(3000);
   });
 
   test("one answer from a step to whoever waits outside", async ({ scene }) => {

@@ -53,11 +53,6 @@ export class ChunkBuffer {
     this.#run.store.clock.soon(() => void this.#flush());
   }
 
-  /** What this author has put here and was not sent yet is not sent. */
-  drop(author: ChunkAuthor): void {
-    this.#queue = this.#queue.filter((waiting) => waiting.author !== author);
-  }
-
   /**
    * Resolves when nothing of this writer is on its way: chunks of an attempt that ran out of time must not arrive behind
    * the verdict that makes them void.

@@ -72,7 +72,6 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
 
   /** The attempt is over: what its body still writes is refused. */
   seal(): void {
-    this.#body.execution.chunks.drop(this);
     this.failed(this.#over());
   }
 
