@@ -1,7 +1,7 @@
-import { createHook, getStepMetadata, step, workflow } from "onceflow/workflow";
+import { createHook, getStepMetadata, step, work, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, story, until } from "./workflow-scene.js";
+import { everyStore, gate, mortal, onStores, shortMs, story, until } from "./workflow-scene.js";
 
 const asideBytes = 2000;
 /** Longer than what stays in the journal, and another one for every name. */
@@ -51,7 +51,7 @@ onStores("values aside", everyStore, (test) => {
     expect(JSON.stringify(await store.runs.list({ limit: 10 })).length).toBeLessThan(2 * long("child").length);
   });
 
-  test("after a death the code is told the same; what was not put aside costs no read", async ({ scene }) => {
+  test("after a death the code is told the same", async ({ scene }) => {
     const held = gate();
     const fetched: string[] = [];
     const grow = step("grow", async (input: string) => {
@@ -68,16 +68,30 @@ onStores("values aside", everyStore, (test) => {
       await wait();
       return [input, grown];
     });
-    const doomed = await scene.workAndDie({ workflows: [run] });
-    const store = await scene.open({ asideBytes });
-    // Its own option counts: values are found wherever they were put.
-    const dying = Object.create(doomed.store, { asideBytes: { value: asideBytes } }) as typeof store;
-    await start(run, [long("input")], { store: dying, id: "run" });
+    const doomed = mortal(await scene.open({ asideBytes, stallMsMax: 0 }));
+    await work(doomed.store, { workflows: [run], leaseMs: shortMs, background: true });
+    // It would keep them in the journal, and finds them wherever they were put.
+    const store = await scene.open({ asideBytes: 0 });
+    await start(run, [long("input")], { store: doomed.store, id: "run" });
     await held.opened;
+    for (const { events } of await store.runs.journal("run", 0, 10)) expect(events.length).toBeLessThan(asideBytes);
     doomed.die();
     await scene.work({ workflows: [run] }, store);
     expect(await getRun("run", { store }).returnValue).toEqual([long("input"), `${long("input").length} ${long("result")}`]);
     expect(fetched).toEqual(["attempt 1"]);
+  });
+
+  test("the result of a step in a transaction is put aside in it", async ({ scene }) => {
+    if (scene.on === "memory") return;
+    const store = await scene.open({ asideBytes });
+    const book = step.tx("book", async () => long("booked"));
+    const run = workflow(scene.name("run"), async () => (await book()).length);
+    await scene.work({}, store);
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toBe(long("booked").length);
+    for (const { events } of await store.runs.journal(started.id, 0, 10)) expect(events.length).toBeLessThan(asideBytes);
+    const done = (await readJournal(started.id, { store })).find(({ type }) => type === "done");
+    expect(JSON.parse(done?.detail[1] as string)).toBe(long("booked"));
   });
 
   test("removed with its run; the same value is kept once", async ({ scene }) => {

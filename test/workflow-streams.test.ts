@@ -341,6 +341,64 @@ onStores("streams", everyStore, (test) => {
     await worker.stop({ graceMs: 0 });
   });
 
+  test("chunks of an attempt that ran out of time do not come behind the verdict of the next", async ({ scene }) => {
+    const own = await scene.open();
+    const [free, second, over] = [gate(), gate(), gate()];
+    const refused = gate<Error>();
+    const commit = async (batch: { run?: { verb: string } }) => {
+      if (batch.run?.verb === "write") await free.opened;
+      return await own.commit(batch as never);
+    };
+    const slow = Object.create(own, { commit: { value: commit } }) as Store;
+    const work = step(
+      "work",
+      async () => {
+        if (getStepMetadata().attempt > 1) return second.open();
+        await say("on its way");
+        // In the buffer, behind the one that is on its way.
+        await delay(10);
+        await say("waiting");
+        await second.opened;
+        refused.open(await thrownBy(say("too late")));
+      },
+      { ...quick, timeoutMs: 50, graceMs: 0 },
+    );
+    const hold = step("hold", async () => await over.opened);
+    const run = workflow(scene.name("run"), async () => {
+      await work();
+      await hold();
+    });
+    await scene.work({ workflows: [run] }, slow);
+    const started = await start(run, [], { store: slow });
+    expect((await refused.opened).message).toContain("this attempt of step work#0 is over");
+    await delay(50);
+    free.open();
+    await until("the first step is done", async () => (await story(own, started.id)).includes("done work#0"));
+    await delay(50);
+    over.open();
+    await started.returnValue;
+    expect(await all(started.readable)).toEqual([]);
+  });
+
+  test("what is written while a reader asks whether the run is over is not missed", async ({ scene }) => {
+    const last = gate();
+    const work = step("work", async () => {
+      await last.opened;
+      await say("last");
+    });
+    const run = workflow(scene.name("run"), async () => await work());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    // Between its look for chunks and its look at the run, the run writes its only chunk, and ends.
+    const read: Store["runs"]["read"] = async (id) => {
+      last.open();
+      await started.returnValue;
+      return await store.runs.read(id);
+    };
+    const slow = Object.create(store, { runs: { value: Object.create(store.runs, { read: { value: read } }) } }) as Store;
+    expect(await reading(slow, started.id)).toEqual(["last"]);
+  });
+
   test("unknown runs, cancelled readers, wrong places", async ({ scene }) => {
     const store = await scene.open();
     expect(await thrownBy(reading(store, "nobody"))).toBeInstanceOf(RunNotFoundError);
@@ -429,13 +487,13 @@ onStores("streams", everyStore, (test) => {
   test("writes that nobody waits for are there when the step is done", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable().getWriter();
-      for (let i = 0; i < 50; i++) void writer.write(i);
+      for (let i = 0; i < 3000; i++) void writer.write(i);
     });
     const run = workflow(scene.name("run"), async () => await work());
     const { store } = await scene.work();
     const started = await start(run, [], { store });
     await started.returnValue;
-    expect((await all(started.readable)).length).toBe(50);
+    expect((await all(started.readable)).length).toBe(3000);
   });
 
   test("one answer from a step to whoever waits outside", async ({ scene }) => {

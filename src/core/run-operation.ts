@@ -54,6 +54,7 @@ export interface WriteChunks {
   readonly verb: "write";
   readonly id: string;
   readonly epoch: number;
+  /** One at least. */
   readonly chunks: readonly Chunk[];
 }
 

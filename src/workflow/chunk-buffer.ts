@@ -11,6 +11,11 @@ export interface ChunkAuthor {
   failed(error: unknown): void;
 }
 
+interface Waiting {
+  readonly chunk: Chunk;
+  readonly author: ChunkAuthor;
+}
+
 /** The run that the chunks are of. */
 interface Owned {
   readonly id: string;
@@ -30,8 +35,11 @@ const backoffMsMax = 1000;
  */
 export class ChunkBuffer {
   readonly #run: Owned;
-  #queue: { readonly chunk: Chunk; readonly author: ChunkAuthor }[] = [];
+  #queue: Waiting[] = [];
+  /** On its way to the store. */
+  #batch: readonly Waiting[] = [];
   #flushing = false;
+  #quiet: (() => void)[] = [];
 
   constructor(run: Owned) {
     this.#run = run;
@@ -45,9 +53,19 @@ export class ChunkBuffer {
     this.#run.store.clock.soon(() => void this.#flush());
   }
 
+  /**
+   * Resolves when nothing of this writer is on its way: chunks of an attempt that ran out of time must not arrive behind
+   * the verdict that makes them void.
+   */
+  async quiet(writer: string): Promise<void> {
+    while ([...this.#batch, ...this.#queue].some(({ chunk }) => chunk.writer === writer))
+      await new Promise<void>((go) => void this.#quiet.push(go));
+  }
+
   async #flush(): Promise<void> {
     while (this.#queue.length > 0) {
       const batch = this.#take();
+      this.#batch = batch;
       const outcome = await this.#send(batch.map(({ chunk }) => chunk));
       for (const { chunk, author } of batch) {
         if (outcome instanceof Error) author.failed(outcome);
@@ -55,11 +73,13 @@ export class ChunkBuffer {
         else if (outcome.closed.includes(chunk.stream)) author.failed(new StreamClosedError(chunk.stream));
         else author.saved(chunk);
       }
+      this.#batch = [];
+      for (const go of this.#quiet.splice(0)) go();
     }
     this.#flushing = false;
   }
 
-  #take() {
+  #take(): Waiting[] {
     let bytes = 0;
     const over = this.#queue.findIndex(({ chunk }, i) => {
       bytes += sizeOf(chunk);

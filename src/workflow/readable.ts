@@ -30,6 +30,7 @@ export interface Source {
 /** Short: what a reader has not asked for yet is not read. */
 const pageChunks = 100;
 const pageBytesMax = 1024 * 1024;
+const placeMax = 1_000_000_000;
 
 /**
  * Reads a page when its reader asks for more and the last one is used up. Where nothing is there yet it waits to be told
@@ -37,7 +38,8 @@ const pageBytesMax = 1024 * 1024;
  * all is read.
  */
 export function readableOf({ run, stream, startIndex = 0, store: find }: Source): RunReadable {
-  if (!Number.isSafeInteger(startIndex)) throw new InvalidInputError("startIndex", `must be a whole number, not ${String(startIndex)}`);
+  if (!Number.isSafeInteger(startIndex) || Math.abs(startIndex) > placeMax)
+    throw new InvalidInputError("startIndex", `must be a whole number from -${placeMax} to ${placeMax}, not ${String(startIndex)}`);
   let position = startIndex;
   let page: ChunkRecord[] = [];
   let cancelled = false;

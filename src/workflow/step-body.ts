@@ -94,13 +94,19 @@ export class StepBody {
       // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
       const outcome = await encodedResult(this.execution, value);
       // In the store before the result is: whoever sees the one finds the other.
-      await this.#writer?.settled();
+      await this.#allSaved();
       return outcome;
     } catch (error) {
       // They must not come behind what the verdict does to its streams.
-      await this.#writer?.settled().catch(() => {});
+      await this.#allSaved().catch(() => {});
       return { ok: false, error };
     }
+  }
+
+  /** Its own chunks; and nothing of an attempt before it is on its way any more. */
+  async #allSaved(): Promise<void> {
+    await this.#writer?.settled();
+    if (this.attempt > 1) await this.execution.chunks.quiet(this.id);
   }
 
   /**

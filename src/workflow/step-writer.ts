@@ -26,7 +26,6 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
   #unsavedChunks = 0;
   #unsavedBytes = 0;
   #failure: { readonly error: unknown } | undefined;
-  #sealed = false;
   #waiting: (() => void)[] = [];
 
   constructor(body: Attempt) {
@@ -73,7 +72,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
 
   /** The attempt is over: what its body still writes is refused. */
   seal(): void {
-    this.#sealed = true;
+    this.failed(this.#over());
   }
 
   saved(chunk: Chunk): void {
@@ -100,9 +99,12 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
 
   #check(stream: string): void {
     if (this.#failure) throw this.#failure.error;
-    if (this.#sealed || this.#body.execution.gone)
-      throw new Error(`stream "${stream}" cannot be written: this attempt of step ${this.#body.id} is over`);
+    if (this.#body.execution.gone) throw this.#over();
     if (this.#ends.has(stream)) throw new StreamClosedError(stream);
+  }
+
+  #over(): Error {
+    return new Error(`streams cannot be written any more: this attempt of step ${this.#body.id} is over`);
   }
 
   async #until(there: () => boolean): Promise<void> {

@@ -10,25 +10,32 @@ export interface MemoryChunks {
   delete(run: string): void;
 }
 
+interface Stream {
+  readonly chunks: Chunk[];
+  /** By writer and count. */
+  readonly places: Map<string, number>;
+}
+
 export function createMemoryChunks(): MemoryChunks {
-  const runs = new Map<string, Map<string, Chunk[]>>();
-  const streamOf = (run: string, stream: string): readonly Chunk[] => runs.get(run)?.get(stream) ?? [];
+  const runs = new Map<string, Map<string, Stream>>();
+  const streamOf = (run: string, stream: string): readonly Chunk[] => runs.get(run)?.get(stream)?.chunks ?? [];
   return {
     write(run, chunks) {
-      const streams = runs.get(run) ?? new Map<string, Chunk[]>();
+      const streams = runs.get(run) ?? new Map<string, Stream>();
       runs.set(run, streams);
       for (const chunk of chunks) {
-        const stream = streams.get(chunk.stream) ?? [];
+        const stream: Stream = streams.get(chunk.stream) ?? { chunks: [], places: new Map() };
         streams.set(chunk.stream, stream);
-        const at = stream.findLastIndex(({ writer, n }) => writer === chunk.writer && n === chunk.n);
-        if (at < 0) stream.push(chunk);
-        else if ((stream[at] as Chunk).attempt <= chunk.attempt) stream[at] = chunk;
+        const name = `${chunk.writer}\0${chunk.n}`;
+        const place = stream.places.get(name);
+        if (place === undefined) stream.places.set(name, stream.chunks.push(chunk) - 1);
+        else if ((stream.chunks[place] as Chunk).attempt <= chunk.attempt) stream.chunks[place] = chunk;
       }
     },
     void(run, { writer, attempt }) {
-      for (const stream of runs.get(run)?.values() ?? [])
-        for (const [i, chunk] of stream.entries())
-          if (chunk.writer === writer && chunk.attempt < attempt) stream[i] = { ...chunk, attempt, kind: "void", data: null };
+      for (const { chunks } of runs.get(run)?.values() ?? [])
+        for (const [i, chunk] of chunks.entries())
+          if (chunk.writer === writer && chunk.attempt < attempt) chunks[i] = { ...chunk, attempt, kind: "void", data: null };
     },
     ended: (run, stream) => streamOf(run, stream).some(endsStream),
     read({ run, stream, from, limit, bytesMax }) {

@@ -101,7 +101,11 @@ async function lastPlace(chunks: Collections["chunks"], no: string, stream: stri
 
 export async function voidChunks({ chunks }: Collections, no: string, voids: readonly Voided[], options: SessionOption): Promise<void> {
   for (const { writer, attempt } of voids)
-    await chunks.updateMany({ no, writer, attempt: { $lt: attempt } }, { $set: { attempt, kind: "void", data: null } }, options);
+    await chunks.updateMany(
+      { no, writer, attempt: { $lt: attempt } },
+      { $set: { attempt, kind: "void", data: null }, $unset: { ends: "" } },
+      options,
+    );
 }
 
 /** Read one after the other, and no more than asked for: the driver fetches a few at a time. */

@@ -80,8 +80,38 @@ export async function flushChunks(
   schema: string,
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again" | undefined)[]> {
-  const writes = operations.filter((operation): operation is WriteChunks => operation.verb === "write");
-  if (writes.length === 0) return [];
+  const answers: (RunAnswer | "again" | undefined)[] = [];
+  for (const writes of batches(operations)) {
+    const batch = await writeBatch(client, schema, writes);
+    for (const [i, operation] of operations.entries()) answers[i] ??= batch.get(operation);
+  }
+  return answers;
+}
+
+const batchBytesMax = 16 * 1024 * 1024;
+
+/** What fits into one statement: the chunks of hundreds of runs may be too much for a server, or for its memory. */
+function batches(operations: readonly RunOperation[]): WriteChunks[][] {
+  const all: WriteChunks[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const operation of operations) {
+    if (operation.verb !== "write") continue;
+    const size = operation.chunks.reduce((sum, chunk) => sum + sizeOf(chunk), 0);
+    if (bytes + size > batchBytesMax) {
+      all.push([]);
+      bytes = 0;
+    }
+    bytes += size;
+    all.at(-1)?.push(operation);
+  }
+  return all;
+}
+
+async function writeBatch(
+  client: PgClient,
+  schema: string,
+  writes: readonly WriteChunks[],
+): Promise<ReadonlyMap<RunOperation, RunAnswer | "again">> {
   const loud = writes.length <= endsToldMax;
   const query = {
     name: `onceflow-runs-chunks${loud ? "-told" : ""}`,
@@ -92,13 +122,12 @@ export async function flushChunks(
     ),
   };
   const answer = await answered(client, query);
-  return operations.map((operation) => {
-    if (operation.verb !== "write") return undefined;
-    if (answer === "again") return "again";
-    if (!answer.held?.includes(operation.id)) return { kind: "overtaken" };
-    const closed = (answer.closed ?? []).filter(([run]) => run === operation.id).map(([, stream]) => stream);
-    return { kind: "written", closed };
-  });
+  return new Map(writes.map((write) => [write, answer === "again" ? answer : answerTo(write, answer)]));
+}
+
+function answerTo({ id }: WriteChunks, { held, closed }: Put): RunAnswer {
+  if (!held?.includes(id)) return { kind: "overtaken" };
+  return { kind: "written", closed: (closed ?? []).filter(([run]) => run === id).map(([, stream]) => stream) };
 }
 
 interface Put {
@@ -126,18 +155,22 @@ interface ChunkRow {
   readonly bytes: Buffer | null;
 }
 
-/** Sizes are added up before any chunk is read: a page of long ones is short. */
+/**
+ * Sizes are added up before any chunk is read: a page of long ones is short. Places have no gaps, so that a page is a range
+ * of them: asked for by ORDER BY and LIMIT, a table without statistics was sorted for every page.
+ */
 export async function readChunks(
   client: PgClient,
   schema: string,
   { run, stream, from, limit, bytesMax }: ChunkQuery,
 ): Promise<ChunkRecord[]> {
-  const sql = `SELECT c.place, c.kind, c.value, c.bytes FROM (
-      SELECT place, sum(size) OVER (ORDER BY place) - size AS before FROM (
-        SELECT place, size FROM ${schema}.chunks WHERE run = $1 AND stream = $2 AND place >= $3 ORDER BY place LIMIT $4) s) p
-    JOIN ${schema}.chunks c ON c.run = $1 AND c.stream = $2 AND c.place = p.place
-    WHERE p.before < $5 OR p.before = 0 ORDER BY c.place`;
-  const { rows } = await client.query<ChunkRow>(sql, [run, stream, from, limit, bytesMax]);
+  const those = `FROM ${schema}.chunks WHERE run = $1 AND stream = $2 AND place >= $3::int`;
+  const sql = `SELECT place, kind, value, bytes ${those} AND place <= (
+      SELECT max(place) FROM (
+        SELECT place, sum(size) OVER (ORDER BY place) - size AS before ${those} AND place < $4::int) p
+      WHERE before < $5 OR before = 0)
+    ORDER BY place`;
+  const { rows } = await client.query<ChunkRow>(sql, [run, stream, from, from + limit, bytesMax]);
   return rows.map(({ place: index, kind, value, bytes }) => ({ index, kind, data: value ?? (bytes && new Uint8Array(bytes)) }));
 }
 

@@ -14,11 +14,11 @@ const put = `INSERT INTO onceflow_chunks (run, stream, place, writer, n, attempt
   RETURNING place`;
 const voidOthers = `UPDATE onceflow_chunks SET attempt = ?, kind = 'void', size = 0, value = NULL, bytes = NULL
   WHERE run = ? AND writer = ? AND attempt < ?`;
-/** Sizes are added up before any chunk is read: a page of long ones is short. */
+/** Sizes are added up before any chunk is read: a page of long ones is short. Places have no gaps: a page is a range of them. */
 const selectPage = `SELECT c.place, c.kind, c.value, c.bytes FROM (
     SELECT no, place, sum(size) OVER (ORDER BY place) - size AS before FROM (
-      SELECT no, place, size FROM onceflow_chunks WHERE run = (SELECT r.no FROM onceflow_runs r WHERE r.id = ?) AND stream = ? AND place >= ?
-      ORDER BY place LIMIT ?)) p
+      SELECT no, place, size FROM onceflow_chunks
+      WHERE run = (SELECT r.no FROM onceflow_runs r WHERE r.id = ?) AND stream = ? AND place >= ? AND place < ?)) p
   CROSS JOIN onceflow_chunks c WHERE c.no = p.no AND (p.before < ? OR p.before = 0) ORDER BY p.place`;
 const selectTail = `SELECT place FROM onceflow_chunks WHERE run = (SELECT no FROM onceflow_runs WHERE id = ?) AND stream = ?
   AND kind IN ('bytes', 'value') ORDER BY place DESC LIMIT 1`;
@@ -62,7 +62,7 @@ interface ChunkRow {
 }
 
 export function readChunks(sql: Prepared, { run, stream, from, limit, bytesMax }: ChunkQuery): ChunkRecord[] {
-  const rows = sql(selectPage).all(text(run), text(stream), from, limit, bytesMax) as ChunkRow[];
+  const rows = sql(selectPage).all(text(run), text(stream), from, from + limit, bytesMax) as ChunkRow[];
   // The driver keeps no bytes as null.
   return rows.map(({ place: index, kind, value, bytes }) => ({
     index,

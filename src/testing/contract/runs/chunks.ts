@@ -273,8 +273,9 @@ export const streaming: ContractGroup = {
 
     runCase("a run goes with its chunks: whoever has its id next starts from nothing", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
-      const owned = await begin(store, { retentionMs: 0 });
       await begin(store, { id: "stays" });
+      // The newest: a store that numbers its runs may give its number to the next one.
+      const owned = await begin(store, { retentionMs: 0 });
       await write(store, owned, values(["a"]));
       await write(store, { ...owned, id: "stays" }, values(["b"]));
       await append(store, owned, { next: ended(), chunks: [chunkOf({ n: -1, kind: "end", data: null })] });

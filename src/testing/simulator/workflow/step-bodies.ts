@@ -53,7 +53,7 @@ export function stepsOf(scene: BodyScene): Steps {
     brittle: step("brittle", body(call), { ...usual, maxRetries: 0 }),
     ledgered: step("ledgered", body(callOnce(scene)), usual),
     spawning: step("spawning", body(spawn(scene)), usual),
-    streaming: step("streaming", body(stream(scene)), usual),
+    streaming: step("streaming", body(stream(scene)), { ...usual, timeoutMs }),
     transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(tx as SimulatedTx)), usual),
   };
 }
