@@ -66,12 +66,16 @@ const typedCode = new Set([
   "TSModuleBlock",
 ]);
 
+/** The fields of each type of node that code is in. */
+const codeFields = new Map(Object.entries(visitorKeys).map(([type, fields]) => [type, fields.filter((field) => !typeFields.has(field))]));
+
 /** Every node directly below that code comes of, with the field it stands in. */
-export function* codeBelow(node: AstNode): Generator<readonly [field: string, below: AstNode]> {
-  for (const field of visitorKeys[node.type] ?? []) {
-    if (typeFields.has(field)) continue;
+export function eachBelow(node: AstNode, visit: (below: AstNode, field: string) => void): void {
+  for (const field of codeFields.get(node.type) ?? []) {
     const value = node[field];
-    for (const below of Array.isArray(value) ? value : [value]) if (isCode(below)) yield [field, below];
+    if (Array.isArray(value)) {
+      for (const below of value) if (isCode(below)) visit(below, field);
+    } else if (isCode(value)) visit(value, field);
   }
 }
 
@@ -92,8 +96,10 @@ export function bare(node: AstNode | undefined): AstNode | undefined {
   return node && isSheath(node) ? bare(child(node, "expression")) : node;
 }
 
+const functions = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"]);
+
 export function isFunction(node: AstNode): boolean {
-  return ["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"].includes(node.type);
+  return functions.has(node.type);
 }
 
 /** The name of a member, where it can be known without running the code. */
@@ -108,10 +114,10 @@ export function keyName(member: AstNode): string | undefined {
 
 /** Whether a function's own code has a node of one of these types: functions inside of it have a `this` of their own, arrows do not. */
 export function mentions(node: AstNode, types: readonly string[]): boolean {
-  for (const [, below] of codeBelow(node)) {
-    if (types.includes(below.type)) return true;
+  let found = false;
+  eachBelow(node, (below) => {
     const apart = below.type === "FunctionDeclaration" || below.type === "FunctionExpression" || below.type.startsWith("Class");
-    if (!apart && mentions(below, types)) return true;
-  }
-  return false;
+    found ||= types.includes(below.type) || (!apart && mentions(below, types));
+  });
+  return found;
 }
