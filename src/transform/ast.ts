@@ -12,9 +12,11 @@ export interface AstNode {
 const languages: Readonly<Record<string, NonNullable<ParserOptions["lang"]>>> = {
   ".js": "jsx",
   ".mjs": "jsx",
+  ".cjs": "jsx",
   ".jsx": "jsx",
   ".ts": "ts",
   ".mts": "ts",
+  ".cts": "ts",
   ".tsx": "tsx",
 };
 
@@ -25,8 +27,8 @@ export function languageOf(file: string): NonNullable<ParserOptions["lang"]> | u
 
 export interface Parsed {
   readonly program: AstNode;
-  /** It says `import` or `export`, or its name says that it may. */
-  readonly isModule: boolean;
+  /** By its name, or because it says `import` or `export`; undefined: neither says. */
+  readonly isModule: boolean | undefined;
 }
 
 /** Undefined when it does not parse: whoever runs or builds it has the better message. */
@@ -35,7 +37,8 @@ export function parse(file: string, code: string): Parsed | undefined {
   if (lang === undefined) return undefined;
   const { program, errors, module } = parseSync(file, code, { lang, astType: "ts", sourceType: "unambiguous", preserveParens: true });
   if (errors.some(({ severity }) => severity === "Error")) return undefined;
-  return { program: program as unknown as AstNode, isModule: module.hasModuleSyntax || /\.m[jt]s$/.test(file) };
+  const [, named] = /\.([mc])[jt]s$/.exec(file) ?? [];
+  return { program: program as unknown as AstNode, isModule: named ? named === "m" : module.hasModuleSyntax || undefined };
 }
 
 export function child(node: AstNode, field: string): AstNode | undefined {

@@ -1,5 +1,5 @@
 import { currentExecution } from "./context.js";
-import { registerWorkflow, type StepDefinition, stepDefinition } from "./define.js";
+import { markStep, registerWorkflow, type StepDefinition, stepDefinition, stepDefinitionOf } from "./define.js";
 
 /**
  * What transformed code calls: a function that says "use step" or "use workflow" becomes what `step()` and `workflow()`
@@ -10,17 +10,12 @@ type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
 /** What the transform calls a default export that has no name. */
 const unnamed = "__onceflow_default";
 
-const compiled = Symbol.for("onceflow.step");
-interface CompiledStep extends Body {
-  [compiled]?: StepDefinition;
-}
-
 /** A declaration: `call` is hoisted, so that it may be called before this is; whoever comes first defines it. */
-export function hoistedStep(call: CompiledStep, id: string, body: Body): StepDefinition {
-  const existing = call[compiled];
+export function hoistedStep(call: Body, id: string, body: Body): StepDefinition {
+  const existing = stepDefinitionOf(call);
   if (existing) return existing;
   const defined = stepDefinition({ what: "step", name: id, fn: body, call });
-  Object.defineProperty(call, compiled, { value: defined });
+  markStep(call, defined);
   if (call.name === unnamed) rename(call, "default");
   // In stacks it is the user's function.
   rename(body, call.name);
@@ -28,10 +23,10 @@ export function hoistedStep(call: CompiledStep, id: string, body: Body): StepDef
 }
 
 /** A call: in a workflow it is asked of the run; anywhere else it is just the body. */
-export function callStep(call: CompiledStep, id: string, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
+export function callStep(call: Body, id: string, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
   const execution = currentExecution();
   if (execution === undefined) return body.apply(self, args);
-  const defined = call[compiled] ?? hoistedStep(call, id, body);
+  const defined = stepDefinitionOf(call) ?? hoistedStep(call, id, body);
   if (self === undefined || self === globalThis) return execution.step(defined, args);
   // A method: every attempt has the same `this`.
   return execution.step({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);

@@ -7,6 +7,7 @@ import { currentExecution } from "./context.js";
 import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
 
 const definition = Symbol.for("onceflow.definition");
+const stepMark = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
@@ -116,7 +117,7 @@ export function definitionOf(from: unknown, field: string): WorkflowDefinition {
   if (typeof from !== "function")
     throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
   const defined = (from as Partial<Workflow>)[definition];
-  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name);
+  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name || "an anonymous function");
   return defined;
 }
 
@@ -135,7 +136,7 @@ function defineStep<Args extends unknown[], Result>(
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step", name, fn, call, options });
-  return call;
+  return markStep(call, defined);
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -149,7 +150,16 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     return execution.step(defined, args) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
-  return call;
+  return markStep(call, defined);
+}
+
+/** So that whoever has the function in hand can find its step. */
+export function markStep<Of extends object>(call: Of, defined: StepDefinition): Of {
+  return Object.defineProperty(call, stepMark, { value: defined, configurable: true });
+}
+
+export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
+  return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
 }
 
 interface StepToDefine {

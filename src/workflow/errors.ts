@@ -60,12 +60,14 @@ export class RunNotFoundError extends OnceflowError {
 /** Nothing in this process is a workflow of this name. */
 export class WorkflowNotRegisteredError extends OnceflowError {
   static override readonly kind: string = "WorkflowNotRegisteredError";
-  constructor(name: string) {
+  readonly workflow: string;
+  constructor(workflow: string) {
     super(
-      `"${name}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
+      `"${workflow}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
         "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Else make it one with workflow(name, fn), and import its module.",
       { code: "WORKFLOW_NOT_REGISTERED" },
     );
+    this.workflow = workflow;
   }
   static is(error: unknown): error is WorkflowNotRegisteredError {
     return error instanceof WorkflowNotRegisteredError;
