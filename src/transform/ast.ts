@@ -12,9 +12,11 @@ export interface AstNode {
 const languages: Readonly<Record<string, NonNullable<ParserOptions["lang"]>>> = {
   ".js": "jsx",
   ".mjs": "jsx",
+  ".cjs": "jsx",
   ".jsx": "jsx",
   ".ts": "ts",
   ".mts": "ts",
+  ".cts": "ts",
   ".tsx": "tsx",
 };
 
@@ -25,8 +27,8 @@ export function languageOf(file: string): NonNullable<ParserOptions["lang"]> | u
 
 export interface Parsed {
   readonly program: AstNode;
-  /** It says `import` or `export`, or its name says that it may. */
-  readonly isModule: boolean;
+  /** By its name, or because it says `import` or `export`; undefined: neither says. */
+  readonly isModule: boolean | undefined;
 }
 
 /** Undefined when it does not parse: whoever runs or builds it has the better message. */
@@ -35,7 +37,8 @@ export function parse(file: string, code: string): Parsed | undefined {
   if (lang === undefined) return undefined;
   const { program, errors, module } = parseSync(file, code, { lang, astType: "ts", sourceType: "unambiguous", preserveParens: true });
   if (errors.some(({ severity }) => severity === "Error")) return undefined;
-  return { program: program as unknown as AstNode, isModule: module.hasModuleSyntax || /\.m[jt]s$/.test(file) };
+  const [, named] = /\.([mc])[jt]s$/.exec(file) ?? [];
+  return { program: program as unknown as AstNode, isModule: named ? named === "m" : module.hasModuleSyntax || undefined };
 }
 
 export function child(node: AstNode, field: string): AstNode | undefined {
@@ -66,12 +69,16 @@ const typedCode = new Set([
   "TSModuleBlock",
 ]);
 
+/** The fields of each type of node that code is in. */
+const codeFields = new Map(Object.entries(visitorKeys).map(([type, fields]) => [type, fields.filter((field) => !typeFields.has(field))]));
+
 /** Every node directly below that code comes of, with the field it stands in. */
-export function* codeBelow(node: AstNode): Generator<readonly [field: string, below: AstNode]> {
-  for (const field of visitorKeys[node.type] ?? []) {
-    if (typeFields.has(field)) continue;
+export function eachBelow(node: AstNode, visit: (below: AstNode, field: string) => void): void {
+  for (const field of codeFields.get(node.type) ?? []) {
     const value = node[field];
-    for (const below of Array.isArray(value) ? value : [value]) if (isCode(below)) yield [field, below];
+    if (Array.isArray(value)) {
+      for (const below of value) if (isCode(below)) visit(below, field);
+    } else if (isCode(value)) visit(value, field);
   }
 }
 
@@ -92,8 +99,10 @@ export function bare(node: AstNode | undefined): AstNode | undefined {
   return node && isSheath(node) ? bare(child(node, "expression")) : node;
 }
 
+const functions = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"]);
+
 export function isFunction(node: AstNode): boolean {
-  return ["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"].includes(node.type);
+  return functions.has(node.type);
 }
 
 /** The name of a member, where it can be known without running the code. */
@@ -108,10 +117,10 @@ export function keyName(member: AstNode): string | undefined {
 
 /** Whether a function's own code has a node of one of these types: functions inside of it have a `this` of their own, arrows do not. */
 export function mentions(node: AstNode, types: readonly string[]): boolean {
-  for (const [, below] of codeBelow(node)) {
-    if (types.includes(below.type)) return true;
+  let found = false;
+  eachBelow(node, (below) => {
     const apart = below.type === "FunctionDeclaration" || below.type === "FunctionExpression" || below.type.startsWith("Class");
-    if (!apart && mentions(below, types)) return true;
-  }
-  return false;
+    found ||= types.includes(below.type) || (!apart && mentions(below, types));
+  });
+  return found;
 }

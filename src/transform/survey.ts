@@ -1,4 +1,4 @@
-import { type AstNode, child, children, codeBelow, isFunction, isSheath, keyName } from "./ast.js";
+import { type AstNode, child, children, eachBelow, isFunction, isSheath, keyName } from "./ast.js";
 import { type CryptoImports, cryptoImportsOf, type FoundUse, heldName, releasedName, useAt } from "./globals.js";
 import { boundNames, patternCode, Scope } from "./scope.js";
 
@@ -31,15 +31,24 @@ interface Around {
   readonly block: AstNode;
   /** What names begin with here: "outer/", "Order.". */
   readonly prefix: string;
-  /** The name that an expression has because it stands here. */
-  readonly given?: string | undefined;
-  readonly member?: AstNode | undefined;
+  /** Of the class whose members these are. */
   readonly classBody?: AstNode | undefined;
+}
+
+/** What an expression is to what it stands in. */
+interface Role {
+  /** The name that it has because it stands there. */
+  readonly given?: string | undefined;
+  readonly member?: AstNode;
   /** It is written to, deleted, or only asked for its type. */
   readonly isTarget?: boolean;
   /** It is called there. */
   readonly isCallee?: boolean;
 }
+
+const none: Role = {};
+const target: Role = { isTarget: true };
+const callee: Role = { isCallee: true };
 
 const blocks = new Set(["BlockStatement", "StaticBlock", "TSModuleBlock"]);
 const scopes = new Set([...blocks, "ForStatement", "ForInStatement", "ForOfStatement", "SwitchStatement", "CatchClause"]);
@@ -68,30 +77,27 @@ class Surveyor implements Survey {
   }
 
   below(node: AstNode, around: Around): void {
-    for (const [, each] of codeBelow(node)) this.#visit(each, around);
+    eachBelow(node, (each) => this.#visit(each, around));
   }
 
-  #visit(node: AstNode, around: Around): void {
-    if (isFunction(node)) return this.#function(node, around);
-    const { given, member, isTarget, isCallee = false, ...here } = around;
-    if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, around);
-    if (!isTarget && this.#use(node, here.scope, isCallee)) return;
+  #visit(node: AstNode, around: Around, role = none): void {
+    if (isFunction(node)) return this.#function(node, around, role);
+    if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, around, role);
+    if (!role.isTarget && this.#use(node, around.scope, role.isCallee ?? false)) return;
+    const visit = (field: string, as?: Role) => this.#visit(child(node, field) as AstNode, around, as);
     switch (node.type) {
       case "VariableDeclaration":
-        return this.#variables(node, here);
+        return this.#variables(node, around);
       case "ImportDeclaration":
-        for (const specifier of children(node, "specifiers")) this.#declare(here.scope, child(specifier, "local"));
+        for (const specifier of children(node, "specifiers")) this.#declare(around.scope, child(specifier, "local"));
         return;
       case "ExportDefaultDeclaration":
-        return this.#visit(child(node, "declaration") as AstNode, { ...here, given: `${here.prefix}default` });
-      case "ExportSpecifier":
-      case "ExportAllDeclaration":
-        return;
+        return visit("declaration", { given: `${around.prefix}default` });
       case "ClassDeclaration":
       case "ClassExpression":
-        return this.#class(node, { ...here, given });
+        return this.#class(node, around, role);
       case "ObjectExpression":
-        return this.below(node, given === undefined ? here : { ...here, prefix: `${given}.` });
+        return this.below(node, role.given === undefined ? around : { ...around, prefix: `${role.given}.` });
       case "Property":
       case "MethodDefinition":
       case "PropertyDefinition":
@@ -99,49 +105,53 @@ class Surveyor implements Survey {
         return this.#member(node, around);
       case "CallExpression":
         if (child(node, "callee")?.["name"] === heldName) return;
-        for (const [field, each] of codeBelow(node)) this.#visit(each, { ...here, isCallee: field === "callee" });
-        return;
+        return eachBelow(node, (each, field) => this.#visit(each, around, field === "callee" ? callee : none));
       case "MemberExpression":
-        this.#visit(child(node, "object") as AstNode, here);
-        if (node["computed"] === true) this.#visit(child(node, "property") as AstNode, here);
+        visit("object");
+        if (node["computed"] === true) visit("property");
         return;
       case "AssignmentExpression":
-        this.#replacement(node, here.scope);
-        this.#visit(child(node, "left") as AstNode, { ...here, isTarget: true });
-        return this.#visit(child(node, "right") as AstNode, { ...here, given: nameOfTarget(here.prefix, child(node, "left")) });
+        this.#replacement(node, around.scope);
+        visit("left", target);
+        return visit("right", { given: nameOfTarget(around.prefix, child(node, "left")) });
       case "UpdateExpression":
-        return this.#visit(child(node, "argument") as AstNode, { ...here, isTarget: true });
+        return visit("argument", target);
       case "UnaryExpression":
-        return this.#visit(child(node, "argument") as AstNode, {
-          ...here,
-          isTarget: node["operator"] === "typeof" || node["operator"] === "delete",
-        });
+        return visit("argument", node["operator"] === "typeof" || node["operator"] === "delete" ? target : none);
       case "LabeledStatement":
-        return this.#visit(child(node, "body") as AstNode, here);
+        return visit("body");
+      case "ExportSpecifier":
+      case "ExportAllDeclaration":
       case "BreakStatement":
       case "ContinueStatement":
       case "MetaProperty":
         return;
       case "ExpressionStatement":
         this.#stray(node);
-        return this.below(node, here);
+        return this.below(node, around);
       case "TSEnumDeclaration":
-        return this.#enum(node, here);
+        return this.#enum(node, around);
       case "TSModuleDeclaration":
-        this.#declare(here.scope, child(node, "id"));
-        return this.#visit((child(node, "body") ?? node) as AstNode, here);
+        this.#declare(around.scope, child(node, "id"));
+        return child(node, "body") && visit("body");
       case "ArrayPattern":
       case "ObjectPattern":
       case "AssignmentPattern":
       case "RestElement":
-        return this.#targets(node, here);
+        // They are assigned to.
+        for (const code of patternCode(node)) this.#visit(code, around);
+        return;
     }
-    if (!scopes.has(node.type)) return this.below(node, here);
-    const scope = new Scope(here.scope, node.type === "StaticBlock" || node.type === "TSModuleBlock");
+    if (scopes.has(node.type)) this.#block(node, around);
+    else this.below(node, around);
+  }
+
+  #block(node: AstNode, around: Around): void {
+    const scope = new Scope(around.scope, node.type === "StaticBlock" || node.type === "TSModuleBlock");
     if (node.type === "CatchClause") this.#declare(scope, child(node, "param"));
-    const inside = { ...here, scope, block: blocks.has(node.type) ? node : here.block };
+    const inside = { ...around, scope, block: blocks.has(node.type) ? node : around.block };
     // `for (x of …)` writes to x.
-    for (const [field, each] of codeBelow(node)) if (field !== "param") this.#visit(each, { ...inside, isTarget: field === "left" });
+    eachBelow(node, (each, field) => this.#visit(each, inside, field === "left" || field === "param" ? target : none));
   }
 
   #declare(scope: Scope, id: AstNode | undefined): void {
@@ -164,7 +174,7 @@ class Surveyor implements Survey {
     if (use && use.global !== "" && !isDone && !isFunction(right)) this.uses.push({ ...use, at: right, form: "released", scope });
   }
 
-  #function(node: AstNode, { scope: outer, block, prefix, given, member, classBody }: Around): void {
+  #function(node: AstNode, { scope: outer, block, prefix, classBody }: Around, { given, member }: Role): void {
     const id = child(node, "id");
     const isDeclaration = node.type === "FunctionDeclaration";
     if (isDeclaration) this.#declare(outer, id);
@@ -193,39 +203,38 @@ class Surveyor implements Survey {
       for (const code of patternCode(id)) this.#visit(code, here);
       const init = child(declarator, "init");
       const given = id?.type === "Identifier" ? `${here.prefix}${String(id["name"])}` : undefined;
-      if (init) this.#visit(init, { ...here, given });
+      if (init) this.#visit(init, here, { given });
     }
   }
 
-  #class(node: AstNode, here: Around): void {
+  #class(node: AstNode, around: Around, { given }: Role): void {
     const id = child(node, "id");
-    const scope = new Scope(here.scope);
-    if (node.type === "ClassDeclaration") this.#declare(here.scope, id);
+    const scope = new Scope(around.scope);
+    if (node.type === "ClassDeclaration") this.#declare(around.scope, id);
     this.#declare(scope, id);
-    const { given, ...around } = here;
-    const path = id ? `${here.prefix}${String(id["name"])}` : given;
-    const body = child(node, "body") as AstNode;
-    for (const [field, below] of codeBelow(node)) if (field !== "body" && field !== "id") this.#visit(below, { ...around, scope });
-    this.below(body, { ...around, scope, prefix: path === undefined ? here.prefix : `${path}.`, classBody: body });
+    const path = id ? `${around.prefix}${String(id["name"])}` : given;
+    const here = { ...around, scope, classBody: undefined };
+    eachBelow(node, (each, field) => {
+      if (field !== "body") this.#visit(each, here);
+      else this.below(each, { ...here, prefix: path === undefined ? around.prefix : `${path}.`, classBody: each });
+    });
   }
 
   /** Of a class or an object: its value is named by its key. */
-  #member(node: AstNode, { given: _, isTarget: __, ...around }: Around): void {
-    const { classBody, ...here } = around;
+  #member(node: AstNode, around: Around): void {
     const key = child(node, "key") as AstNode;
     const value = child(node, "value");
-    for (const decorator of children(node, "decorators")) this.#visit(decorator, here);
+    for (const decorator of children(node, "decorators")) this.#visit(decorator, around);
     if (node["shorthand"] === true) {
       const use = useAt(key, this.#crypto, false);
-      if (use) this.uses.push({ ...use, form: "shorthand", scope: here.scope });
+      if (use) this.uses.push({ ...use, form: "shorthand", scope: around.scope });
       return;
     }
-    if (node["computed"] === true) this.#visit(key, here);
+    if (node["computed"] === true) this.#visit(key, around);
     const name = keyName(node);
     const isOfInstance = node.type !== "Property" && node["static"] !== true;
-    const given = name === undefined ? undefined : `${here.prefix}${isOfInstance ? "prototype." : ""}${name}`;
-    const owner = node.type === "Property" ? undefined : classBody;
-    if (value) this.#visit(value, { ...here, scope: here.scope, given, member: node, classBody: owner });
+    const given = name === undefined ? undefined : `${around.prefix}${isOfInstance ? "prototype." : ""}${name}`;
+    if (value) this.#visit(value, around, { given, member: node });
   }
 
   #enum(node: AstNode, here: Around): void {
@@ -237,11 +246,6 @@ class Surveyor implements Survey {
       const init = child(member, "initializer");
       if (init) this.#visit(init, { ...here, scope });
     }
-  }
-
-  /** A pattern that is assigned to. */
-  #targets(node: AstNode, here: Around): void {
-    for (const code of patternCode(node)) this.#visit(code, here);
   }
 
   #stray(statement: AstNode): void {

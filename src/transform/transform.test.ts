@@ -96,6 +96,8 @@ describe("a directive in a wrong place", () => {
     );
     expect(transformed("exports.now = () => Date.now();", "app.js")).toBeUndefined();
     expect(transformed('async function f() { "use step"; }', "app.js")).toContain("callStep");
+    expect(findings('export async function f() { "use step"; }', "app.cts")[0]).toContain("app.cts:1:29: directives need an ES module");
+    expect(transformed("const now = Date.now();", "app.cjs")).toBeUndefined();
   });
 });
 

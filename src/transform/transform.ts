@@ -32,7 +32,7 @@ export function transform(code: string, { file, root }: TransformOptions): Trans
   const found = survey(program);
   const directives = findDirectives(program, found);
   const path = relative(root, file).replaceAll(sep, "/");
-  const isCommonJs = !isModule && found.isCommonJs;
+  const isCommonJs = !(isModule ?? !found.isCommonJs);
   const problems = [...directives.problems, ...(isCommonJs ? directives.statements.map(notHere) : [])];
   if (problems.length > 0) throw new TransformError(path, findingsOf(code, problems));
   const uses = isCommonJs ? [] : found.uses.filter((use) => isMeant(use, found.fileScope));

@@ -119,7 +119,7 @@ export function definitionOf(from: unknown, field: string): WorkflowDefinition {
   if (typeof from !== "function")
     throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
   const defined = (from as Partial<Workflow>)[definition];
-  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name);
+  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name || "an anonymous function");
   return defined;
 }
 
