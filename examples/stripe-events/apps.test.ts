@@ -6,7 +6,7 @@ import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { poll, runCommand } from "../../test/servers/bounded.js";
-import { deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
+import { deliver, eventOf, programOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 import { isFromStripe, signed } from "./signature.js";
 
 /** The app on a free port, the other sides, and a database of its own. */
@@ -14,9 +14,8 @@ async function scene(example: string) {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-stripe-"));
   const sides = await startOtherSides();
   const url = `sqlite:${join(folder, "onceflow.db")}`;
-  const program = fileURLToPath(new URL(`../../.build/examples/${example}/main.js`, import.meta.url));
   const boot = async () => {
-    const app = await startApp(process.execPath, [program], { env: { ...sides.env, PORT: "0", ONCEFLOW_URL: url } });
+    const app = await startApp(programOf(example), { env: { ...sides.env, PORT: "0", ONCEFLOW_URL: url } });
     onTestFinished(() => stopApp(app, "SIGKILL"));
     return app;
   };

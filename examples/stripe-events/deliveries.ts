@@ -27,14 +27,20 @@ export interface App {
   readonly child: ChildProcess;
 }
 
-/** Starts a program that says where it listens. */
-export async function startApp(
-  command: string,
-  args: readonly string[],
-  options: { cwd?: string; env: Record<string, string> },
-): Promise<App> {
-  const env = { ...process.env, ...options.env };
-  const child = spawn(command, args, { ...options, env, stdio: ["ignore", "pipe", "inherit"] });
+/** How node runs one of the apps, from the root of the repository. */
+export function programOf(example: string): string[] {
+  return [`.build/examples/${example}/main.js`];
+}
+
+export interface AppOptions {
+  readonly cwd?: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Runs node, and waits until the app says where it listens. */
+export async function startApp(args: readonly string[], { cwd, env }: AppOptions): Promise<App> {
+  const options = { ...(cwd === undefined ? {} : { cwd }), env: { ...process.env, ...env } };
+  const child = spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "inherit"] });
   for await (const line of createInterface(child.stdout)) {
     const [url] = /http:\/\/(?:127\.0\.0\.1|localhost):[1-9]\d*/.exec(line) ?? [];
     if (url === undefined) continue;

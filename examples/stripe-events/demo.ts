@@ -1,16 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
+import { deliver, eventOf, programOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 
 /** Shows one of the apps: an event comes twice at once, and once more after the app was killed and started again. */
 const [name = "hono-stripe"] = process.argv.slice(2);
 const folder = await mkdtemp(join(tmpdir(), "onceflow-demo-"));
 const sides = await startOtherSides();
-const program = fileURLToPath(new URL(`../${name}/main.js`, import.meta.url));
-const boot = () =>
-  startApp(process.execPath, [program], { env: { ...sides.env, PORT: "0", ONCEFLOW_URL: `sqlite:${join(folder, "onceflow.db")}` } });
+const env = { ...sides.env, PORT: "0", ONCEFLOW_URL: `sqlite:${join(folder, "onceflow.db")}` };
+const boot = () => startApp(programOf(name), { env });
 const show = (when: string, { status, answer }: Awaited<ReturnType<typeof deliver>>) =>
   console.log(`${when.padEnd(22)} ${status} ${JSON.stringify(answer)}`);
 

@@ -37,7 +37,7 @@ test("an event that is delivered three times is one run, one charge, one receipt
   const url = `sqlite:${join(folder, "onceflow.db")}`;
   const boot = async (): Promise<App> => {
     const args = [next, "start", "-H", "127.0.0.1", "-p", "0"];
-    const app = await startApp(process.execPath, args, { cwd, env: { ...env, ...sides.env, ONCEFLOW_URL: url } });
+    const app = await startApp(args, { cwd, env: { ...env, ...sides.env, ONCEFLOW_URL: url } });
     onTestFinished(() => stopApp(app, "SIGKILL"));
     return app;
   };

@@ -124,7 +124,7 @@ export class Bodies {
     this.onActivity();
   }
 
-  /** Nothing more comes from here. An open transaction has to end all the same: its database would wait for it for ever. */
+  /** Nothing more comes from here. An open transaction has to end all the same: its database would wait for it. */
   async #die(process: TestProcess, tx: boolean): Promise<never> {
     process.die();
     if (tx) throw new Error("its process has died");

@@ -4,7 +4,6 @@ import { inContext } from "../simulator/world.js";
 
 interface Timer {
   readonly at: number;
-  readonly order: number;
   readonly fn: () => void;
   /** How many timers, each set by the one before, led to this one since something last happened in the store. */
   generation: number;
@@ -22,7 +21,6 @@ export class VirtualClock implements Clock {
   onActivity: () => void = () => {};
   readonly #timers = new Set<Timer>();
   #nowMs = 0;
-  #orders = 0;
   #generation = 0;
   /** Turns that were asked for and have not come. */
   #turns = 0;
@@ -41,9 +39,8 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, fn: () => void): () => void {
-    this.#orders += 1;
     const at = this.#nowMs + Math.max(0, Math.ceil(ms));
-    const timer = { at, order: this.#orders, fn: inContext(fn), generation: this.#generation };
+    const timer = { at, fn: inContext(fn), generation: this.#generation };
     this.#timers.add(timer);
     this.onActivity();
     return () => void this.#timers.delete(timer);
@@ -62,10 +59,10 @@ export class VirtualClock implements Clock {
     return next;
   }
 
-  /** Fires what is due by then, of what there is now. */
+  /** Fires what is due by then, of what there is now. Who moves from one `nextAt` to the next fires all in their order. */
   async moveTo(time: number): Promise<void> {
     this.#nowMs = Math.max(this.#nowMs, time);
-    const due = [...this.#timers].filter(({ at }) => at <= this.#nowMs).sort((a, b) => a.at - b.at || a.order - b.order);
+    const due = [...this.#timers].filter(({ at }) => at <= this.#nowMs);
     for (const timer of due) {
       // One that fired before it may have cancelled it.
       if (!this.#timers.delete(timer)) continue;
