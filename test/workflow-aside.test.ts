@@ -1,7 +1,8 @@
 import { createHook, getStepMetadata, step, work, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, mortal, onStores, shortMs, story, until } from "./workflow-scene.js";
+import { mortal } from "../src/testing/mortal-store.js";
+import { everyStore, gate, onStores, shortMs, story, until } from "./workflow-scene.js";
 
 const asideBytes = 2000;
 /** Longer than what stays in the journal, and another one for every name. */

@@ -96,3 +96,18 @@ function endOf(operation: RunOperation): Replayed {
   if (then?.kind === "end") return { kind: "ended", status: then.status, output: then.output };
   return then?.kind === "release" && then.status === "diverged" ? { kind: "diverged", why: then.trouble ?? "" } : { kind: "open" };
 }
+
+interface End {
+  readonly status: string;
+  readonly output: string | null;
+}
+
+/** Whether two ends are the same. Errors without their stacks: those differ between two executions of the same line. */
+export function endsAs(one: End, other: End): boolean {
+  return one.status === other.status && withoutStack(one) === withoutStack(other);
+}
+
+function withoutStack({ status, output }: End): string | null {
+  if (status !== "failed" || output === null) return output;
+  return JSON.stringify(JSON.parse(output), (name, value: unknown) => (name === "frames" ? undefined : value));
+}
