@@ -167,6 +167,19 @@ describe("a function that says so is a step", () => {
     expect(await resultOf(main)).toMatchObject({ value: [1, 2], steps: ["step//app.ts//f#0", "step//app.ts//f#1"] });
   });
 
+  test("a run may call a step of a module that is not evaluated yet", async () => {
+    const { told } = await importTransformed<{ told: unknown }>({
+      "app.ts": 'export { told } from "./b.js";\nexport async function f(n: number) { "use step"; return n; }\nf.maxRetries = 0;',
+      "b.ts": `import { open } from "onceflow"; import { work } from "onceflow/workflow"; import { readJournal, start } from "onceflow/workflow/api"; import { f } from "./app.js";
+        async function early() { "use workflow"; return await f(5); }
+        const store = await open("memory:"); const worker = await work(store);
+        const run = await start(early, [], { store });
+        export const told = [await run.returnValue, (await readJournal(run.id, { store }))[0]?.id];
+        await worker.stop(); await store.close();`,
+    });
+    expect(told).toEqual([5, "step//app.ts//f#0"]);
+  });
+
   test("a file of steps, a file of workflows, re-exports", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts":
