@@ -26,7 +26,8 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: 
       filter: { id: { include: /\.(?:[mc]?[jt]s|[jt]sx)(?:\?|$)/, exclude: /[\\/]node_modules[\\/]/ } },
       handler(code: string, id: string) {
         const file = resolve(id.replace(/[?#].*$/, ""));
-        if (!isProjectFile(file) || !isWanted(file)) return undefined;
+        // What begins so was made up by another plugin.
+        if (id.startsWith("\0") || !isProjectFile(file) || !isWanted(file)) return undefined;
         try {
           return transform(code, { file, root });
         } catch (error) {

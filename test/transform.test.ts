@@ -85,6 +85,13 @@ describe("a function that says so is a step", () => {
       "step//app.ts//main/f#1",
       "step//app.ts//main/f#2",
     ],
+    "in a switch, a namespace and a static block": [
+      'const out: unknown[] = [];\nnamespace N { export async function n() { "use step"; return 1; } }\nclass K { static run; static { K.run = () => b(); async function b() { "use step"; return 2; } } }\nexport async function main() { "use workflow"; switch (out.length >= 0) { case true: return [await s(), await N.n(), await K.run()]; async function s() { "use step"; return 0; } } }',
+      [0, 1, 2],
+      "step//app.ts//main/s#0",
+      "step//app.ts//N.n#0",
+      "step//app.ts//K.b#0",
+    ],
     "passed as a value, and closed over": [
       'const f = async (n: number) => { "use step"; return n * 2; };\nconst twice = (fn: any) => async (n: number) => await fn(await fn(n));\nexport async function main() { "use workflow"; return [await Promise.all([1, 2].map(f)), await twice(f)(3)]; }',
       [[2, 4], 12],
