@@ -15,6 +15,7 @@ export {
   type WorkflowFunction,
   workflow,
 } from "./workflow/define.js";
+export { type DefinedHook, defineHook } from "./workflow/define-hook.js";
 export {
   ContextError,
   DivergenceError,
@@ -26,9 +27,16 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  StepNotRegisteredError,
+  StreamClosedError,
   WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
+export { type FetchOptions, fetch } from "./workflow/fetch.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export type { StreamOptions } from "./workflow/stream-name.js";
+export { createWebhook, type Webhook, type WebhookOptions } from "./workflow/webhook.js";
+export type { RequestWithResponse } from "./workflow/webhook-request.js";
 export type { Worker, WorkerOptions } from "./workflow/worker.js";
 export { work } from "./workflow/workers.js";
+export { getWritable } from "./workflow/writable.js";

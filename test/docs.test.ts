@@ -311,6 +311,21 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
+  test("say every export and option of the tools for tests", () => {
+    const page = textOf("docs/reference/testing.md");
+    const members = textOf("src/testing/runner/workflow-test.ts").split("export class WorkflowTest")[1] ?? "";
+    const methods = [...members.matchAll(/^ {2}(?:async |get |readonly )?(?!constructor)(\w+)[<(:]/gm)].map(([, name = ""]) => name);
+    const said = [
+      ...exportsOf("src/testing/index.ts"),
+      ...membersOf("src/testing/runner/test-workflows.ts", "TestWorkflowsOptions"),
+      ...methods,
+    ];
+    expect(said.length).toBeGreaterThan(70);
+    expect(methods).toContain("waitForHook");
+    // With its arguments, perhaps.
+    expect(said.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
+  });
+
   test("promise of effects elsewhere only what can be kept", () => {
     const page = "docs/guide/transactions.md";
     const promising = pages.filter((one) => one.startsWith("docs/") && one !== page && /exactly[ -]once/i.test(textOf(one)));

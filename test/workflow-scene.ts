@@ -7,6 +7,7 @@ import { type Worker, type WorkerOptions, work } from "onceflow/workflow";
 import { getRun, readJournal } from "onceflow/workflow/api";
 import { afterAll, beforeAll, describe, inject, test, vi } from "vitest";
 import type { RunOperation } from "../src/core/run-operation.js";
+import { type Mortal, mortal } from "../src/testing/mortal-store.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 export type StoreName = "memory" | "sqlite" | "postgres";
@@ -71,9 +72,9 @@ export class Scene {
   }
 
   /** A worker whose process will die; nobody has to stop it. */
-  async workAndDie(options: WorkerOptions = {}): Promise<Mortal> {
+  async workAndDie(options: WorkerOptions = {}, opening: OpenOptions = {}): Promise<Mortal> {
     // The stand-in is a thread, and would go on renewing for a process that is not really dead.
-    const doomed = mortal(await this.open({ stallMsMax: 0 }));
+    const doomed = mortal(await this.open({ stallMsMax: 0, ...opening }));
     await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
     return doomed;
   }
@@ -163,38 +164,6 @@ export function onStores(title: string, stores: readonly StoreName[], cases: (te
     });
   }
 }
-
-/** A handle whose process can die: from then on nothing that it asks for is done, and nothing is answered. */
-export interface Mortal {
-  readonly store: Store;
-  die(): void;
-}
-
-export function mortal(store: Store): Mortal {
-  let dead = false;
-  const never = new Promise<never>(() => {});
-  const whileAlive = <Of extends object>(of: Of): Of =>
-    new Proxy(of, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name, target);
-        if (name === "runs") return whileAlive(value as object);
-        // Nobody stops its worker any more, and it would not answer.
-        if (name === "beforeClose") return () => () => {};
-        if (typeof value !== "function" || notAsked.has(name)) return value;
-        return (...args: unknown[]) =>
-          dead ? never : Promise.resolve(value.apply(target, args)).then((answer) => (dead ? never : answer));
-      },
-    });
-  return {
-    store: whileAlive(store),
-    die() {
-      dead = true;
-    },
-  };
-}
-
-/** What a store answers by itself, without its database. */
-const notAsked = new Set<string | symbol>(["onRunChange", "holdRuns", "watch", "onLost", "release", "changed"]);
 
 /** Something that one side opens and the other waits for. */
 export interface Gate<T = void> {

@@ -4,8 +4,9 @@ import { createHook, getStepMetadata, random, sleep, step, type Workflow, work, 
 import { getRun, readAttempts, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import type { RunOperation } from "../src/core/run-operation.js";
+import { mortal } from "../src/testing/mortal-store.js";
 import { stepIdOf } from "../src/workflow/identity.js";
-import { everyStore, gate, mortal, onStores, until, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, onStores, until, untilStatus } from "./workflow-scene.js";
 
 /** What users of such systems suffer from, each as a test. */
 

@@ -25,9 +25,6 @@ export class TransformError extends OnceflowError {
     this.line = findings[0]?.line ?? 1;
     this.column = findings[0]?.column ?? 1;
   }
-  static is(error: unknown): error is TransformError {
-    return error instanceof TransformError;
-  }
 }
 
 /** Lines and columns of places in a text, both from 1. */

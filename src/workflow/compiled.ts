@@ -1,5 +1,5 @@
 import { currentExecution } from "./context.js";
-import { markStep, registerWorkflow, type StepDefinition, stepDefinition, stepDefinitionOf } from "./define.js";
+import { registerWorkflow, type StepDefinition, stepDefinition, stepDefinitionOf } from "./define.js";
 
 /**
  * What transformed code calls: a function that says "use step" or "use workflow" becomes what `step()` and `workflow()`
@@ -15,7 +15,6 @@ export function hoistedStep(call: Body, id: string, body: Body): StepDefinition 
   const existing = stepDefinitionOf(call);
   if (existing) return existing;
   const defined = stepDefinition({ what: "step", name: id, fn: body, call });
-  markStep(call, defined);
   if (call.name === unnamed) rename(call, "default");
   // In stacks it is the user's function.
   rename(body, call.name);
@@ -26,7 +25,7 @@ export function hoistedStep(call: Body, id: string, body: Body): StepDefinition 
 export function callStep(call: Body, id: string, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
   const execution = currentExecution();
   if (execution === undefined) return body.apply(self, args);
-  const defined = stepDefinitionOf(call) ?? hoistedStep(call, id, body);
+  const defined = hoistedStep(call, id, body);
   if (self === undefined || self === globalThis) return execution.step(defined, args);
   // A method: every attempt has the same `this`.
   return execution.step({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);

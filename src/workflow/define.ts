@@ -1,10 +1,12 @@
 import { ConfigurationError, InvalidInputError } from "../core/errors.js";
+import { placeIn } from "../core/frames.js";
 import type { Reconciled } from "../core/options.js";
 import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
-import { currentExecution } from "./context.js";
+import { currentExecution, requireExecution } from "./context.js";
 import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
+import { register } from "./registry.js";
 
 const definition = Symbol.for("onceflow.definition");
 const stepMark = Symbol.for("onceflow.step");
@@ -106,10 +108,10 @@ export function workflow<Args extends unknown[], Result>(
 }
 
 /** From now on this function can be started, and runs of this name executed; the newest counts. */
-export function registerWorkflow<Fn extends object>(call: Fn, defined: WorkflowDefinition): Fn {
+export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call: Fn, defined: WorkflowDefinition): Fn {
   checkDefinition("workflow", defined.name, defined.fn);
   workflows.set(defined.name, defined);
-  return Object.defineProperty(call, definition, { value: defined, configurable: true });
+  return register("workflow", defined.name, Object.defineProperty(call, definition, { value: defined, configurable: true }));
 }
 
 /** The definition of a workflow that was handed to us as `field`. */
@@ -136,7 +138,7 @@ function defineStep<Args extends unknown[], Result>(
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step", name, fn, call, options });
-  return markStep(call, defined);
+  return call;
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -150,16 +152,7 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
     return execution.step(defined, args) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
-  return markStep(call, defined);
-}
-
-/** So that whoever has the function in hand can find its step. */
-export function markStep<Of extends object>(call: Of, defined: StepDefinition): Of {
-  return Object.defineProperty(call, stepMark, { value: defined, configurable: true });
-}
-
-export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
-  return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
+  return call;
 }
 
 interface StepToDefine {
@@ -168,16 +161,22 @@ interface StepToDefine {
   /** The body. */
   readonly fn: unknown;
   /** What the user has in hand: `maxRetries` and `options` are set on it. */
-  readonly call: unknown;
+  readonly call: (...args: never[]) => unknown;
   readonly options?: object;
 }
 
-/** Checks it, and makes what an execution needs to know of it. */
+/** Checks it, and makes what an execution needs to know of it. Whoever has the function in hand finds it there. */
 export function stepDefinition({ what, name, fn, call, options = {} }: StepToDefine): StepDefinition {
   checkDefinition(what, name, fn);
   resolveOptions(name, options);
   const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
-  return { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
+  register("step", name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+  return defined;
+}
+
+export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
+  return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
 }
 
 /**
@@ -188,6 +187,18 @@ export function stepDefinition({ what, name, fn, call, options = {} }: StepToDef
  * const charge = step("charge", async (order: Order) => provider.charge(order, { idempotencyKey: getStepMetadata().stepId }));
  */
 export const step = Object.assign(defineStep, { tx: defineTxStep });
+
+/** A step of ours, whose options may differ from call to call. Only in a workflow. */
+export function callStep<Args extends unknown[], Result>(
+  name: string,
+  options: StepOptions<Args, Result>,
+  fn: (...args: Args) => Promise<Result>,
+  args: Args,
+): Promise<Result> {
+  const resolved = resolveOptions(name, options);
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved };
+  return requireExecution(`${name}()`).step(defined, args) as Promise<Result>;
+}
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
 function memoOptions(
@@ -244,8 +255,4 @@ export function callSite(): string {
   const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOurs(text) && !text.includes("node:internal") && !text.includes("node:async_hooks"));
   return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
-}
-
-function placeIn(line = ""): string {
-  return line.replace(/^\s*at (?:.*\()?/, "").replace(/\)$/, "");
 }

@@ -2,6 +2,7 @@ import type { EndStatus, RunRecord } from "../core/run.js";
 import type { RunAnswer, RunOperation } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
 import type { Execution } from "./execution.js";
+import type { StepBody } from "./step-body.js";
 
 /** Why an execution is no longer in this process. */
 export type Departure =
@@ -14,6 +15,8 @@ export type Departure =
   /** Somebody started this run before: it was never ours. */
   | { readonly why: "exists"; readonly run: RunRecord };
 
+export type StepFunction = (...args: readonly unknown[]) => unknown;
+
 /** What an execution needs of the worker it lives in. */
 export interface Host {
   readonly store: Store;
@@ -24,6 +27,8 @@ export interface Host {
   /** The store's time at an answer that has just come. */
   learn(now: number): void;
   random(): number;
+  /** What is called for this attempt of a step: its function, unless a test stands in between. */
+  bodyOf(step: StepBody): StepFunction;
   /** Calls `advance` when every promise that is ready has run. */
   touch(execution: Execution): void;
   /** Tries until it is answered; undefined when it is of no use any more. */

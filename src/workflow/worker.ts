@@ -6,12 +6,14 @@ import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
 import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
 import { runOutside } from "./context.js";
 import { definedWorkflows, definitionOf, type WorkflowDefinition, type WorkflowFunction } from "./define.js";
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
-import type { Departure, Host } from "./host.js";
+import type { Departure, Host, StepFunction } from "./host.js";
+import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */
@@ -33,6 +35,8 @@ export interface WorkerOptions {
 const backoffMsMax = 1000;
 /** How often the mail of all runs here is looked at, when some other process writes and writes. */
 const mailEveryMs = 100;
+/** When a run that could not be read here is tried again: whoever can may have started by then. */
+const unreadableRetryMs = 60_000;
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -101,7 +105,7 @@ export class Worker implements Host {
     this.#ends = EndBoard.of(store);
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
-    this.#stopWatching = store.onRunChange((run, ended) => this.#changed(run, ended));
+    this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
@@ -164,8 +168,8 @@ export class Worker implements Host {
     return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-      const args = decode(create.input) as unknown[];
-      const run = { id: create.id, epoch: 1, consumed: 0 };
+      const args = decode(inputOfStart(create)) as unknown[];
+      const run = { id: create.id, epoch: 1, consumed: 0, parent: create.parent };
       const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
       this.#live.set(create.id, execution);
@@ -190,6 +194,10 @@ export class Worker implements Host {
     const offset = now - this.store.clock.now();
     // An answer was under way for a while: of two estimates the later one is nearer to the truth.
     this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
+  }
+
+  bodyOf({ definition }: StepBody): StepFunction {
+    return definition.fn as StepFunction;
   }
 
   crowded(): boolean {
@@ -364,18 +372,40 @@ export class Worker implements Host {
     this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
   }
 
-  async #adopt({ run, lapsed, journal, mail: unread, hooks }: Claimed, heldAt: number): Promise<void> {
+  async #adopt(claimed: Claimed, heldAt: number): Promise<void> {
+    const { run, lapsed, journal, mail: unread, hooks } = claimed;
     const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
-    const history = new History(journal);
-    // When this fails, the next renewal finds that the run is ours and not here.
+    let history: History;
+    let args: unknown[];
+    try {
+      history = new History(journal);
+      history.deliveries = await withLongValues(this.store, run.id, history.deliveries);
+      args = decode(await broughtBack(this.store, run.id, run.input)) as unknown[];
+    } catch (error) {
+      // When the store is away, the next renewal finds that the run is ours and not here.
+      if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
+      return await this.#putAside(claimed, error);
+    }
     const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || this.#live.has(run.id)) return;
-    const args = decode(run.input) as unknown[];
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
     this.#live.set(run.id, execution);
     execution.run();
+  }
+
+  /**
+   * It can't be read here: no key for it, or a class that is not registered. Others may be able to. With mail that was not
+   * taken in it would be due at once, again and again; so that one is kept until the next renewal gives it back.
+   */
+  async #putAside({ run, mail }: Claimed, error: unknown): Promise<void> {
+    const why = `its input or journal cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    if (mail.length > 0) return;
+    const then = { kind: "release", wakeAt: this.now() + unreadableRetryMs, status: "diverged", trouble: why } as const;
+    const entry = { events: null, consumed: null, hooks: [], children: [], then };
+    await this.store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry } });
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */

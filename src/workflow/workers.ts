@@ -14,8 +14,12 @@ const workers = new WeakMap<Store, Worker>();
  */
 export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
   if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
-  const worker = new Worker(store, options);
-  workers.set(store, worker);
+  return enlist(new Worker(store, options));
+}
+
+/** What is started in its store, in this process, is from now on executed by this worker. */
+export function enlist<Of extends Worker>(worker: Of): Of {
+  workers.set(worker.store, worker);
   return worker;
 }
 

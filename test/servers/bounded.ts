@@ -9,6 +9,7 @@ interface CommandOptions {
   readonly uid?: number;
   readonly gid?: number;
   readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
   /** Kills the command, should this process die before it ends. */
   readonly guard?: { watch(pid: number): void; forget(pid: number): void };
 }

@@ -92,7 +92,7 @@ export class SimulatedProcess {
 }
 
 /** As a real timer does, it keeps the async context in which it was set. */
-function inContext(fn: () => void): () => void {
+export function inContext(fn: () => void): () => void {
   const context = new AsyncResource("simulated timer");
   return () => context.runInAsyncScope(fn);
 }

@@ -1,0 +1,4 @@
+/** Not bundled: instrumentation and routes must have one and the same onceflow, with one store and one worker. */
+export default {
+  serverExternalPackages: ["onceflow", "@photostructure/sqlite"],
+};

@@ -1,0 +1,62 @@
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { open } from "onceflow";
+import { listRuns } from "onceflow/workflow/api";
+import { expect, onTestFinished, test } from "vitest";
+import { INSTALL_BOUND_MS, poll, runCommand } from "../../test/servers/bounded.js";
+import { type App, deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
+
+const root = resolve(import.meta.dirname, "../..");
+const example = join(root, "examples/nextjs-stripe");
+
+/** As a user has it: a copy elsewhere, with what is in its package.json, and onceflow as npm would ship it. */
+async function installed(folder: string): Promise<string> {
+  const app = join(folder, "nextjs-stripe");
+  await cp(example, app, { recursive: true, filter: (from) => !/\/(node_modules|\.next|\.onceflow)$/.test(from) });
+  const inRoot = { boundMs: 120_000, cwd: root };
+  await runCommand("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], inRoot);
+  const [tarball = ""] = (await readdir(folder)).filter((file) => file.endsWith(".tgz"));
+  const manifest = JSON.parse(await readFile(join(app, "package.json"), "utf8")) as { dependencies: Record<string, string> };
+  manifest.dependencies["onceflow"] = `file:../${tarball}`;
+  await writeFile(join(app, "package.json"), JSON.stringify(manifest));
+  await runCommand("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline"], { boundMs: INSTALL_BOUND_MS, cwd: app });
+  return app;
+}
+
+test("an event that is delivered three times is one run, one charge, one receipt", { timeout: 1_200_000 }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "onceflow-nextjs-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
+  const cwd = await installed(folder);
+  const next = join(cwd, "node_modules/next/dist/bin/next");
+  const env = { NEXT_TELEMETRY_DISABLED: "1", NODE_ENV: "production" };
+  await runCommand(process.execPath, [next, "build", "--webpack"], { boundMs: INSTALL_BOUND_MS, cwd, env: { ...process.env, ...env } });
+
+  const sides = await startOtherSides();
+  onTestFinished(() => sides.close());
+  const url = `sqlite:${join(folder, "onceflow.db")}`;
+  const boot = async (): Promise<App> => {
+    const args = [next, "start", "-H", "127.0.0.1", "-p", "0"];
+    const app = await startApp(args, { cwd, env: { ...env, ...sides.env, ONCEFLOW_URL: url } });
+    onTestFinished(() => stopApp(app, "SIGKILL"));
+    return app;
+  };
+  const app = await boot();
+  const event = eventOf("evt_1");
+  const [one, two] = await Promise.all([deliver(app.url, event), deliver(app.url, event)]);
+  expect([one, two]).toEqual(Array(2).fill({ status: 200, answer: { runId: "stripe-evt_1" } }));
+  const store = await open(url);
+  onTestFinished(() => store.close());
+  const completed = async () => (await listRuns({ store, status: "completed" })).items.length === 1 || undefined;
+  await poll(20_000, completed, () => "the run did not end");
+  expect(await deliver(app.url, event)).toEqual(one);
+  expect(await deliver(app.url, event, { secret: "whsec_wrong" })).toMatchObject({ status: 400 });
+  await stopApp(app, "SIGKILL");
+
+  const again = await boot();
+  expect(await deliver(again.url, event)).toEqual(one);
+  await stopApp(again);
+  expect((await listRuns({ store })).items.map(({ id, status }) => [id, status])).toEqual([["stripe-evt_1", "completed"]]);
+  for (const { effects } of [sides.charges, sides.receipts])
+    expect(effects.keys().map((key) => [effects.rawCalls(key), effects.applied(key)])).toEqual([[1, 1]]);
+});

@@ -1,0 +1,41 @@
+import type { Store } from "../core/store.js";
+import { never } from "./simulator/world.js";
+
+/** A handle whose process can die: from then on nothing that it asks for is done, and nothing is answered. */
+export interface Mortal {
+  readonly store: Store;
+  die(): void;
+}
+
+export function mortal(store: Store): Mortal {
+  let dead = false;
+  const answered = async (answer: unknown): Promise<unknown> => {
+    try {
+      const value = await answer;
+      return dead ? await never() : value;
+    } catch (error) {
+      if (dead) return await never();
+      throw error;
+    }
+  };
+  const whileAlive = <Of extends object>(of: Of): Of =>
+    new Proxy(of, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (name === "runs") return whileAlive(value as object);
+        // Nobody stops its worker any more, and it would not answer.
+        if (name === "beforeClose") return () => () => {};
+        if (typeof value !== "function" || notAsked.has(name)) return value;
+        return (...args: unknown[]) => (dead ? never() : answered(value.apply(target, args)));
+      },
+    });
+  return {
+    store: whileAlive(store),
+    die() {
+      dead = true;
+    },
+  };
+}
+
+/** What a store answers by itself, without its database. */
+const notAsked = new Set<string | symbol>(["onRunChange", "holdRuns", "watch", "onLost", "release", "changed"]);

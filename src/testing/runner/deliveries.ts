@@ -1,0 +1,32 @@
+import type { Batch } from "../../core/operation.js";
+import { newOwner } from "../../core/owner.js";
+import type { RunOperation } from "../../core/run-operation.js";
+import type { Store } from "../../core/store.js";
+
+/** The same store, on which every message about a run arrives twice at once, while that is wanted. */
+export function doubling(store: Store, wanted: () => boolean): Store {
+  const commit = async (batch: Batch): Promise<unknown> => {
+    if (!wanted() || !("run" in batch)) return await store.commit(batch as never);
+    const twin = store.commit({ run: twinOf(batch.run) }).catch(() => undefined);
+    const answer = await store.commit(batch);
+    await twin;
+    return answer;
+  };
+  return Object.create(store, { commit: { value: commit } }) as Store;
+}
+
+/** As its sender would send it again, not knowing of the first time: what has a name of its own keeps it. */
+function twinOf(operation: RunOperation): RunOperation {
+  if (operation.verb === "start") return { ...operation, creator: newOwner() };
+  if (operation.verb === "send" && !operation.key.includes("\0")) return { ...operation, key: newOwner() };
+  return operation;
+}
+
+/** Both results, when both have come. */
+export async function twice<T>(deliver: () => Promise<T> | T): Promise<[T, T]> {
+  const both = await Promise.allSettled([0, 1].map(async () => await deliver()));
+  const failed = both.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+  const [first, second] = both.map((one) => (one as PromiseFulfilledResult<T>).value);
+  return [first as T, second as T];
+}

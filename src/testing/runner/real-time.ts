@@ -1,0 +1,55 @@
+import { setTimeout } from "node:timers/promises";
+import { ConfigurationError } from "../../core/errors.js";
+import { hasEnded } from "../../core/run.js";
+import type { Store } from "../../core/store.js";
+import { type RunSituation, recordOf, situationOf } from "./run-situation.js";
+import type { Timeline } from "./timeline.js";
+
+const lookMs = 5;
+
+/** On a store that somebody else has opened: time passes as it does, and the store is looked at until it is so. */
+export class RealTime implements Timeline {
+  readonly #store: Store;
+  readonly #patienceMs: number;
+  readonly #followed = new Set<string>();
+
+  constructor(store: Store, patienceMs: number) {
+    this.#store = store;
+    this.#patienceMs = patienceMs;
+  }
+
+  get now(): Date {
+    return new Date();
+  }
+
+  async advance(): Promise<void> {
+    throw new ConfigurationError(
+      "[onceflow] advance(…) moves virtual time, and this runner was given a store, where time is real; leave the option store out",
+      { code: "NO_VIRTUAL_TIME" },
+    );
+  }
+
+  async settle(): Promise<void> {
+    for (const run of this.#followed) await this.until(run, ({ goesOn }) => !goesOn);
+  }
+
+  async rest(): Promise<void> {
+    await this.settle();
+  }
+
+  async until(run: string, met: (situation: RunSituation) => boolean): Promise<RunSituation | undefined> {
+    const deadline = performance.now() + this.#patienceMs;
+    for (;;) {
+      const record = await recordOf(this.#store, run);
+      const situation = record && situationOf(record);
+      if (situation === undefined || hasEnded(situation.status) || met(situation) || performance.now() > deadline) return situation;
+      await setTimeout(lookMs);
+    }
+  }
+
+  follow(run: string): void {
+    this.#followed.add(run);
+  }
+
+  close(): void {}
+}

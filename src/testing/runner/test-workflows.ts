@@ -1,0 +1,110 @@
+import { createStore } from "../../core/create-store.js";
+import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import { lendStore } from "../../core/lent-store.js";
+import { duration } from "../../core/options.js";
+import type { Store } from "../../core/store.js";
+import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import type { WorkerOptions } from "../../workflow/worker.js";
+import { EffectLedger } from "../effect-ledger.js";
+import type { WithRuns } from "../simulator/workflow/run-faults.js";
+import { withTransactions } from "../simulator/workflow/transactions.js";
+import { Bodies } from "./bodies.js";
+import { Crashes } from "./crashes.js";
+import { doubling } from "./deliveries.js";
+import { RealTime } from "./real-time.js";
+import { StepMocks } from "./step-mocks.js";
+import { TestProcess } from "./test-process.js";
+import type { Timeline } from "./timeline.js";
+import { VirtualClock } from "./virtual-clock.js";
+import { VirtualTime } from "./virtual-time.js";
+import { WorkflowTest } from "./workflow-test.js";
+
+export interface TestWorkflowsOptions {
+  /** When virtual time begins. Default: the first of January 2030, so that every run of a test sees the same dates. */
+  readonly now?: Date;
+  /** Another store, which stays yours: time is real then. Default: a new one in memory, on virtual time. */
+  readonly store?: Store;
+  /** Whether code that names no store uses this runner's while it is open. Default true. */
+  readonly ambient?: boolean;
+  /** Where effects are counted. Default: a new ledger that honours keys. */
+  readonly effects?: EffectLedger;
+  /** How long a step's body may take, in real time, before nobody waits for it any more. Default 1 s; on a store of yours 10 s. */
+  readonly patienceMs?: number;
+  /** How its worker works. */
+  readonly worker?: Pick<WorkerOptions, "workflows" | "concurrency" | "leaseMs" | "pollMs">;
+}
+
+/**
+ * Runs workflows inside of a test: on a store of its own in memory, on virtual time, with a worker that can be killed.
+ * Needs no test framework, and knows none.
+ *
+ * @example
+ * await using t = await testWorkflows();
+ * const run = await t.start(order, ["order-1"]);
+ * await t.waitForSleep(run);
+ * await t.advance("3d");
+ */
+export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise<WorkflowTest> {
+  const { now = new Date(Date.UTC(2030, 0, 1)), store: given, ambient = true, effects: counted, worker = {} } = options;
+  const { patienceMs = given ? 10_000 : 1000 } = options;
+  if (!(now instanceof Date) || Number.isNaN(now.getTime())) throw new InvalidInputError("now", "must be a valid Date");
+  if (given !== undefined && typeof given.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  if (given !== undefined && options.now !== undefined)
+    throw new InvalidInputError("now", "is for virtual time, and on a store that is given time is real; leave one of them out");
+  duration("patienceMs", patienceMs, 1);
+  const clock = new VirtualClock();
+  const epochMs = now.getTime();
+  const ledger = createMemoryLedger(() => epochMs + clock.now());
+  const backend = withTransactions(memoryBackend(ledger) as WithRuns, ledger.runs, []);
+  const base = given ?? createStore(backend, { clock, purgeEveryMs: 0 });
+
+  const twice = { on: false };
+  const store = doubling(base, () => twice.on);
+  const mocks = new StepMocks();
+  const crashes = new Crashes();
+  const bodies = new Bodies(mocks, crashes, { now: () => time.now, patienceMs, pretends: given === undefined });
+  const workerOptions = { ...(given ? { leaseMs: 1000 } : {}), ...worker };
+  const boot = (): TestProcess =>
+    new TestProcess({
+      store,
+      worker: workerOptions,
+      crashes,
+      around: (process, body, own) => bodies.around(process, body, own),
+      onDeath: () => {
+        living = boot();
+      },
+    });
+  let living: TestProcess;
+  const time: Timeline = given
+    ? new RealTime(base, patienceMs)
+    : new VirtualTime({ clock, epochMs, store: base, memory: ledger.runs, bodies, owner: () => living.worker.owner });
+  bodies.onActivity = () => clock.onActivity();
+  const giveBack = ambient ? lend(store) : () => {};
+  living = boot();
+  const effects = counted ?? new EffectLedger({ honoursKeys: true, now: () => time.now.getTime() });
+  const end = async () => {
+    giveBack();
+    if (given) await living.worker.stop({ graceMs: 0 });
+    living.kill();
+    time.close();
+    if (!given) await base.close();
+  };
+  return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, process: () => living, end });
+}
+
+function callerOf(fn: (...args: never[]) => unknown): string {
+  const here = { stack: "" };
+  Error.captureStackTrace(here, fn);
+  return here.stack.split("\n")[1]?.trim().replace(/^at /, "") ?? "an unknown place";
+}
+
+/** Two of them would get each other's runs. */
+function lend(store: Store): () => void {
+  const lent = lendStore({ store, where: callerOf(testWorkflows) });
+  if ("takeBack" in lent) return lent.takeBack;
+  throw new ConfigurationError(
+    `[onceflow] another testWorkflows() is open, from ${lent.lentAt}, and code that names no store uses it. ` +
+      "Close that one first (await using, or close() when its test ends), or open this one with ambient: false",
+    { code: "RUNNER_OPEN" },
+  );
+}
