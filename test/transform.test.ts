@@ -187,6 +187,16 @@ describe("a function that says so is a step", () => {
     expect(told).toEqual([5, "step//app.ts//f#0"]);
   });
 
+  test("stored in a value it is the same step again; so is a workflow", async () => {
+    const { main, f, child } = await importTransformed<{ main: Fn; f: Fn; child: Fn }>({
+      "app.ts": `import { start } from "onceflow/workflow/api";
+        export async function f(n: number) { "use step"; return n + 1; }
+        export const child = async (fn: typeof f) => { "use workflow"; return await fn(1); };
+        export async function main(fn: typeof f, of: typeof child) { "use workflow"; return [await fn(5), await (await start(of, [fn])).returnValue]; }`,
+    });
+    expect(await resultOf(main, [f, child])).toMatchObject({ value: [6, 2], steps: ["step//app.ts//f#0"] });
+  });
+
   test("a file of steps, a file of workflows, re-exports", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts":
