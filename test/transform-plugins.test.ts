@@ -192,5 +192,8 @@ test("files can be chosen", async () => {
   };
   expect(await codeWith('{ root: "src" }')).toMatch(/"step\/\/a\.js\/\/f"[\s\S]*dateNow|dateNow[\s\S]*"step\/\/a\.js\/\/f"/);
   expect(await codeWith("{ exclude: /b\\.js$/ }")).toContain("console.log(Date.now())");
+  expect(
+    (await runNode(["-e", 'import("onceflow/vite").then(({ onceflow }) => onceflow({ include: "src" }))'], { cwd: folder })).stderr,
+  ).toContain("include: must be a regular expression");
   expect(await codeWith("{ include: [/b\\.js$/] }")).toContain('"use step"');
 });
