@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { createUnplugin } from "unplugin";
+import { InvalidInputError } from "./core/errors.js";
 import { TransformError } from "./transform/errors.js";
 import { isProjectFile, projectRoot } from "./transform/project.js";
 import { transform } from "./transform/transform.js";
@@ -16,9 +17,10 @@ export interface PluginOptions {
 /** For every bundler the same: files before anything else has touched them, errors with their place. */
 export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: given, include, exclude } = {}) => {
   const root = given === undefined ? projectRoot() : resolve(given);
-  const [wanted, unwanted] = [listOf(include), listOf(exclude)];
-  const isWanted = (file: string) =>
-    (wanted.length === 0 || wanted.some((each) => each.test(file))) && !unwanted.some((each) => each.test(file));
+  const [wanted, unwanted] = [listOf("include", include), listOf("exclude", exclude)];
+  // Not test(): with the flag g it remembers where it was.
+  const matches = (file: string, patterns: readonly RegExp[]) => patterns.some((each) => file.search(each) >= 0);
+  const isWanted = (file: string) => (wanted.length === 0 || matches(file, wanted)) && !matches(file, unwanted);
   return {
     name: "onceflow",
     enforce: "pre" as const,
@@ -26,7 +28,8 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: 
       filter: { id: { include: /\.(?:[mc]?[jt]s|[jt]sx)(?:\?|$)/, exclude: /[\\/]node_modules[\\/]/ } },
       handler(code: string, id: string) {
         const file = resolve(id.replace(/[?#].*$/, ""));
-        if (!isProjectFile(file) || !isWanted(file)) return undefined;
+        // What begins so was made up by another plugin.
+        if (id.startsWith("\0") || !isProjectFile(file) || !isWanted(file)) return undefined;
         try {
           return transform(code, { file, root });
         } catch (error) {
@@ -39,6 +42,8 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: 
   };
 });
 
-function listOf(patterns: RegExp | readonly RegExp[] = []): readonly RegExp[] {
-  return patterns instanceof RegExp ? [patterns] : patterns;
+function listOf(option: string, patterns: RegExp | readonly RegExp[] = []): readonly RegExp[] {
+  const list = [patterns].flat();
+  if (!list.every((each) => each instanceof RegExp)) throw new InvalidInputError(option, "must be a regular expression, or a list of them");
+  return list;
 }

@@ -30,12 +30,8 @@ async function charge({ id, amount }: Order): Promise<string> {
 
 async function failing(): Promise<void> {
   "use step";
-  try {
-    throw new TypeError("the step failed"); // here in the step
-  } catch (error) {
-    console.log((error as Error).stack);
-    throw error;
-  }
+  // Behind something that is replaced.
+  if (Date.now() > 0) throw new TypeError("the step failed");
 }
 failing.maxRetries = 0;
 
@@ -48,19 +44,21 @@ export async function checkout(order: Order) {
     void hook;
     await double(1);
   }
-  await failing().catch(() => {});
-  try {
-    throw new RangeError("the workflow failed"); // here in the workflow
-  } catch (error) {
-    console.log((error as Error).stack);
-  }
+  await failing().catch((error) => console.log(error.cause.stack));
   return [charged, clock];
 }
+
+const lost = async () => {
+  "use workflow";
+  await double(1);
+  if (Date.now() > 0) throw new RangeError("the workflow failed");
+};
 
 configure({ store: await open("memory:") });
 const run = await start(checkout, [{ id: "order-1", amount: 21 }]);
 console.log(JSON.stringify(await run.returnValue));
 console.log(await getHookByToken("approval").catch((error) => error.code));
+await (await start(lost)).returnValue.catch((error) => console.log(error.cause.stack));
 `;
 
 const files = {
@@ -85,12 +83,11 @@ describe("node --import onceflow/register app.ts", () => {
     const charged = 'step//src/app.ts//charge 1 order-1 42 EUR label <b title="function">page</b> true';
     expect(stdout).toContain(JSON.stringify([charged, true]));
     expect(stdout).toContain("HOOK_NOT_FOUND");
-    const inStep = lineOf(app, "throw new TypeError");
-    expect(stdout).toMatch(new RegExp(`TypeError: the step failed\\n\\s+at failing \\(\\S*src/app\\.ts:${inStep}:11\\)`));
-    const inWorkflow = lineOf(app, "throw new RangeError");
-    expect(stdout).toMatch(
-      new RegExp(`RangeError: the workflow failed\\n\\s+at (?:async )?checkout \\(\\S*src/app\\.ts:${inWorkflow}:11\\)`),
-    );
+    // The column of the source, not of what was made of it.
+    const inStep = `${lineOf(app, "throw new TypeError")}:29`;
+    expect(stdout).toMatch(new RegExp(`TypeError: the step failed\\n\\s+at failing \\(\\S*src/app\\.ts:${inStep}\\)`));
+    const inWorkflow = `${lineOf(app, "throw new RangeError")}:29`;
+    expect(stdout).toMatch(new RegExp(`RangeError: the workflow failed\\n\\s+at (?:async )?lost \\(\\S*src/app\\.ts:${inWorkflow}\\)`));
   });
 
   test("a directive in a wrong place: file, line and column, advice, and a code that is not 0", async () => {

@@ -85,6 +85,13 @@ describe("a function that says so is a step", () => {
       "step//app.ts//main/f#1",
       "step//app.ts//main/f#2",
     ],
+    "in a switch, a namespace and a static block": [
+      'const out: unknown[] = [];\nnamespace N { export async function n() { "use step"; return 1; } }\nclass K { static run; static { K.run = () => b(); async function b() { "use step"; return 2; } } }\nexport async function main() { "use workflow"; switch (out.length >= 0) { case true: return [await s(), await N.n(), await K.run()]; async function s() { "use step"; return 0; } } }',
+      [0, 1, 2],
+      "step//app.ts//main/s#0",
+      "step//app.ts//N.n#0",
+      "step//app.ts//K.b#0",
+    ],
     "passed as a value, and closed over": [
       'const f = async (n: number) => { "use step"; return n * 2; };\nconst twice = (fn: any) => async (n: number) => await fn(await fn(n));\nexport async function main() { "use workflow"; return [await Promise.all([1, 2].map(f)), await twice(f)(3)]; }',
       [[2, 4], 12],
@@ -165,6 +172,29 @@ describe("a function that says so is a step", () => {
       "b.ts": 'import { f } from "./app.js";\nexport const early = f;\nexport const told = await f(5);',
     });
     expect(await resultOf(main)).toMatchObject({ value: [1, 2], steps: ["step//app.ts//f#0", "step//app.ts//f#1"] });
+  });
+
+  test("a run may call a step of a module that is not evaluated yet", async () => {
+    const { told } = await importTransformed<{ told: unknown }>({
+      "app.ts": 'export { told } from "./b.js";\nexport async function f(n: number) { "use step"; return n; }\nf.maxRetries = 0;',
+      "b.ts": `import { open } from "onceflow"; import { work } from "onceflow/workflow"; import { readJournal, start } from "onceflow/workflow/api"; import { f } from "./app.js";
+        async function early() { "use workflow"; return await f(5); }
+        const store = await open("memory:"); const worker = await work(store);
+        const run = await start(early, [], { store });
+        export const told = [await run.returnValue, (await readJournal(run.id, { store }))[0]?.id];
+        await worker.stop(); await store.close();`,
+    });
+    expect(told).toEqual([5, "step//app.ts//f#0"]);
+  });
+
+  test("stored in a value it is the same step again; so is a workflow", async () => {
+    const { main, f, child } = await importTransformed<{ main: Fn; f: Fn; child: Fn }>({
+      "app.ts": `import { start } from "onceflow/workflow/api";
+        export async function f(n: number) { "use step"; return n + 1; }
+        export const child = async (fn: typeof f) => { "use workflow"; return await fn(1); };
+        export async function main(fn: typeof f, of: typeof child) { "use workflow"; return [await fn(5), await (await start(of, [fn])).returnValue]; }`,
+    });
+    expect(await resultOf(main, [f, child])).toMatchObject({ value: [6, 2], steps: ["step//app.ts//f#0"] });
   });
 
   test("a file of steps, a file of workflows, re-exports", async () => {

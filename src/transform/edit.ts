@@ -101,7 +101,7 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
 
 /** Behind the directives that stay, and a hashbang. */
 function topOf(block: AstNode): number {
-  const body = children(block, "body");
+  const body = children(block, block.type === "SwitchCase" ? "consequent" : "body");
   const statement = body.find((each) => typeof each["directive"] !== "string");
   if (statement) return statement.start;
   return body.at(-1)?.end ?? (block.type === "Program" ? block.end : block.start + 1);

@@ -132,8 +132,9 @@ class Surveyor implements Survey {
       case "TSEnumDeclaration":
         return this.#enum(node, around);
       case "TSModuleDeclaration":
-        this.#declare(around.scope, child(node, "id"));
-        return child(node, "body") && visit("body");
+        return this.#namespace(node, around);
+      case "SwitchCase":
+        return this.below(node, { ...around, block: node });
       case "ArrayPattern":
       case "ObjectPattern":
       case "AssignmentPattern":
@@ -235,6 +236,13 @@ class Surveyor implements Survey {
     const isOfInstance = node.type !== "Property" && node["static"] !== true;
     const given = name === undefined ? undefined : `${around.prefix}${isOfInstance ? "prototype." : ""}${name}`;
     if (value) this.#visit(value, around, { given, member: node });
+  }
+
+  #namespace(node: AstNode, around: Around): void {
+    const [id, body] = [child(node, "id"), child(node, "body")];
+    this.#declare(around.scope, id);
+    const prefix = id?.type === "Identifier" ? `${around.prefix}${String(id["name"])}.` : around.prefix;
+    if (body) this.#visit(body, { ...around, prefix });
   }
 
   #enum(node: AstNode, here: Around): void {

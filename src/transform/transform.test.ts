@@ -101,6 +101,14 @@ describe("a directive in a wrong place", () => {
   });
 });
 
+test("code that is nested too deeply for us passes, unless it has directives", () => {
+  const deep = `export const x = Date${".now()".repeat(5000)};`;
+  expect(transformed(deep)).toBeUndefined();
+  expect(findings(`${deep}\nasync function f() { "use step"; }`)).toEqual([
+    expect.stringContaining("app.ts:1:1: this code is nested too deeply"),
+  ]);
+});
+
 describe("what is left alone, by identity", () => {
   const alone: Readonly<Record<string, string>> = {
     "nothing of interest": "export const a = 1;",

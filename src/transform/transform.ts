@@ -1,11 +1,11 @@
 import { relative, sep } from "node:path";
-import { parse } from "./ast.js";
-import { concerns } from "./concerns.js";
+import { type AstNode, parse } from "./ast.js";
+import { concerns, hasDirective } from "./concerns.js";
 import { findDirectives, type Marked, type Problem } from "./directives.js";
 import { edit } from "./edit.js";
 import { placeIn, TransformError } from "./errors.js";
 import { isMeant } from "./globals.js";
-import { survey } from "./survey.js";
+import { type Survey, survey } from "./survey.js";
 
 export interface TransformOptions {
   /** The file's whole path. */
@@ -26,12 +26,17 @@ export interface Transformed {
  */
 export function transform(code: string, { file, root }: TransformOptions): Transformed | undefined {
   if (!concerns(code)) return undefined;
+  const path = relative(root, file).replaceAll(sep, "/");
   const parsed = parse(file, code);
   if (parsed === undefined) return undefined;
   const { program, isModule } = parsed;
-  const found = survey(program);
+  const found = surveyed(program);
+  if (found === undefined) {
+    // Generated code, most likely. With a directive in it, it must not pass as if it had none.
+    if (!hasDirective(code)) return undefined;
+    throw new TransformError(path, [{ line: 1, column: 1, message: tooDeep }]);
+  }
   const directives = findDirectives(program, found);
-  const path = relative(root, file).replaceAll(sep, "/");
   const isCommonJs = !(isModule ?? !found.isCommonJs);
   const problems = [...directives.problems, ...(isCommonJs ? directives.statements.map(notHere) : [])];
   if (problems.length > 0) throw new TransformError(path, findingsOf(code, problems));
@@ -46,6 +51,18 @@ export function transform(code: string, { file, root }: TransformOptions): Trans
     placeOf: ({ start }) => `${path}:${placeIn(code, start).line}:${placeIn(code, start).column}`,
   });
   return { code: edited.toString(), map: edited.generateMap({ source: file, hires: "boundary", includeContent: true }) };
+}
+
+const tooDeep = "this code is nested too deeply to be looked through. Move what has directives into a file of its own.";
+
+/** Undefined when its nesting is deeper than our stack: some thousand levels. */
+function surveyed(program: AstNode): Survey | undefined {
+  try {
+    return survey(program);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 function notHere(at: Problem["at"]): Problem {
