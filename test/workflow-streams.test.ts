@@ -483,6 +483,24 @@ onStores("streams", everyStore, (test) => {
     expect(await all(started.readable)).toEqual(Array.from({ length: 3000 }, (_, i) => i));
   });
 
+  test("a chunk that the store refuses fails its own step, and not the one beside it", async ({ scene }) => {
+    const own = await scene.open();
+    const commit = async (batch: { run?: { verb: string; chunks?: readonly { data: unknown }[] } }) => {
+      if (batch.run?.verb === "write" && batch.run.chunks?.some(({ data }) => data === '"poison"')) throw new RangeError("refused");
+      return await own.commit(batch as never);
+    };
+    const picky = Object.create(own, { commit: { value: commit } }) as Store;
+    const work = step("work", async (text: string) => await say(text, "more"), { maxRetries: 0 });
+    const run = workflow(scene.name("run"), async () => {
+      const [good, bad] = await Promise.allSettled([work("good"), work("poison")]);
+      return [good?.status, bad?.status === "rejected" && String((bad.reason as Error).cause)];
+    });
+    await scene.work({ workflows: [run] }, picky);
+    const started = await start(run, [], { store: picky });
+    expect(await started.returnValue).toEqual(["fulfilled", "RangeError: refused"]);
+    expect(await all(started.readable)).toEqual(["good", "more"]);
+  });
+
   test("writes that nobody waits for are there when the step is done", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable().getWriter();
