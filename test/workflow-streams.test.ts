@@ -311,6 +311,7 @@ onStores("streams", everyStore, (test) => {
       const { attempt } = getStepMetadata();
       await say(`${attempt}`);
       if (attempt > 1) return;
+      begun = true;
       held.open();
       await free.opened;
       refused.open(await thrownBy(flood()));
@@ -323,11 +324,11 @@ onStores("streams", everyStore, (test) => {
       }
     };
     const run = workflow(scene.name("run"), async () => await work());
-    // Its heartbeat does not get through, and nothing else is wrong with it.
+    // Once the body has begun, its heartbeat does not get through, and nothing else is wrong with it.
     const own = await scene.open({ stallMsMax: 0 });
-    const deaf = Object.create(own, {
-      runs: { value: Object.create(own.runs, { renew: { value: () => new Promise(() => {}) } }) },
-    }) as Store;
+    let begun = false;
+    const renew: Store["runs"]["renew"] = (query) => (begun ? new Promise(() => {}) : own.runs.renew(query));
+    const deaf = Object.create(own, { runs: { value: Object.create(own.runs, { renew: { value: renew } }) } }) as Store;
     const { worker } = await scene.work({ workflows: [run], leaseMs: shortMs }, deaf);
     const store = await scene.open();
     const started = await start(run, [], { store: deaf });
@@ -356,7 +357,7 @@ onStores("streams", everyStore, (test) => {
         await say("on its way");
         // In the buffer, behind the one that is on its way.
         await delay(10);
-        await say("waiting");
+        await say("waiting").catch(() => {});
         await second.opened;
         refused.open(await thrownBy(say("too late")));
       },
@@ -370,9 +371,11 @@ onStores("streams", everyStore, (test) => {
     await scene.work({ workflows: [run] }, slow);
     const started = await start(run, [], { store: slow });
     expect((await refused.opened).message).toContain("this attempt of step work#0 is over");
+    // Time for the wrong thing to happen: a verdict before the chunks have arrived.
     await delay(50);
     free.open();
     await until("the first step is done", async () => (await story(own, started.id)).includes("done work#0"));
+    // And for chunks that come late.
     await delay(50);
     over.open();
     await started.returnValue;
