@@ -311,6 +311,7 @@ onStores("streams", everyStore, (test) => {
       const { attempt } = getStepMetadata();
       await say(`${attempt}`);
       if (attempt > 1) return;
+      begun = true;
       held.open();
       await free.opened;
       refused.open(await thrownBy(flood()));
@@ -323,16 +324,15 @@ onStores("streams", everyStore, (test) => {
       }
     };
     const run = workflow(scene.name("run"), async () => await work());
-    // Once its body runs its heartbeat does not get through, and nothing else is wrong with it.
+    // Once the body has begun, its heartbeat does not get through, and nothing else is wrong with it.
     const own = await scene.open({ stallMsMax: 0 });
-    let silent = false;
-    const renew: Store["runs"]["renew"] = (query) => (silent ? new Promise(() => {}) : own.runs.renew(query));
+    let begun = false;
+    const renew: Store["runs"]["renew"] = (query) => (begun ? new Promise(() => {}) : own.runs.renew(query));
     const deaf = Object.create(own, { runs: { value: Object.create(own.runs, { renew: { value: renew } }) } }) as Store;
     const { worker } = await scene.work({ workflows: [run], leaseMs: shortMs }, deaf);
     const store = await scene.open();
     const started = await start(run, [], { store: deaf });
     await held.opened;
-    silent = true;
     await scene.work({ workflows: [run] }, store);
     await getRun(started.id, { store }).returnValue;
     free.open();
@@ -357,7 +357,7 @@ onStores("streams", everyStore, (test) => {
         await say("on its way");
         // In the buffer, behind the one that is on its way.
         await delay(10);
-        await say("waiting");
+        await say("waiting").catch(() => {});
         await second.opened;
         refused.open(await thrownBy(say("too late")));
       },
@@ -371,9 +371,11 @@ onStores("streams", everyStore, (test) => {
     await scene.work({ workflows: [run] }, slow);
     const started = await start(run, [], { store: slow });
     expect((await refused.opened).message).toContain("this attempt of step work#0 is over");
+    // Time for the wrong thing to happen: a verdict before the chunks have arrived.
     await delay(50);
     free.open();
     await until("the first step is done", async () => (await story(own, started.id)).includes("done work#0"));
+    // And for chunks that come late.
     await delay(50);
     over.open();
     await started.returnValue;
@@ -482,6 +484,24 @@ onStores("streams", everyStore, (test) => {
     free.open();
     await started.returnValue;
     expect(await all(started.readable)).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+  });
+
+  test("a chunk that the store refuses fails its own step, and not the one beside it", async ({ scene }) => {
+    const own = await scene.open();
+    const commit = async (batch: { run?: { verb: string; chunks?: readonly { data: unknown }[] } }) => {
+      if (batch.run?.verb === "write" && batch.run.chunks?.some(({ data }) => data === '"poison"')) throw new RangeError("refused");
+      return await own.commit(batch as never);
+    };
+    const picky = Object.create(own, { commit: { value: commit } }) as Store;
+    const work = step("work", async (text: string) => await say(text, "more"), { maxRetries: 0 });
+    const run = workflow(scene.name("run"), async () => {
+      const [good, bad] = await Promise.allSettled([work("good"), work("poison")]);
+      return [good?.status, bad?.status === "rejected" && String((bad.reason as Error).cause)];
+    });
+    await scene.work({ workflows: [run] }, picky);
+    const started = await start(run, [], { store: picky });
+    expect(await started.returnValue).toEqual(["fulfilled", "RangeError: refused"]);
+    expect(await all(started.readable)).toEqual(["good", "more"]);
   });
 
   test("writes that nobody waits for are there when the step is done", async ({ scene }) => {

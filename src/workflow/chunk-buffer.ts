@@ -64,19 +64,28 @@ export class ChunkBuffer {
 
   async #flush(): Promise<void> {
     while (this.#queue.length > 0) {
-      const batch = this.#take();
-      this.#batch = batch;
-      const outcome = await this.#send(batch.map(({ chunk }) => chunk));
-      for (const { chunk, author } of batch) {
-        if (outcome instanceof Error) author.failed(outcome);
-        else if (outcome.kind !== "written") author.failed(new Error("another worker has taken the run over, or it has ended"));
-        else if (outcome.closed.includes(chunk.stream)) author.failed(new StreamClosedError(chunk.stream));
-        else author.saved(chunk);
-      }
+      this.#batch = this.#take();
+      await this.#save(this.#batch);
       this.#batch = [];
       for (const go of this.#quiet.splice(0)) go();
     }
     this.#flushing = false;
+  }
+
+  async #save(batch: readonly Waiting[]): Promise<void> {
+    const outcome = await this.#send(batch.map(({ chunk }) => chunk));
+    const authors = new Set(batch.map(({ author }) => author));
+    // What the store refuses of one must not fail its neighbours.
+    if (outcome instanceof Error && authors.size > 1) {
+      for (const author of authors) await this.#save(batch.filter((waiting) => waiting.author === author));
+      return;
+    }
+    for (const { chunk, author } of batch) {
+      if (outcome instanceof Error) author.failed(outcome);
+      else if (outcome.kind !== "written") author.failed(new Error("another worker has taken the run over, or it has ended"));
+      else if (outcome.closed.includes(chunk.stream)) author.failed(new StreamClosedError(chunk.stream));
+      else author.saved(chunk);
+    }
   }
 
   #take(): Waiting[] {
