@@ -2,24 +2,22 @@ import type { Cipher } from "./cipher.js";
 import { encryptedRuns } from "./encrypted-runs.js";
 import type { Answer, Operation, Settlement } from "./operation.js";
 import type { LedgerRecord, RecordId } from "./record.js";
-import { lazily } from "./sealed.js";
+import { lazily, withMembers } from "./sealed.js";
 import type { Backend, Reading, Verdicted } from "./store.js";
 
 /**
  * A backend that never sees what is kept: values are encrypted on their way in, and decrypted when they are read. Keys,
  * scopes, fingerprints, owners, times and notes go by: the database has to find and compare them.
- *
- * Every member stands here by name, so that a new one has to be looked at before it compiles.
  */
 export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
   const sealed = sealOnce(cipher);
   const reading = ({ record, now }: Reading): Reading => ({ record: openedRecord(record, cipher), now });
-  const { flushesAtOnce, removesByItself, runs } = backend;
-  return {
-    name: backend.name,
-    capabilities: backend.capabilities,
-    ...(flushesAtOnce === undefined ? {} : { flushesAtOnce }),
-    ...(removesByItself === undefined ? {} : { removesByItself }),
+  const { name, capabilities, flushesAtOnce, removesByItself, runs } = backend;
+  return withMembers<Backend>({
+    name,
+    capabilities,
+    flushesAtOnce,
+    removesByItself,
     async flush(operations) {
       const verdicts = await backend.flush(operations.map(sealed));
       return verdicts.map((verdict, i) =>
@@ -35,12 +33,12 @@ export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
     purge: (query) => backend.purge(query),
     audit: (entries) => backend.audit(entries),
     audited: (id, limit) => backend.audited(id, limit),
-    ...(backend.transact === undefined ? {} : { transact: backend.transact.bind(backend) }),
-    ...(backend.settleWithin === undefined ? {} : { settleWithin: settlesWithin(backend.settleWithin.bind(backend), sealed, cipher) }),
-    ...(backend.standIn === undefined ? {} : { standIn: backend.standIn.bind(backend) }),
-    ...(runs === undefined ? {} : { runs: encryptedRuns(runs, cipher) }),
+    transact: backend.transact?.bind(backend),
+    settleWithin: backend.settleWithin && settlesWithin(backend.settleWithin.bind(backend), sealed, cipher),
+    standIn: backend.standIn?.bind(backend),
+    runs: runs && encryptedRuns(runs, cipher),
     close: () => backend.close(),
-  };
+  });
 }
 
 function settlesWithin(

@@ -2,7 +2,7 @@ import type { Chunk, ChunkQuery, ChunkRecord } from "./chunk.js";
 import type { Cipher, Place } from "./cipher.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "./run.js";
 import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "./run-operation.js";
-import { lazily } from "./sealed.js";
+import { lazily, withMembers } from "./sealed.js";
 
 /**
  * Queue and journal without what is kept in them: input and output of runs, their trouble, the events of the journal,
@@ -21,7 +21,7 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
     return known as Op;
   };
   const { appendWithin } = runs;
-  return {
+  return withMembers<RunBackend>({
     async flush(operations) {
       const answers = await runs.flush(operations.map(sealed));
       return answers.map((answer) => (answer === "again" ? answer : opens.answer(answer)));
@@ -50,10 +50,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
     tail: (run, stream) => runs.tail(run, stream),
     purge: (limit) => runs.purge(limit),
     watch: (changed) => runs.watch(changed),
-    ...(appendWithin === undefined
-      ? {}
-      : { appendWithin: async (tx: object, append: Append) => opens.answer(await appendWithin.call(runs, tx, sealed(append))) }),
-  };
+    appendWithin: appendWithin && (async (tx: object, append: Append) => opens.answer(await appendWithin.call(runs, tx, sealed(append)))),
+  });
 }
 
 /** What a text is, and whose: the same on its way in and on its way out. */

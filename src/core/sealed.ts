@@ -16,3 +16,8 @@ export function lazily<T extends object>(of: T, opens: { readonly [Name in keyof
   }
   return opened;
 }
+
+/** Every member by name, also those that not every backend has: one that is new must be looked at before it compiles. */
+export function withMembers<T extends object>(every: { readonly [Name in keyof T]-?: T[Name] | undefined }): T {
+  return Object.fromEntries(Object.entries(every).filter(([, member]) => member !== undefined)) as unknown as T;
+}
