@@ -16,8 +16,6 @@ import {
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import pg from "pg";
 import { describe, expect, test as plain } from "vitest";
-import { currentStep } from "../dist/workflow/context.js";
-import { firstChunk, writeOnce } from "../dist/workflow/one-shot.js";
 import { durableStores, everyStore, gate, onStores, type Scene, shortMs, story, until } from "./workflow-scene.js";
 
 const quick = { backoff: { minMs: 1, maxMs: 1 } };
@@ -514,24 +512,6 @@ onStores("streams", everyStore, (test) => {
     const started = await start(run, [], { store });
     await started.returnValue;
     expect((await all(started.readable)).length).toBe(3000);
-  });
-
-  test("one answer from a step to whoever waits outside", async ({ scene }) => {
-    const wait = gate();
-    const answer = step("answer", async () => {
-      await wait.opened;
-      await writeOnce(currentStep() as never, "$answer", { status: 200 });
-    });
-    const run = workflow(scene.name("run"), async () => await answer());
-    const { store } = await scene.work();
-    const started = await start(run, [], { store });
-    const other = await scene.open();
-    expect(await firstChunk(other as never, started.id, "$answer", 30)).toBe(undefined);
-    const answered = firstChunk(other as never, started.id, "$answer", 20_000);
-    wait.open();
-    expect(await answered).toEqual({ status: 200 });
-    await started.returnValue;
-    expect(await firstChunk(other as never, started.id, "$nothing", 20_000)).toBe(undefined);
   });
 
   test("a step in a transaction writes to no stream, and says why", async ({ scene }) => {
