@@ -82,14 +82,17 @@ describe("on a store of one's own, where time is real", () => {
 
   test("what needs virtual time says so", async () => {
     const store = await sqlite();
-    const t = await testWorkflows({ store, patienceMs: 50 });
+    const t = await testWorkflows({ store });
     onTestFinished(() => t.close());
     await expect(t.advance("1s")).rejects.toThrow(
       /advance\(…\) moves virtual time, and this runner was given a store.*leave the option store out/,
     );
     await expect(testWorkflows({ store, now: new Date(), ambient: false })).rejects.toBeInstanceOf(InvalidInputError);
     const run = await t.start(order, ["2"]);
-    await expect(t.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until/);
+    await t.waitForSleep(run);
+    const hasty = await testWorkflows({ store, patienceMs: 20, ambient: false });
+    onTestFinished(() => hasty.close());
+    await expect(hasty.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until .*That was so for 20 ms/);
   });
 });
 

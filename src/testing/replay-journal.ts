@@ -59,6 +59,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal }:
     random: () => 0,
     // No attempt begins.
     bodyOf: () => () => {},
+    ask: () => {},
     crowded: () => false,
     left() {},
     renew() {},

@@ -242,7 +242,9 @@ export class StepCall {
     let verdict: unknown;
     let why = "reconcile could not tell";
     try {
-      verdict = await runOutside(() => reconcile?.({ stepId, attempt, input: this.#input() as never[] }));
+      const ask = () => reconcile?.({ stepId, attempt, input: this.#input() as never[] });
+      const { host, id: runId } = this.#execution;
+      verdict = await runOutside(() => host.ask({ step: this.definition.name, runId, attempt }, ask));
     } catch (error) {
       why = `reconcile threw ${error instanceof Error ? error.name : typeof error}`;
     }

@@ -11,7 +11,7 @@ import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition 
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
-import type { Departure, Host, StepFunction } from "./host.js";
+import type { Asked, Departure, Host, StepFunction } from "./host.js";
 import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
@@ -195,6 +195,10 @@ export class Worker implements Host {
 
   bodyOf({ definition }: StepBody): StepFunction {
     return definition.fn as StepFunction;
+  }
+
+  ask(_about: Asked, reconcile: () => unknown): unknown {
+    return reconcile();
   }
 
   crowded(): boolean {
