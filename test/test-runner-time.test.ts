@@ -76,7 +76,7 @@ describe("virtual time", () => {
     const startedAt = performance.now();
     await t.advance("365d");
     expect(await value).toHaveLength(1);
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
     expect(t.now).toEqual(new Date("2031-01-01T00:00:00.000Z"));
   });
 

@@ -120,8 +120,6 @@ export class Bodies {
 
   #ended(): Promise<boolean> {
     return new Promise((resolve) => {
-      // It may have ended since somebody saw that it runs.
-      if (this.holding.length === 0) return resolve(true);
       const timer = setTimeout(() => resolve(false), this.#patienceMs);
       this.#waiting.push(() => {
         clearTimeout(timer);
