@@ -2,6 +2,7 @@ import { InvalidInputError } from "./core/errors.js";
 import { lentStore } from "./core/lent-store.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
+import { setPublicUrl } from "./workflow/public-url.js";
 import type { WorkerOptions } from "./workflow/worker.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
@@ -15,8 +16,9 @@ let worked: boolean | WorkerOptions = true;
  * @example
  * configure({ store: await open("postgres://localhost/app") });
  */
-export function configure({ store, worker = true }: Configuration): void {
+export function configure({ store, worker = true, publicUrl }: Configuration): void {
   if (store !== undefined && typeof store.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  if (publicUrl !== undefined) setPublicUrl(publicUrl);
   configured = store ?? configured;
   worked = worker;
 }
@@ -25,6 +27,8 @@ export interface Configuration {
   readonly store?: Store;
   /** False: this process only starts workflows. An object: how it works on them. Default true. */
   readonly worker?: boolean | WorkerOptions;
+  /** Where the outside reaches this app; webhooks are below it. Default: ONCEFLOW_PUBLIC_URL, else http://localhost:3000. */
+  readonly publicUrl?: string;
 }
 
 export function ambientWorker(): boolean | WorkerOptions {

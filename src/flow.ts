@@ -46,13 +46,13 @@ export function dynamoIdempotencyStore(client: DynamoClient, options: DynamoIdem
 }
 
 export { OnceflowError, OnceflowError as OrchestrixError } from "./core/errors.js";
+export type { SchemaIssue, StandardSchema } from "./core/schema.js";
 export { FlowContext } from "./flow/context.js";
 export type { Backoff, ParallelOptions, ParallelStep, StepFunction, StepOptions } from "./flow/definition.js";
 export {
   FlowAlreadyRunningError,
   FlowValidationError,
   IdempotencyRecordNotFoundError,
-  type SchemaIssue,
   StepAlreadyExistsError,
   StepTimeoutError,
 } from "./flow/errors.js";
@@ -63,4 +63,3 @@ export type { IdempotencyRecord, IdempotencyStore, LedgerIdempotencyStore, Start
 export { type ConsoleLoggerOptions, createConsoleLoggerPlugin, FlowLogger } from "./flow/logger.js";
 export type { CompensationResult, FlowResult, FlowStatus, StepResult } from "./flow/result.js";
 export type { RunOptions } from "./flow/run-options.js";
-export type { StandardSchema } from "./flow/schema.js";

@@ -1,8 +1,9 @@
 export { type Configuration, configure } from "./ambient.js";
-export { isReplayed } from "./core/codec.js";
+export type { EncryptionKey, EncryptionOptions } from "./core/cipher.js";
 export type { StoreOptions } from "./core/create-store.js";
 export {
   ConfigurationError,
+  EncryptionError,
   type ErrorFacts,
   GoneError,
   InvalidInputError,
@@ -27,7 +28,9 @@ export type { OnceOptions, Reconciled, ReconcileRequest } from "./core/options.j
 export { purge } from "./core/purge.js";
 export type { AttemptEntry, EffectClass, State, Verdict } from "./core/record.js";
 export { type Resolution, resolve } from "./core/resolve.js";
+export { type Serializer, serializable } from "./core/serializable.js";
 export type { AuditEntry, AuditedEntry, Capabilities, Metrics, Store, Tx, TxRunner } from "./core/store.js";
+export { isReplayed } from "./core/stored-error.js";
 export type { RecordSummary } from "./core/summary.js";
 export { once } from "./once.js";
 export { type OpenOptions, open } from "./stores/open.js";

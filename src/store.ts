@@ -1,4 +1,6 @@
 /** For those who write a store: what a backend has to offer, and what makes a store of it. */
+
+export type { Chunk, ChunkKind, ChunkQuery, ChunkRecord, Voided } from "./core/chunk.js";
 export { type Clock, systemClock } from "./core/clock.js";
 export { createStore, type StoreOptions } from "./core/create-store.js";
 export { type Decision, decide } from "./core/decide.js";
@@ -20,6 +22,8 @@ export type {
   Send,
   StartRun,
   Then,
+  WhatChanged,
+  WriteChunks,
 } from "./core/run-operation.js";
 export type {
   AttemptsQuery,

@@ -20,5 +20,7 @@ export {
   type StepResolution,
 } from "./workflow/api.js";
 export { type JournalItem, type JournalOptions, readAttempts, readJournal, type StepAttempt } from "./workflow/read-journal.js";
+export type { ReadableOptions, RunReadable } from "./workflow/readable.js";
 export type { Run } from "./workflow/run-handle.js";
 export { type StartOptions, type StartRequest, start } from "./workflow/start.js";
+export { type ResumeWebhookOptions, resumeWebhook, type WebhookHandlerOptions, webhookHandler } from "./workflow/webhook-handler.js";

@@ -6,7 +6,16 @@ provideAmbient({ store: ambientStore, worker: ambientWorker });
 export { NotApplied } from "./core/errors.js";
 export type { Reconciled } from "./core/options.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
-export { type Step, type StepOptions, type StepReconcileRequest, step, type Workflow, workflow } from "./workflow/define.js";
+export {
+  type Step,
+  type StepOptions,
+  type StepReconcileRequest,
+  step,
+  type Workflow,
+  type WorkflowFunction,
+  workflow,
+} from "./workflow/define.js";
+export { type DefinedHook, defineHook } from "./workflow/define-hook.js";
 export {
   ContextError,
   DivergenceError,
@@ -18,8 +27,16 @@ export {
   RunFailedError,
   RunMismatchError,
   RunNotFoundError,
+  StepNotRegisteredError,
+  StreamClosedError,
+  WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
+export { type FetchOptions, fetch } from "./workflow/fetch.js";
 export type { Hook, HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export type { StreamOptions } from "./workflow/stream-name.js";
+export { createWebhook, type Webhook, type WebhookOptions } from "./workflow/webhook.js";
+export type { RequestWithResponse } from "./workflow/webhook-request.js";
 export type { Worker, WorkerOptions } from "./workflow/worker.js";
 export { work } from "./workflow/workers.js";
+export { getWritable } from "./workflow/writable.js";

@@ -29,6 +29,10 @@ function meddling(
 const appends = (meddle: (append: Append, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>): Sabotage =>
   meddling((operation, pass, memory) => (operation.verb === "append" ? meddle(operation, pass, memory) : pass(operation)));
 
+type Write = Extract<Operation, { readonly verb: "write" }>;
+const writes = (meddle: (write: Write, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>): Sabotage =>
+  meddling((operation, pass, memory) => (operation.verb === "write" ? meddle(operation, pass, memory) : pass(operation)));
+
 const claims =
   (claim: (faithful: Runs, memory: Memory) => Runs["claim"]): Sabotage =>
   (faithful, memory) => ({
@@ -93,6 +97,58 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       for (const child of append.entry.children) await pass(child);
       return await pass(append);
     }),
+  ],
+  [
+    "lets a late body write into its successor's streams",
+    "write",
+    writes((write, pass, memory) => pass({ ...write, epoch: memory.runs.get(write.id)?.epoch ?? write.epoch })),
+  ],
+  [
+    "writes chunks that are sent again behind those that are there",
+    "write",
+    writes((write, pass, memory) => {
+      const there = memory.chunks.read({ run: write.id, stream: "default", from: 0, limit: 1e6, bytesMax: 1e9 }).length;
+      return pass({ ...write, chunks: write.chunks.map((chunk) => ({ ...chunk, n: chunk.n + 1e4 * there })) });
+    }),
+  ],
+  [
+    "lets a lower attempt replace what a higher one wrote",
+    "write",
+    writes((write, pass) => pass({ ...write, chunks: write.chunks.map((chunk) => ({ ...chunk, attempt: 1 })) })),
+  ],
+  [
+    "writes behind the end of a stream",
+    "write",
+    (faithful, memory) => {
+      memory.chunks.ended = () => false;
+      return faithful;
+    },
+  ],
+  [
+    "leaves what does not count in its stream",
+    "write",
+    appends((append, pass) => pass({ ...append, entry: { ...append.entry, voids: [] } })),
+  ],
+  [
+    "writes the chunks of an entry that it refuses",
+    "write",
+    appends(async (append, pass, memory) => {
+      if (append.entry.chunks) memory.chunks.write(append.id, append.entry.chunks);
+      return await pass(append);
+    }),
+  ],
+  [
+    "keeps the chunks of a run that is gone",
+    "write",
+    (faithful, memory) => {
+      memory.chunks.delete = () => {};
+      return faithful;
+    },
+  ],
+  [
+    "reads pages as long as they come",
+    "write",
+    (faithful) => ({ ...faithful, chunks: (query) => faithful.chunks({ ...query, bytesMax: 1e9 }) }),
   ],
   [
     "gives a token to whoever asks last",
@@ -318,6 +374,8 @@ describe("the run contract has nothing against a store that", () => {
       journal: slowly(faithful.journal),
       list: slowly(faithful.list),
       hook: slowly(faithful.hook),
+      chunks: slowly(faithful.chunks),
+      tail: slowly(faithful.tail),
       purge: slowly(faithful.purge),
       // A word that comes late, without a name, and more often than needed.
       watch: (changed) => {

@@ -6,6 +6,8 @@ import { pathToFileURL } from "node:url";
 import * as onceflow from "onceflow";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { runStatuses } from "../src/core/run.js";
+import { hasDirective } from "../src/transform/concerns.js";
+import { transform } from "../src/transform/transform.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
@@ -137,6 +139,13 @@ ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
   } catch (error) {
     throw new Error(placesOf(String((error as { stdout?: string }).stdout)));
   }
+  for (const { name, code } of blocks) if (hasDirective(code)) transformBlock(join(outFolder, `.build/docs/${name}.js`));
+}
+
+/** Every block with directives is its reader's app.ts. */
+function transformBlock(file: string): void {
+  const code = transform(readFileSync(file, "utf8"), { file: join(outFolder, "app.ts"), root: outFolder })?.code;
+  if (code !== undefined) writeFileSync(file, code);
 }
 
 /** The compiler's complaints, in terms of the page that holds the block. */
@@ -236,7 +245,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -269,6 +278,19 @@ describe("the pages", () => {
     ];
     expect(asked.length).toBeGreaterThan(60);
     expect(asked.filter((name) => !api.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  test("say every option and error of the transform", () => {
+    const page = textOf("docs/reference/transform.md");
+    const { errors } = sourceCodes((file) => file.startsWith("transform/"));
+    const said = [
+      ...exportsOf("src/transform.ts"),
+      ...membersOf("src/plugin.ts", "PluginOptions"),
+      ...membersOf("src/transform/errors.ts", "Finding"),
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(5);
+    expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
   test("say every export, option, error, warning and event of flows", () => {

@@ -12,6 +12,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   stores: ["core"],
   flow: ["core"],
   workflow: ["core"],
+  transform: ["core"],
   graph: ["core", "workflow"],
   http: ["core"],
   inbox: ["core"],

@@ -186,6 +186,7 @@ describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeou
       const run = "run" in operation.to ? operation.to.run : (await model.hook(operation.to.token))?.run;
       return new Set(run === undefined ? [] : [run]);
     }
+    if (operation.verb === "write") return new Set([operation.id]);
     const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
     const parents = [operation.verb === "append" ? (await model.read(operation.id))?.parent : operation.parent];
     for (const each of entry?.children ?? []) parents.push(each.id, each.parent);

@@ -48,6 +48,19 @@ function edit({ runs }: Memory, change: (run: NonNullable<ReturnType<Memory["run
 const isDelivery = ([type, , , , , retryAt]: Event) => type === "done" || type === "woke" || (type === "fail" && retryAt === null);
 
 const engines: Record<string, WorkflowSimulationOptions> = {
+  "leaves what earlier attempts wrote in its streams": writes(({ voids: _, ...entry }) => entry),
+  "forgets the chunks that the code has written": writes(({ chunks: _, ...entry }) => entry),
+  "does not wait until the chunks of a step are in the store": {
+    engine: (runs) => ({
+      ...runs,
+      async flush(operations) {
+        const written = runs.flush(operations);
+        if (!operations.every(({ verb }) => verb === "write")) return await written;
+        written.catch(() => {});
+        return operations.map(() => ({ kind: "written", closed: [] }));
+      },
+    }),
+  },
   "begins a body before its entry is committed": {
     engine: (runs) => ({
       ...runs,

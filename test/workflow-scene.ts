@@ -72,9 +72,9 @@ export class Scene {
   }
 
   /** A worker whose process will die; nobody has to stop it. */
-  async workAndDie(options: WorkerOptions = {}): Promise<Mortal> {
+  async workAndDie(options: WorkerOptions = {}, opening: OpenOptions = {}): Promise<Mortal> {
     // The stand-in is a thread, and would go on renewing for a process that is not really dead.
-    const doomed = mortal(await this.open({ stallMsMax: 0 }));
+    const doomed = mortal(await this.open({ stallMsMax: 0, ...opening }));
     await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
     return doomed;
   }

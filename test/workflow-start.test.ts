@@ -1,5 +1,5 @@
 import { configure, InvalidInputError, NotKnownError, type Store } from "onceflow";
-import { RunMismatchError, RunNotFoundError, step, workflow } from "onceflow/workflow";
+import { RunMismatchError, RunNotFoundError, step, WorkflowNotRegisteredError, workflow } from "onceflow/workflow";
 import { getRun, listRuns, type Run, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { everyStore, onStores, story, until } from "./workflow-scene.js";
@@ -146,7 +146,8 @@ onStores("start", everyStore, (test) => {
     await refused(start(echo, [1], { onMismatch: "ignore" as never, store }), "onMismatch");
     await refused(start(echo, [1], { fingerprint: "", store }), "fingerprint");
     await refused(start(echo, [1], { retentionMs: -1, store }), "retentionMs");
-    await refused(start((async () => 1) as never, [], { store }), "workflow");
+    await refused(start({ workflow: 1 as never, store }), "workflow");
+    await expect(start((async () => 1) as never, [], { store })).rejects.toThrow(WorkflowNotRegisteredError);
     await refused(start(undefined as never), "start");
     expect((await listRuns({ store })).items).toEqual([]);
   });

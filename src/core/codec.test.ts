@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decode, decodeError, encode, encodeError, isReplayed } from "./codec.js";
+import { decode, encode, encodeLater } from "./codec.js";
+import { serializable } from "./serializable.js";
 
 describe("values", () => {
   test("what JSON can hold is stored as JSON, readable by a person", () => {
@@ -62,30 +63,117 @@ describe("values", () => {
   });
 });
 
-describe("errors", () => {
-  test("come back with name, message, code and causes, marked as replayed", () => {
-    const cause = Object.assign(new TypeError("inner"), { code: "E_INNER" });
-    const error = Object.assign(new RangeError("outer", { cause }), { code: 402 });
-    const copy = decodeError(encodeError(error));
-    expect(copy).toMatchObject({ name: "RangeError", message: "outer", code: 402, replayed: true });
-    expect(copy.cause).toMatchObject({ name: "TypeError", message: "inner", code: "E_INNER" });
-    expect(isReplayed(copy)).toBe(true);
-    expect(isReplayed(error)).toBe(false);
+describe("what cannot be kept", () => {
+  const nested = (levels: number, wrap: (inner: unknown) => unknown) => {
+    let value: unknown = 1;
+    for (let level = 0; level < levels; level++) value = wrap(value);
+    return value;
+  };
+
+  test.each([
+    ["arrays", (inner: unknown) => [inner]],
+    ["objects", (inner: unknown) => ({ inner })],
+    ["maps", (inner: unknown) => new Map([["inner", inner]])],
+  ])("%s come back up to a depth, and are refused beyond it, however deep", (_, wrap) => {
+    for (const levels of [101, 990]) expect(encode(decode(encode(nested(levels, wrap))))).toBe(encode(nested(levels, wrap)));
+    for (const levels of [1200, 9000, 200_000])
+      expect(() => encode(nested(levels, wrap))).toThrow(/^value: .*nested deeper than 1000 levels/);
   });
 
-  test("keep no stack: it names the inside of the process that threw", () => {
-    expect(encodeError(new Error("x"))).not.toContain("codec.test");
+  test("a graph that is read deeper than it looks is refused, too", () => {
+    const nodes = Array.from({ length: 2000 }, (): { extra: undefined; next?: unknown } => ({ extra: undefined }));
+    for (const [i, node] of nodes.entries()) node.next = nodes[i + 1];
+    expect(() => encode(nodes)).toThrow(/nested deeper than 1000 levels/);
+    expect(decode(encode([...nodes].reverse()))).toHaveLength(2000);
   });
 
-  test("anything thrown can be kept", () => {
-    expect(decodeError(encodeError("a string"))).toMatchObject({ message: "a string", cause: "a string" });
-    expect(decodeError(encodeError({ status: 402 })).cause).toEqual({ status: 402 });
-    expect(decodeError(encodeError(undefined)).message).toBe("undefined");
-    expect(decodeError(encodeError(() => 1)).message).toContain("=>");
+  test.each([
+    [{ a: Promise.resolve(1) }, /^value\.a: cannot be stored: it is a promise; await it first/],
+    [{ a: { [Symbol("s")]: 1 } }, /^value\.a: cannot be stored: it has members named by symbols/],
+    [{ "a b": [new Map([["k", () => 1]])] }, /^value\["a b"\]\[0\]\.get\("k"\): cannot be stored: it is a function/],
+    [JSON.parse('{"a": {"__proto__": 1}}'), /^value\.a: cannot be stored: it has a member named "__proto__"/],
+  ])("is refused with its path and what to do: %o", (value, message) => {
+    expect(() => encode(value)).toThrow(message);
+    expect(() => encodeLater(value)).toThrow(message);
   });
 
-  test("are bounded", () => {
-    const text = encodeError(new Error("x".repeat(100_000)));
-    expect(text.length).toBeLessThan(5000);
+  test("what can't even be looked at is refused, too", () => {
+    const hostile = {
+      get entry() {
+        throw new Error("no entry");
+      },
+    };
+    expect(() => encode(hostile)).toThrow(/^value: cannot be stored: no entry/);
+  });
+
+  test("a promise is refused also beside something that has to be read", async () => {
+    await expect(encodeLater({ read: new Blob(["x"]), not: Promise.resolve(1) })).rejects.toThrow(/^value\.not: .*it is a promise/);
+  });
+
+  test("a class says what it keeps of its instances; what it can't make again is refused before it is stored", () => {
+    class Node {
+      next: unknown;
+    }
+    class Picky {}
+    serializable("Node", Node, { keep: ({ next }) => next, make: (next) => Object.assign(new Node(), { next }) });
+    serializable("Picky", Picky, {
+      keep: () => ({ deep: [() => 1] }),
+      make: () => new Picky(),
+    });
+    expect(decode(encode([Object.assign(new Node(), { next: undefined })]))).toEqual([Object.assign(new Node(), { next: undefined })]);
+    const self = new Node();
+    self.next = { self };
+    expect(() => encode(self)).toThrow(/^value: cannot be stored: it cannot be read again: /);
+    expect(() => encode({ of: new Picky() })).toThrow(/^value\.of\.kept\[1\]\.deep\[0\]: cannot be stored: it is a function/);
+    class Sub extends Node {}
+    expect(() => encode({ sub: new Sub() })).toThrow(/^value\.sub: .*it is an instance of Sub, which has not opted in/);
+    expect(() => serializable("Node", Picky, { keep: () => 1, make: () => new Picky() })).toThrow(/two classes are registered as "Node"/);
+  });
+});
+
+describe("memory", () => {
+  test("of what is looked at only: nothing of what lies beside it is stored", () => {
+    const around = new TextEncoder().encode("SECRET-part-SECRET");
+    const hidden = Buffer.from("SECRET").toString("base64").slice(0, 6);
+    const parts = [around.subarray(7, 11), Buffer.from(around.buffer, 7, 4), new DataView(around.buffer, 7, 4)];
+    for (const part of parts) {
+      expect(encode(part)).not.toContain(hidden);
+      expect(new TextDecoder().decode(decode(encode(part)) as Uint8Array)).toBe("part");
+    }
+    const shared = new Uint8Array(new SharedArrayBuffer(2));
+    shared.set([1, 2]);
+    expect(decode(encode(shared))).toEqual(new Uint8Array([1, 2]));
+  });
+
+  test("huge arrays, dense and sparse", () => {
+    const dense = Array.from({ length: 200_000 }, (_, i) => i);
+    expect(decode(encode(dense))).toEqual(dense);
+    const sparse: unknown[] = [];
+    sparse[1_000_000] = 1n;
+    expect(encode(sparse).length).toBeLessThan(100);
+    expect((decode(encode(sparse)) as unknown[]).length).toBe(1_000_001);
+  });
+});
+
+describe("bodies", () => {
+  test("are read up to a bound, and the original stays whole", async () => {
+    const response = new Response("x".repeat(100), { headers: { a: "b" } });
+    await expect(encodeLater({ response }, 99)).rejects.toThrow(
+      /^value\.response: cannot be stored: it has more than 99 bytes, and 99 are kept; store it elsewhere/,
+    );
+    expect(await encodeLater({ response }, 100)).toContain("xxx");
+    await expect(encodeLater([new Blob(["x".repeat(100)])], 99)).rejects.toThrow(/^value\[0\]: cannot be stored: it has 100 bytes/);
+    expect(await response.text()).toHaveLength(100);
+    await expect(encodeLater({ response })).rejects.toThrow(/^value\.response: cannot be stored: its body was read already/);
+  });
+
+  test("keep the address of a response where it has one, and an answer that was none", async () => {
+    const answered = Object.defineProperty(new Response("a"), "url", { value: "https://example.test/a" });
+    expect((decode(await encodeLater(answered)) as Response).url).toBe("https://example.test/a");
+    expect((decode(encode(Response.error())) as Response).type).toBe("error");
+  });
+
+  test("that are text can be read in the database", async () => {
+    expect(await encodeLater(new Response("grüße"))).toContain('"grüße"');
   });
 });

@@ -1,30 +1,53 @@
 import { AuditLog } from "./audit.js";
+import { Cipher, type EncryptionOptions } from "./cipher.js";
 import { type Clock, systemClock } from "./clock.js";
+import { encryptedBackend } from "./encrypted-backend.js";
+import { InvalidInputError } from "./errors.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
-import type { RunAnswer, RunChange, RunOperation } from "./run-operation.js";
+import type { Entry, RunAnswer, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
 import { type Backend, type Metrics, requireRuns, requireTransactions, type Store } from "./store.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
   /** Bytes of an encoded result beyond which it is not kept (the key still completes). Default 4 MiB. */
   readonly valueBytesMax?: number;
+  /**
+   * Bytes of an encoded value of a run (its input and output, results of steps, payloads of hooks) beyond which it is kept
+   * beside the journal. 0: never. Default 256 KiB.
+   */
+  readonly asideBytes?: number;
+  /** Chunks that one writer, the call of a step or a workflow's code, may write to one stream. Default 1,000,000. */
+  readonly streamChunksMax?: number;
   /** "all": replays and refusals are logged too, not only counted. Default "attempts". */
   readonly audit?: "attempts" | "all";
   /** How often what is over is removed; 0: never by itself. Default one minute; 0 where the database does it by itself. */
   readonly purgeEveryMs?: number;
+  /** Encrypts what is kept: results, errors, inputs, journals. Default: it is stored in the clear. */
+  readonly encryption?: EncryptionOptions;
 }
 
 const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
-export function createStore(backend: Backend, options: StoreOptions = {}): Store {
-  const { clock = systemClock, valueBytesMax = 4 * 1024 * 1024, audit = "attempts" } = options;
+export function createStore(given: Backend, options: StoreOptions = {}): Store {
+  const backend = options.encryption === undefined ? given : withEncryption(given, options.encryption);
+  const {
+    clock = systemClock,
+    valueBytesMax = 4 * 1024 * 1024,
+    asideBytes = 256 * 1024,
+    streamChunksMax = 1_000_000,
+    audit = "attempts",
+  } = options;
+  if (!Number.isSafeInteger(streamChunksMax) || streamChunksMax < 1)
+    throw new InvalidInputError("streamChunksMax", `must be a whole number from 1 on, not ${String(streamChunksMax)}`);
   const { purgeEveryMs = backend.removesByItself ? 0 : 60_000 } = options;
   oneOf("audit", audit, ["attempts", "all"]);
+  if (!Number.isSafeInteger(asideBytes) || asideBytes < 0)
+    throw new InvalidInputError("asideBytes", `must be a whole number of bytes, or 0 for never, not ${String(asideBytes)}`);
   const counts: Record<Exclude<keyof Metrics, "flushes">, number> = {
     started: 0,
     takenOver: 0,
@@ -46,7 +69,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
   const group = new GroupCommit({ backend, clock, onAnswers, onRunAnswer });
   const standIn = backend.standIn?.();
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
-  const watchers = new Set<(run: RunChange, ended: boolean) => void>();
+  const watchers = new Set<(run: RunChange, ended: boolean, what: WhatChanged) => void>();
   let stopWatching: (() => void) | undefined;
   const endings = new Set<() => Promise<void>>();
   let closing: Promise<void> | undefined;
@@ -66,11 +89,15 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     if (answer.kind === "created") counts.runsCreated += 1;
     if (answer.kind === "appended") counts.appended += 1;
     if (answer.kind === "overtaken") counts.overtaken += 1;
-    if (watchers.size > 0) for (const run of changedBy(operation, answer)) runChanged(run, hasEndedBy(operation, run));
+    if (watchers.size === 0) return;
+    const changed = changedBy(operation, answer);
+    for (const run of changed) runChanged(run, "run", hasEndedBy(operation, run));
+    const grown = grownBy(operation, answer);
+    if (grown !== undefined && !changed.includes(grown)) runChanged(grown, "chunks");
   }
 
-  function runChanged(run: RunChange, ended = false): void {
-    for (const watcher of watchers) watcher(run, ended);
+  function runChanged(run: RunChange, what: WhatChanged = "run", ended = false): void {
+    for (const watcher of watchers) watcher(run, ended, what);
   }
 
   function wake(id: RecordId): void {
@@ -112,6 +139,8 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     capabilities: backend.capabilities,
     clock,
     valueBytesMax,
+    asideBytes,
+    streamChunksMax,
     get metrics() {
       return { ...counts, flushes: group.flushes };
     },
@@ -128,7 +157,7 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
     },
     onRunChange(changed) {
       watchers.add(changed);
-      stopWatching ??= backend.runs?.watch((run) => runChanged(run));
+      stopWatching ??= backend.runs?.watch(runChanged);
       return () => {
         watchers.delete(changed);
         if (watchers.size > 0) return;
@@ -196,21 +225,41 @@ export function createStore(backend: Backend, options: StoreOptions = {}): Store
   return store;
 }
 
+function withEncryption(backend: Backend, encryption: EncryptionOptions): Backend {
+  try {
+    return encryptedBackend(backend, new Cipher(encryption));
+  } catch (error) {
+    // It is open already, and nobody else could close it.
+    void backend.close().catch(() => {});
+    throw error;
+  }
+}
+
 /** The runs that somebody may care about now. What an owner appends and goes on with is nobody else's business. */
 function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
   if (answer.kind === "sent") return [answer.run];
   if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];
-  if (operation.verb === "send") return [];
-  const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
+  if (operation.verb === "send" || operation.verb === "write") return [];
+  const entry = entryOf(operation);
   if (entry === undefined || !(answer.kind === "appended" || answer.kind === "created")) return [];
   const children = entry.children.map(({ id }) => id);
   return entry.then.kind === "hold" ? children : [operation.id, ...children];
 }
 
 function hasEndedBy(operation: RunOperation, run: string): boolean {
-  if (operation.verb === "send" || operation.id !== run) return false;
-  const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
-  return entry?.then.kind === "end";
+  return operation.verb !== "send" && operation.id === run && entryOf(operation)?.then.kind === "end";
+}
+
+/** The run of which a stream has grown, or whose readers may see something else than before. */
+function grownBy(operation: RunOperation, answer: RunAnswer): string | undefined {
+  if (operation.verb === "write") return answer.kind === "written" ? operation.id : undefined;
+  const chunks = answer.kind === "appended" || answer.kind === "created" ? entryOf(operation)?.chunks : undefined;
+  return chunks === undefined || operation.verb === "send" ? undefined : operation.id;
+}
+
+function entryOf(operation: RunOperation): Entry | undefined {
+  if (operation.verb === "append") return operation.entry;
+  return operation.verb === "start" ? operation.first?.entry : undefined;
 }
 
 const counterOf: Record<AnswerKind, Exclude<keyof Metrics, "flushes">> = {

@@ -27,6 +27,19 @@ describe("errors", () => {
     expect(new copy.MismatchError({ scope: "", key: "k" })).toBeInstanceOf(MismatchError);
   });
 
+  test("is() says the same as instanceof, of every class and across two copies", async () => {
+    const copy = (await import(new URL("../../dist/core/errors.js", import.meta.url).href)) as typeof import("./errors.js");
+    expect([RunningError.is(error), OnceflowError.is(error), MismatchError.is(error), RunningError.is(new Error("x"))]).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect([copy.RunningError.is(error), copy.MismatchError.is(error)]).toEqual([true, false]);
+    const unknown: unknown = error;
+    if (RunningError.is(unknown)) expect(unknown.retryAfterMs).toBe(40);
+  });
+
   test("instanceof is not fooled by others, nor by a subclass of a user's own", () => {
     class Mine extends InvalidInputError {}
     expect(new Mine("field", "problem")).toBeInstanceOf(Mine);

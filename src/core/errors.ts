@@ -17,6 +17,8 @@ export interface ErrorFacts {
   readonly retryAfterMs?: number;
 }
 
+type ErrorClass = abstract new (...args: never[]) => unknown;
+
 export class OnceflowError extends Error {
   static readonly kind: string = "OnceflowError";
 
@@ -26,6 +28,11 @@ export class OnceflowError extends Error {
     if (typeof value !== "object" || value === null) return false;
     const names: unknown = (value as Record<symbol, unknown>)[lineage];
     return Array.isArray(names) && names.includes(this.kind);
+  }
+
+  /** The same as `instanceof`, for those who prefer to ask the class. */
+  static is<Class extends ErrorClass>(this: Class, error: unknown): error is InstanceType<Class> {
+    return error instanceof this;
   }
 
   readonly code: string;
@@ -47,9 +54,33 @@ export class OnceflowError extends Error {
     for (let c = new.target; typeof c?.kind === "string"; c = Object.getPrototypeOf(c)) {
       if (Object.hasOwn(c, "kind")) names.push(c.kind);
     }
-    Object.defineProperty(this, lineage, { value: names });
+    Object.defineProperty(this, lineage, { value: names, configurable: true });
     Object.defineProperty(this, "name", { value: names[0], configurable: true, writable: true });
   }
+}
+
+/** The names of an error's classes of ours, its own first. */
+export function lineageOf(error: object): readonly string[] {
+  const names: unknown = (error as Record<symbol, unknown>)[lineage];
+  return Array.isArray(names) ? (names as string[]) : [];
+}
+
+const classes = new Map<string, ErrorClass>();
+
+/** So that what was stored of them comes back as one of them. */
+export function knowErrors(...known: readonly (ErrorClass & { readonly kind: string })[]): void {
+  for (const one of known) classes.set(one.kind, one);
+}
+
+/**
+ * An error of ours again, without its constructor, which would want what its message was made of. Of a class that is not
+ * loaded here it is one all the same, when it is loaded later.
+ */
+export function revivedOurs(names: readonly string[], message: string, code: string): OnceflowError {
+  const of = names.map((name) => classes.get(name)).find((known) => known !== undefined) ?? OnceflowError;
+  const error = Reflect.construct(OnceflowError, [message, { code }], of) as OnceflowError;
+  Object.defineProperty(error, lineage, { value: names, configurable: true });
+  return error;
 }
 
 interface KeyFacts {
@@ -193,6 +224,35 @@ export class NotApplied extends OnceflowError {
     super(message, { code: "NOT_APPLIED", retryable: true, ...options });
   }
 }
+
+/** A stored text cannot be decrypted: its key is not among those given, or it was changed or moved. Nothing of it is returned. */
+export class EncryptionError extends OnceflowError {
+  static override readonly kind: string = "EncryptionError";
+  /** The id of the key that it was encrypted with, where there is one. */
+  readonly keyId: string | undefined;
+  constructor(message: string, keyId?: string) {
+    super(message, { code: "CANNOT_DECRYPT" });
+    this.keyId = keyId;
+  }
+}
+
+knowErrors(
+  OnceflowError,
+  InvalidInputError,
+  ConfigurationError,
+  MismatchError,
+  GoneError,
+  RunningError,
+  ResultNotKeptError,
+  LeaseLostError,
+  NotSavedError,
+  NotUnknownError,
+  UnreachableError,
+  NotKnownError,
+  StoreRefusedError,
+  NotApplied,
+  EncryptionError,
+);
 
 /** An invariant of ours is broken: a bug. Never caught. */
 export function assert(condition: boolean, invariant: string): asserts condition {

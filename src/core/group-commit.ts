@@ -252,7 +252,7 @@ function rowOfRun(operation: RunOperation): string {
 
 function isRun(member: AnyMember): member is RunMember {
   const { verb } = member.operation;
-  return verb === "append" || verb === "start" || verb === "send";
+  return verb === "append" || verb === "start" || verb === "send" || verb === "write";
 }
 
 function isRecord(member: AnyMember): member is RecordMember {

@@ -1,7 +1,8 @@
-import { decode, decodeError } from "./codec.js";
+import { decode } from "./codec.js";
 import { idOf, type KeyRef } from "./key-ref.js";
 import { type AttemptEntry, entryOf } from "./record.js";
 import type { AuditedEntry, Store } from "./store.js";
+import { decodeError } from "./stored-error.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
 export interface Inspection extends RecordSummary {

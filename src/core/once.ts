@@ -1,4 +1,4 @@
-import { decode, decodeError } from "./codec.js";
+import { decode } from "./codec.js";
 import { assert, GoneError, MismatchError, ResultNotKeptError, RunningError } from "./errors.js";
 import { effectKeyOf } from "./key.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
@@ -8,6 +8,7 @@ import { type Attempt, type Handler, runAttempt } from "./run-attempt.js";
 import { saveOutcome, sendBegin } from "./save.js";
 import { encodeResult } from "./settlement.js";
 import { requireTransactions, type Store } from "./store.js";
+import { decodeError } from "./stored-error.js";
 
 export type OnceResult<Value> =
   /** The handler ran here, now. */
@@ -102,7 +103,7 @@ async function reconcileWith<Value, Input>(options: OnceOptions<Value, Input>, {
 
 /** What the other side has is the outcome of that attempt. Stale: its late owner was faster; the next begin tells. */
 async function recordFound(store: Store, { begin }: Prepared, attempt: number, found: unknown): Promise<void> {
-  const to = { state: "completed" as const, outcome: encodeResult(store, found) };
+  const to = { state: "completed" as const, outcome: await encodeResult(store, found) };
   await saveOutcome(store, { ...idOf({ begin }), verb: "resolve", owner: newOwner(), attempt, to, note: "reconcile" });
 }
 

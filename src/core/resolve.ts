@@ -1,4 +1,3 @@
-import { encodeError } from "./codec.js";
 import { InvalidInputError, NotUnknownError } from "./errors.js";
 import { idOf, type KeyRef, whole } from "./key-ref.js";
 import type { Resolve } from "./operation.js";
@@ -6,6 +5,7 @@ import { newOwner } from "./owner.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult } from "./settlement.js";
 import type { Store } from "./store.js";
+import { encodeError } from "./stored-error.js";
 
 export type Resolution =
   | { readonly completed: unknown }
@@ -20,7 +20,7 @@ export type Resolution =
 export async function resolve(store: Store, ref: KeyRef & { readonly attempt: number }, outcome: Resolution): Promise<void> {
   const id = idOf(ref);
   whole("attempt", ref.attempt, 1, Number.MAX_SAFE_INTEGER);
-  const to = settlementOf(store, outcome);
+  const to = await settlementOf(store, outcome);
   const operation: Resolve = { verb: "resolve", ...id, owner: newOwner(), attempt: ref.attempt, to, note: "by hand" };
   const answer = await saveOutcome(store, operation);
   if (answer.kind === "settled") return;
@@ -29,10 +29,10 @@ export async function resolve(store: Store, ref: KeyRef & { readonly attempt: nu
   throw new NotUnknownError({ ...id, attempt: ref.attempt }, found);
 }
 
-function settlementOf(store: Store, outcome: Resolution): Resolve["to"] {
+async function settlementOf(store: Store, outcome: Resolution): Promise<Resolve["to"]> {
   if (outcome === "notApplied") return { state: "free" };
   if (typeof outcome === "object" && outcome !== null) {
-    if ("completed" in outcome) return { state: "completed", outcome: encodeResult(store, outcome.completed) };
+    if ("completed" in outcome) return { state: "completed", outcome: await encodeResult(store, outcome.completed) };
     if ("failed" in outcome) return { state: "failed", outcome: encodeError(outcome.failed) };
   }
   throw new InvalidInputError("outcome", 'must be { completed: value }, { failed: error } or "notApplied"');

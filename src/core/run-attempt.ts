@@ -48,7 +48,8 @@ export async function runAttempt<Value>(
     try {
       if (options.tx === undefined) {
         value = await handler(attempt);
-        outcome = encodeResult(store, value);
+        const encoded = encodeResult(store, value);
+        outcome = encoded instanceof Promise ? await encoded : encoded;
       } else {
         [value, outcome] = await runInTransaction(store, options.tx, attempt, handler, settle);
         return executed(started, value, outcome);
@@ -97,7 +98,7 @@ async function runInTransaction<Value>(
   const work = async (handle: Tx) => {
     ran = true;
     const value = await handler(attempt.within(handle));
-    const outcome = encodeResult(store, value);
+    const outcome = await encodeResult(store, value);
     const answer = await store.settleWithin(handle, settle({ state: "completed", outcome }, null));
     // Thrown inside, so that the business rows are rolled back with it.
     if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");

@@ -1,3 +1,4 @@
+import type { Chunk, ChunkQuery, ChunkRecord, Voided } from "./chunk.js";
 import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus } from "./run.js";
 
 /**
@@ -15,6 +16,8 @@ export interface StartRun {
   readonly retentionMs: number | null;
   /** Whoever starts it may execute it from the same commit on: then this is its first journal entry, in epoch 1. */
   readonly first: { readonly owner: string; readonly leaseMs: number; readonly entry: Entry } | null;
+  /** Written with the run: an input that was put aside. */
+  readonly chunks?: readonly Chunk[];
 }
 
 /**
@@ -38,6 +41,21 @@ export interface Entry {
   readonly hooks: readonly HookChange[];
   readonly children: readonly StartRun[];
   readonly then: Then;
+  /** What becomes of chunks with this entry: first those of attempts that do not count are void, then these are written. */
+  readonly voids?: readonly Voided[];
+  readonly chunks?: readonly Chunk[];
+}
+
+/**
+ * Chunks that step bodies have written. Refused unless the run is still in this epoch: a late body of an owner that was
+ * overtaken must not write between the chunks of its successor.
+ */
+export interface WriteChunks {
+  readonly verb: "write";
+  readonly id: string;
+  readonly epoch: number;
+  /** One at least. */
+  readonly chunks: readonly Chunk[];
 }
 
 export type HookChange =
@@ -69,7 +87,7 @@ export interface Send {
   readonly key: string;
 }
 
-export type RunOperation = StartRun | Append | Send;
+export type RunOperation = StartRun | Append | Send | WriteChunks;
 
 export type RunAnswer =
   | { readonly kind: "created"; readonly now: number; readonly conflicts: readonly string[] }
@@ -79,6 +97,8 @@ export type RunAnswer =
   /** Somebody else owns the run, or it is over. Nothing was changed. */
   | { readonly kind: "overtaken" }
   | { readonly kind: "sent"; readonly run: string; readonly duplicate: boolean }
+  /** `closed`: streams that have ended; chunks for them were not written. */
+  | { readonly kind: "written"; readonly closed: readonly string[] }
   /** No such run, or no such hook. */
   | { readonly kind: "absent" }
   | { readonly kind: "ended"; readonly run: string };
@@ -133,6 +153,9 @@ export interface RunListQuery {
 /** What may have changed: a run that this worker or a waiting caller could care about. Null: something, look yourself. */
 export type RunChange = string | null;
 
+/** "chunks": only a stream of the run has grown; nobody has to look for mail or work. */
+export type WhatChanged = "run" | "chunks";
+
 /**
  * Queue and journal of a database, beside the ledger. Errors as in `Backend`.
  */
@@ -157,13 +180,17 @@ export interface RunBackend {
   journal(id: string, after: number, limit: number): Promise<readonly JournalEntry[]>;
   list(query: RunListQuery): Promise<readonly RunRecord[]>;
   hook(token: string): Promise<HookRecord | undefined>;
+  /** The chunks of a stream from a place on, in order, void ones among them. */
+  chunks(query: ChunkQuery): Promise<readonly ChunkRecord[]>;
+  /** The place of the last chunk of a stream that is bytes or a value; -1 when there is none. */
+  tail(run: string, stream: string): Promise<number>;
   /** Removes runs whose retention is over, with all that belongs to them. Returns how many. */
   purge(limit: number): Promise<number>;
   /**
    * Calls back when another process may have started, ended or written to a run. May call too often, may miss one now
    * and then: who waits also looks by itself from time to time.
    */
-  watch(changed: (run: RunChange) => void): () => void;
+  watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void;
   /** The append as the last statement of an open transaction. */
   appendWithin?(tx: object, append: Append): Promise<RunAnswer>;
 }

@@ -1,23 +1,27 @@
-import { encode, encodeError } from "./codec.js";
+import { encodeLater, withinBytes } from "./codec.js";
 import { InvalidInputError, NotApplied } from "./errors.js";
 import type { Settlement } from "./operation.js";
 import { type EffectClass, mayRunAgain } from "./record.js";
 import type { Store } from "./store.js";
+import { encodeError } from "./stored-error.js";
 
-/** Null when the result can't be kept: the effect has happened, so that must not look like a failure. */
-export function encodeResult(store: Pick<Store, "valueBytesMax" | "name">, value: unknown): string | null {
-  let why: string;
+/**
+ * Null when the result can't be kept: the effect has happened, so that must not look like a failure. A promise where a
+ * body has to be read first; also when that fails, the handler has ended.
+ */
+export function encodeResult({ valueBytesMax }: Pick<Store, "valueBytesMax">, value: unknown): string | null | Promise<string | null> {
   try {
-    const text = encode(value);
-    // A character has three bytes at most: most results need no counting.
-    if (text.length * 3 <= store.valueBytesMax) return text;
-    const bytes = Buffer.byteLength(text);
-    if (bytes <= store.valueBytesMax) return text;
-    why = `${bytes} bytes, and ${store.valueBytesMax} are kept`;
+    const text = encodeLater(value, valueBytesMax);
+    if (typeof text === "string") return withinBytes("the result", text, valueBytesMax);
+    return text.then((read) => withinBytes("the result", read, valueBytesMax)).catch(notKept);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    why = error.message;
+    return notKept(error);
   }
+}
+
+function notKept(error: unknown): null {
+  const why = error instanceof Error ? error.message : String(error);
   process.emitWarning(`a result was not kept (${why}); replays of its key will throw ResultNotKeptError`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_RESULT_NOT_KEPT",

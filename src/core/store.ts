@@ -2,7 +2,7 @@ import type { Clock } from "./clock.js";
 import { ConfigurationError } from "./errors.js";
 import type { Answer, Operation, Settle } from "./operation.js";
 import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
-import type { RenewQuery, RunAnswer, RunBackend, RunChange, RunOperation } from "./run-operation.js";
+import type { RenewQuery, RunAnswer, RunBackend, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
 
 export interface Capabilities {
   /** The settle can ride a transaction of the user's own in the same database. */
@@ -173,6 +173,10 @@ export interface Store {
   readonly closed: boolean;
   /** Bytes of an encoded result beyond which it is not kept. */
   readonly valueBytesMax: number;
+  /** Bytes of an encoded value of a run beyond which it is put aside; 0: never. */
+  readonly asideBytes: number;
+  /** Chunks that one writer may write to one stream. */
+  readonly streamChunksMax: number;
   /** All of the batch or nothing; nothing when the fence it names is stale. */
   commit(batch: { readonly ledger: Operation }): Promise<Answer>;
   commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;
@@ -180,9 +184,9 @@ export interface Store {
   readonly runs: RunBackend;
   /**
    * Calls back when a run may have changed, here or in another process; `ended` when it is known to be over, so that
-   * nobody has to look whether it can be claimed. Returns how to stop.
+   * nobody has to look whether it can be claimed; `what` is "chunks" when only a stream has grown. Returns how to stop.
    */
-  onRunChange(changed: (run: RunChange, ended: boolean) => void): () => void;
+  onRunChange(changed: (run: RunChange, ended: boolean, what: WhatChanged) => void): () => void;
   /** While the event loop is stuck, the stand-in renews all runs that `owner` has. Returns how to end that. */
   holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
   read(id: RecordId): Promise<Reading | undefined>;

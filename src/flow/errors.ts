@@ -1,4 +1,5 @@
-import { OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors.js";
+import { inWords, type SchemaIssue } from "../core/schema.js";
 
 /** Two steps of one flow have the same name. */
 export class StepAlreadyExistsError extends OnceflowError {
@@ -52,21 +53,9 @@ export class FlowValidationError extends OnceflowError {
   static override readonly kind: string = "FlowValidationError";
   readonly issues: readonly SchemaIssue[];
   constructor(flow: string, issues: readonly SchemaIssue[]) {
-    const [first] = issues;
-    const where = first === undefined ? "" : `${pathOf(first)}: ${first.message}`;
-    const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : "";
-    super(`flow "${flow}" was given an invalid input: ${where}${more}`, { code: "FLOW_VALIDATION" });
+    super(`flow "${flow}" was given an invalid input: ${inWords("input", issues)}`, { code: "FLOW_VALIDATION" });
     this.issues = issues;
   }
 }
 
-/** As the Standard Schema v1 has it. */
-export interface SchemaIssue {
-  readonly message: string;
-  readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined;
-}
-
-function pathOf({ path }: SchemaIssue): string {
-  const parts = (path ?? []).map((part) => String(typeof part === "object" ? part.key : part));
-  return ["input", ...parts].join(".");
-}
+knowErrors(StepAlreadyExistsError, FlowAlreadyRunningError, IdempotencyRecordNotFoundError, StepTimeoutError, FlowValidationError);

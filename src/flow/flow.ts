@@ -2,6 +2,7 @@ import { systemClock } from "../core/clock.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { stateAt } from "../core/record.js";
+import { type StandardSchema, validate } from "../core/schema.js";
 import type { Store } from "../core/store.js";
 import { Definition, type ParallelOptions, type ParallelStep, type StepFunction, type StepOptions } from "./definition.js";
 import { FlowValidationError, IdempotencyRecordNotFoundError } from "./errors.js";
@@ -15,7 +16,6 @@ import { createConsoleLoggerPlugin } from "./logger.js";
 import { decodeProgress } from "./progress.js";
 import type { FlowResult } from "./result.js";
 import { type CheckedRun, checkRun, type RunOptions } from "./run-options.js";
-import { type StandardSchema, validate } from "./schema.js";
 
 export interface FlowConfig<Input = unknown> {
   /** Where keyed runs are recorded. Default: the process's own store, see `configure`. */
@@ -120,7 +120,7 @@ export class Flow<Input = unknown> {
     const { key, signal } = options;
     const execute = (admission?: Admission) => this.#execute(input, key, signal, listener, admission);
     if (key === undefined) return await execute();
-    const asked = checkRun(this.name, this.#scope, input, { ...options, key });
+    const asked = await checkRun(this.name, this.#scope, input, { ...options, key });
     return await this.#runKeyed(asked, execute);
   }
 

@@ -1,4 +1,4 @@
-import { decode, decodeError, encodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { InvalidInputError, RunningError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import type { Answer, Begin, Resolve, Settlement } from "../core/operation.js";
@@ -8,6 +8,7 @@ import type { LedgerRecord } from "../core/record.js";
 import { saveOutcome, sendBegin } from "../core/save.js";
 import { encodeResult, noteOf } from "../core/settlement.js";
 import type { Store } from "../core/store.js";
+import { decodeError, encodeError } from "../core/stored-error.js";
 import { IdempotencyRecordNotFoundError } from "./errors.js";
 
 export interface IdempotencyRecord {
@@ -76,7 +77,7 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
 
   async complete(key: string, result: unknown): Promise<void> {
     const store = await this.ledger();
-    await this.#settle(store, key, { state: "completed", outcome: encodeResult(store, result) }, null);
+    await this.#settle(store, key, { state: "completed", outcome: await encodeResult(store, result) }, null);
   }
 
   async fail(key: string, error: unknown): Promise<void> {

@@ -1,4 +1,5 @@
-import { assert, GoneError, InvalidInputError, LeaseLostError, MismatchError, OnceflowError, ResultNotKeptError } from "../core/errors.js";
+import { withinBytes } from "../core/codec.js";
+import { assert, GoneError, LeaseLostError, MismatchError, OnceflowError, ResultNotKeptError } from "../core/errors.js";
 import { pollMs } from "../core/once.js";
 import type { Answer, Begin, Settle, Settlement } from "../core/operation.js";
 import { newOwner } from "../core/owner.js";
@@ -8,7 +9,7 @@ import { noteOf } from "../core/settlement.js";
 import type { Store } from "../core/store.js";
 import { FlowAlreadyRunningError } from "./errors.js";
 import type { Ledger } from "./execution.js";
-import { decodeProgress, encodeProgress, type Progress } from "./progress.js";
+import { decodeProgress, encodeBeginning, encodeProgress, type Progress } from "./progress.js";
 import { decodeFlowResult, encodeFlowResult, type FlowResult } from "./result.js";
 import type { CheckedRun } from "./run-options.js";
 
@@ -31,6 +32,7 @@ export async function runKeyed(
   execute: (admission: Admission) => Promise<FlowResult>,
 ): Promise<FlowResult> {
   const { flow, key, scope, signal, onRunning, onMismatch } = asked;
+  withinBytes("input", asked.input, store.valueBytesMax);
   const deadline = store.clock.now() + asked.waitMs;
   let { fingerprint } = asked;
   for (let polls = 0; ; polls++) {
@@ -81,8 +83,22 @@ async function runAttempt(
   const lose = (why: string) => lost.abort(new LeaseLostError({ scope, key, attempt }, why));
   const stopWatching = store.onLost(owner, lose);
 
+  // Steps of a group save side by side: what one saves while another one's body is read must not be overwritten by it.
+  let before: Promise<unknown> | undefined;
+  const inTurn = (text: string | Promise<string>): string | Promise<string> => {
+    if (typeof text === "string" && before === undefined) return text;
+    const turn = Promise.resolve(before).then(() => text);
+    const ended = turn
+      .catch(() => {})
+      .then(() => {
+        if (before === ended) before = undefined;
+      });
+    before = ended;
+    return turn;
+  };
+  const { valueBytesMax } = store;
   const save = async (progress: Omit<Progress, "input">): Promise<void> => {
-    const text = bounded(store, encodeProgress(flow, input, progress));
+    const text = withinBytes("context", await inTurn(encodeProgress(flow, input, progress, valueBytesMax)), valueBytesMax);
     const answer = await saveProgress(
       store,
       { verb: "renew", scope, key, owner, attempt, leaseMs: begin.leaseMs, progress: text },
@@ -107,7 +123,7 @@ async function runAttempt(
 }
 
 function beginOf({ scope, key, flow, input, leaseMs, retentionMs }: CheckedRun, fingerprint: string | null): Begin {
-  const progress = encodeProgress(flow, input, { values: new Map(), steps: [], failure: undefined, compensations: [], spentMs: 0 });
+  const progress = encodeBeginning(flow, input);
   return {
     verb: "begin",
     scope,
@@ -139,14 +155,4 @@ function noteFor({ status, error }: FlowResult): string | null {
 function replay(record: LedgerRecord): FlowResult {
   if (record.outcome === null) throw new ResultNotKeptError(record);
   return decodeFlowResult(record.outcome);
-}
-
-function bounded({ valueBytesMax }: Store, text: string): string {
-  if (text.length * 3 <= valueBytesMax) return text;
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= valueBytesMax) return text;
-  throw new InvalidInputError(
-    "context",
-    `is ${bytes} bytes long when encoded, and ${valueBytesMax} are kept; store large values elsewhere`,
-  );
 }

@@ -1,4 +1,4 @@
-import { decode, encode } from "../core/codec.js";
+import { decode, encodeLater, renamed } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { type CompensationResult, revivedError, type StepResult, storedError } from "./result.js";
 
@@ -32,41 +32,60 @@ interface Saved {
   readonly spentMs: number;
 }
 
-/** `input` is encoded once per run. While a run is undone, values that can't be stored are left out instead of refused. */
-export function encodeProgress(flow: string, input: string, progress: Omit<Progress, "input">): string {
+/** Before anything was done. `input` is encoded once per run. */
+export function encodeBeginning(flow: string, input: string): string {
+  return JSON.stringify({ flow, input, context: [], steps: [], spentMs: 0 } satisfies Saved);
+}
+
+/**
+ * As it is now; a promise where a value has to be read first. While a run is undone, values that can't be stored are left
+ * out instead of refused.
+ */
+export function encodeProgress(flow: string, input: string, progress: Omit<Progress, "input">, bytesMax: number): string | Promise<string> {
   const { values, steps, failure, compensations, spentMs } = progress;
-  const saved: Saved = {
+  const lenient = failure !== undefined;
+  const context = [...values].map(([name, value]) => encodedValue(name, value, lenient, bytesMax));
+  const saved: Omit<Saved, "context"> = {
     flow,
     input,
-    context: [...values].flatMap(([name, value]) => encodedValue(name, value, failure !== undefined)),
     steps: steps.map(storedError),
     ...(failure ? { failure: storedError(failure) } : {}),
     ...(compensations.length > 0 ? { compensations: compensations.map(storedError) } : {}),
     spentMs,
   };
-  return JSON.stringify(saved);
+  const whole = (known: readonly (Named | undefined)[]) =>
+    JSON.stringify({ ...saved, context: known.filter((each) => each !== undefined) });
+  return context.some((each) => each instanceof Promise) ? Promise.all(context).then(whole) : whole(context as (Named | undefined)[]);
 }
 
-function encodedValue(name: string, value: unknown, lenient: boolean): [string, string][] {
-  try {
-    return [[name, encodeNamed(`context.${name}`, value)]];
-  } catch (error) {
-    if (lenient) return [];
+type Named = readonly [name: string, value: string];
+
+function encodedValue(name: string, value: unknown, lenient: boolean, bytesMax: number): Named | undefined | Promise<Named | undefined> {
+  const refused = (error: unknown) => {
+    if (lenient) return undefined;
     throw error;
+  };
+  try {
+    const text = encodeNamed(`context.${name}`, value, bytesMax);
+    return typeof text === "string" ? [name, text] : text.then((read) => [name, read] as const, refused);
+  } catch (error) {
+    return refused(error);
   }
 }
 
 /** Says where in which value the trouble is. */
-export function encodeNamed(name: string, value: unknown): string {
+export function encodeNamed(name: string, value: unknown, bytesMax?: number): string | Promise<string> {
   try {
-    return encode(value);
+    const text = encodeLater(value, bytesMax);
+    return typeof text === "string"
+      ? text
+      : text.catch((error: unknown) => {
+          throw error instanceof InvalidInputError
+            ? renamed(name, error)
+            : new InvalidInputError(name, `could not be read: ${String(error)}`);
+        });
   } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    const problem = error.message.slice(error.field.length + 2);
-    throw new InvalidInputError(
-      error.field.replace(/^value/, () => name),
-      problem,
-    );
+    throw renamed(name, error);
   }
 }
 

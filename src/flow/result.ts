@@ -1,5 +1,6 @@
-import { decode, decodeError, encodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { OnceflowError } from "../core/errors.js";
+import { decodeError, encodeError } from "../core/stored-error.js";
 
 export type FlowStatus = "completed" | "failed" | "cancelled" | "running";
 

@@ -48,7 +48,12 @@ export interface CheckedRun {
 const dayMs = 86_400_000;
 
 /** Checks everything before anything is written, and fills in the defaults. */
-export function checkRun(flow: string, scope: string, input: unknown, options: RunOptions & { readonly key: string }): CheckedRun {
+export async function checkRun(
+  flow: string,
+  scope: string,
+  input: unknown,
+  options: RunOptions & { readonly key: string },
+): Promise<CheckedRun> {
   const { key, ttlMs, cacheResult = true, throwIfRunning = false, waitMs = 30_000, onMismatch = "throw", leaseMs = 10_000 } = options;
   const { onRunning = throwIfRunning ? "throw" : "return", durable = true, signal } = options;
   checkName("key", key);
@@ -62,7 +67,7 @@ export function checkRun(flow: string, scope: string, input: unknown, options: R
   if (throwIfRunning && onRunning !== "throw") throw new InvalidInputError("throwIfRunning", `contradicts onRunning: "${onRunning}"`);
   // A key that keeps nothing must not be kept for ever itself.
   const retentionMs = ttlMs ?? (cacheResult ? null : dayMs);
-  const encoded = encodeNamed("input", input);
+  const encoded = await encodeNamed("input", input);
   const fingerprint = fingerprintOf(flow, input, encoded);
   return {
     flow,

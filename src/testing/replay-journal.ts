@@ -1,22 +1,25 @@
 import { decode } from "../core/codec.js";
 import { createStore } from "../core/create-store.js";
-import { InvalidInputError } from "../core/errors.js";
 import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
 import type { RunOperation } from "../core/run-operation.js";
+import type { Store } from "../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
-import { definitionOf, type Workflow, type WorkflowDefinition } from "../workflow/define.js";
+import { broughtBack, withLongValues } from "../workflow/aside.js";
+import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define.js";
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
 
 export interface ReplayOptions extends Recorded {
-  readonly workflow: Workflow<never[], unknown>;
+  readonly workflow: WorkflowFunction;
 }
 
 /** A run as the store has it. */
 export interface Recorded {
   readonly run: RunRecord;
   readonly journal: readonly JournalEntry[];
+  /** Where values that are too long for the journal are read; without it such a journal cannot be replayed. */
+  readonly store?: Store;
 }
 
 export type Replayed =
@@ -32,13 +35,11 @@ export type Replayed =
  * @example
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
  */
-export async function replayJournal({ workflow, run, journal }: ReplayOptions): Promise<Replayed> {
-  const definition = definitionOf(workflow);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
-  return await replayOn(definition, { run, journal });
+export async function replayJournal({ workflow, ...recorded }: ReplayOptions): Promise<Replayed> {
+  return await replayOn(definitionOf(workflow, "workflow"), recorded);
 }
 
-export async function replayOn(definition: WorkflowDefinition, { run, journal }: Recorded): Promise<Replayed> {
+export async function replayOn(definition: WorkflowDefinition, { run, journal, store: from }: Recorded): Promise<Replayed> {
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
   let tell: (replayed: Replayed) => void = () => {};
   const over = new Promise<Replayed>((resolve) => {
@@ -80,8 +81,10 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal }:
       return new Promise(() => {});
     },
   };
-  const args = decode(run.input) as unknown[];
+  const values = from ?? store;
+  const args = decode(await broughtBack(values, run.id, run.input)) as unknown[];
   const history = new History(journal);
+  history.deliveries = await withLongValues(values, run.id, history.deliveries);
   const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
   const startedAt = run.startedAt ?? run.createdAt;
   const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
@@ -93,4 +96,19 @@ function endOf(operation: RunOperation): Replayed {
   const then = operation.verb === "append" ? operation.entry.then : undefined;
   if (then?.kind === "end") return { kind: "ended", status: then.status, output: then.output };
   return then?.kind === "release" && then.status === "diverged" ? { kind: "diverged", why: then.trouble ?? "" } : { kind: "open" };
+}
+
+interface End {
+  readonly status: string;
+  readonly output: string | null;
+}
+
+/** Whether two ends are the same. Errors without their stacks: those differ between two executions of the same line. */
+export function endsAs(one: End, other: End): boolean {
+  return one.status === other.status && withoutStack(one) === withoutStack(other);
+}
+
+function withoutStack({ status, output }: End): string | null {
+  if (status !== "failed" || output === null) return output;
+  return JSON.stringify(JSON.parse(output), (name, value: unknown) => (name === "frames" ? undefined : value));
 }

@@ -1,14 +1,16 @@
-import { decode, encode, encodeError } from "../core/codec.js";
+import { decode, encodeLater, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError, NotUnknownError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { type RunRecord, type RunStatus, runStatuses } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { encodeError } from "../core/stored-error.js";
 import { HookNotFoundError, RunNotFoundError } from "./errors.js";
 import { readAttempts } from "./read-journal.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
+import { storedAs, webhookOf, webhookRecordOf } from "./webhook.js";
 import { readingStore } from "./workers.js";
 
 export interface InStore {
@@ -41,9 +43,18 @@ export async function resumeHook(
   const store = await readingStore(given);
   if (key !== undefined) checkName("key", key);
   const named = key === undefined ? newOwner() : `${token}\0${key}`;
-  const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: encode(payload), key: named });
+  const text = await keptValue("payload", payload, store);
+  const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
   if (answer.kind !== "sent") throw new HookNotFoundError(token);
   return { runId: answer.run };
+}
+
+async function keptValue(what: string, value: unknown, { valueBytesMax }: Store): Promise<string> {
+  try {
+    return withinBytes(what, await encodeLater(value, valueBytesMax), valueBytesMax);
+  } catch (error) {
+    throw renamed(what, error);
+  }
 }
 
 export interface HookInfo {
@@ -54,9 +65,11 @@ export interface HookInfo {
 }
 
 export async function getHookByToken(token: string, { store: given }: InStore = {}): Promise<HookInfo> {
-  const hook = await (await readingStore(given)).runs.hook(token);
+  const { runs } = await readingStore(given);
+  const webhook = await runs.hook(storedAs(token));
+  const hook = webhookOf(webhook, token) ? webhook : await runs.hook(token);
   if (hook === undefined) throw new HookNotFoundError(token);
-  const metadata = hook.metadata === null ? undefined : decode(hook.metadata);
+  const metadata = hook.metadata === null ? undefined : (webhookRecordOf(hook) ?? { metadata: decode(hook.metadata) }).metadata;
   return { token, runId: hook.run, metadata, createdAt: new Date(hook.createdAt) };
 }
 
@@ -72,7 +85,7 @@ export type StepResolution = { readonly completed: unknown } | { readonly failed
 /** Says what became of a step whose outcome is unknown; its run goes on. NotUnknownError when that attempt is not in doubt. */
 export async function resolveStep({ store: given, runId, stepId, attempt }: StepRef, resolution: StepResolution): Promise<void> {
   const store = await readingStore(given);
-  const payload = JSON.stringify({ attempt, to: resolutionOf(resolution) });
+  const payload = JSON.stringify({ attempt, to: await resolutionOf(resolution, store) });
   if ((await store.runs.read(runId)) === undefined) throw new RunNotFoundError(runId);
   const last = (await readAttempts(runId, stepId, { store })).at(-1);
   if (last?.attempt !== attempt || last.verdict !== "unknown") {
@@ -83,10 +96,10 @@ export async function resolveStep({ store: given, runId, stepId, attempt }: Step
   if (answer.kind === "absent") throw new RunNotFoundError(runId);
 }
 
-function resolutionOf(resolution: StepResolution) {
+async function resolutionOf(resolution: StepResolution, store: Store) {
   if (resolution === "notApplied") return resolution;
   if (typeof resolution === "object" && resolution !== null) {
-    if ("completed" in resolution) return { done: encode(resolution.completed) };
+    if ("completed" in resolution) return { done: await keptValue("completed", resolution.completed, store) };
     if ("failed" in resolution) return { fail: encodeError(resolution.failed) };
   }
   throw new InvalidInputError("resolution", 'must be { completed: value }, { failed: error } or "notApplied"');

@@ -1,6 +1,8 @@
-import { decode, decodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { hasEnded } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
+import { decodeError } from "../core/stored-error.js";
+import { broughtBack } from "./aside.js";
 import { ContextError, RunCancelledError, RunFailedError } from "./errors.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";
@@ -110,7 +112,10 @@ export class ChildRuns {
     while (!this.#execution.gone && !child.ended && !child.ours) {
       const run = await store.runs.read(child.run).catch(() => undefined);
       if (run?.parent === id) child.ours = true;
-      else if (run && hasEnded(run.status)) this.ended(child.run, JSON.stringify([run.status, run.output]));
+      else if (run && hasEnded(run.status)) {
+        const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
+        if (output !== undefined) this.ended(child.run, JSON.stringify([run.status, output]));
+      }
       child.looked = true;
       this.#execution.host.touch(this.#execution);
       if (!child.ours) await new Promise<void>((go) => void store.clock.after(lookMs, go));

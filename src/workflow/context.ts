@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ContextError } from "./errors.js";
 import type { Execution } from "./execution.js";
+import { publicUrl } from "./public-url.js";
 import type { StepBody } from "./step-body.js";
 
 /** Where the code that asks runs: in a workflow, in the body of a step, or neither. */
@@ -54,11 +55,13 @@ export interface WorkflowMetadata {
   readonly workflowRunId: string;
   readonly workflowName: string;
   readonly workflowStartedAt: Date;
+  /** Where the outside reaches this app, as it is configured here: `configure({ publicUrl })`. */
+  readonly url: string;
 }
 
 export function getWorkflowMetadata(): WorkflowMetadata {
   const context = storage.getStore();
   if (context === undefined) throw new ContextError("getWorkflowMetadata()", "a workflow or a step");
   const { id, workflow, startedAt } = context.kind === "step" ? context.execution : context;
-  return { workflowRunId: id, workflowName: workflow.name, workflowStartedAt: new Date(startedAt) };
+  return { workflowRunId: id, workflowName: workflow.name, workflowStartedAt: new Date(startedAt), url: publicUrl() };
 }

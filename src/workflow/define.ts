@@ -1,10 +1,12 @@
 import { ConfigurationError, InvalidInputError } from "../core/errors.js";
+import { placeIn } from "../core/frames.js";
 import type { Reconciled } from "../core/options.js";
 import { duration, oneOf } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import type { Tx } from "../core/store.js";
-import { currentExecution } from "./context.js";
-import { ContextError } from "./errors.js";
+import { currentExecution, requireExecution } from "./context.js";
+import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
+import { register } from "./registry.js";
 
 const definition = Symbol.for("onceflow.definition");
 const stepMark = Symbol.for("onceflow.step");
@@ -21,6 +23,9 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
   readonly [definition]: WorkflowDefinition;
 }
+
+/** What can be started: one that says "use workflow" is typed as the function that it is. */
+export type WorkflowFunction<Args extends unknown[] = never[], Result = unknown> = (...args: Args) => Promise<Result>;
 
 export interface StepOptions<Args extends unknown[] = never[], Result = unknown> {
   /** How often a step that threw is tried **again**. Default 3. */
@@ -78,7 +83,6 @@ export interface Step<Args extends unknown[] = never[], Result = unknown> {
 }
 
 const workflows = new Map<string, WorkflowDefinition>();
-const stepNames = new Set<string>();
 
 /**
  * Makes a workflow of an async function. The name is what is stored: keep it when you move or rename the function.
@@ -99,14 +103,24 @@ export function workflow<Args extends unknown[], Result>(
         code: "DUPLICATE_NAME",
       });
   }
-  const defined: WorkflowDefinition = { name, fn: fn as WorkflowDefinition["fn"], where: callSite() };
-  workflows.set(name, defined);
   const call = async (...args: Args): Promise<Result> => await fn(...args);
-  return Object.assign(call, { [definition]: defined }) as Workflow<Args, Result>;
+  return registerWorkflow(call, { name, fn: fn as WorkflowDefinition["fn"], where: callSite() }) as Workflow<Args, Result>;
 }
 
-export function definitionOf(from: unknown): WorkflowDefinition | undefined {
-  return typeof from === "function" ? (from as Partial<Workflow>)[definition] : undefined;
+/** From now on this function can be started, and runs of this name executed; the newest counts. */
+export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call: Fn, defined: WorkflowDefinition): Fn {
+  checkDefinition("workflow", defined.name, defined.fn);
+  workflows.set(defined.name, defined);
+  return register("workflow", defined.name, Object.defineProperty(call, definition, { value: defined, configurable: true }));
+}
+
+/** The definition of a workflow that was handed to us as `field`. */
+export function definitionOf(from: unknown, field: string): WorkflowDefinition {
+  if (typeof from !== "function")
+    throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
+  const defined = (from as Partial<Workflow>)[definition];
+  if (defined === undefined) throw new WorkflowNotRegisteredError(from.name || "an anonymous function");
+  return defined;
 }
 
 /** Everything that was defined in this process so far. */
@@ -119,15 +133,12 @@ function defineStep<Args extends unknown[], Result>(
   fn: (...args: Args) => Promise<Result> | Result,
   options: StepOptions<Args, Result> = {},
 ): Step<Args, Result> {
-  checkDefinition("step", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
-  return markStep(call, defined);
+  const defined = stepDefinition({ what: "step", name, fn, call, options });
+  return call;
 }
 
 function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
@@ -135,31 +146,37 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
   fn: (tx: Handle, ...args: Args) => Promise<Result> | Result,
   options: Omit<StepOptions<Args, Result>, "effect" | "reconcile" | "reconcileAfterMs"> = {},
 ): Step<Args, Result> {
-  checkDefinition("step.tx", name, fn);
-  resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: true, options: () => resolved() };
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
     return execution.step(defined, args) as Promise<Result>;
   };
-  return markStep(call, defined);
+  const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
+  return call;
 }
 
-/** So that whoever has the function in hand can find its step. */
-function markStep<Of extends object>(call: Of, defined: StepDefinition): Of {
-  stepNames.add(defined.name);
-  return Object.defineProperty(call, stepMark, { value: defined, configurable: true });
+interface StepToDefine {
+  readonly what: "step" | "step.tx";
+  readonly name: string;
+  /** The body. */
+  readonly fn: unknown;
+  /** What the user has in hand: `maxRetries` and `options` are set on it. */
+  readonly call: (...args: never[]) => unknown;
+  readonly options?: object;
+}
+
+/** Checks it, and makes what an execution needs to know of it. Whoever has the function in hand finds it there. */
+export function stepDefinition({ what, name, fn, call, options = {} }: StepToDefine): StepDefinition {
+  checkDefinition(what, name, fn);
+  resolveOptions(name, options);
+  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
+  register("step", name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+  return defined;
 }
 
 export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
   return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
-}
-
-/** The names of all steps that were defined in this process so far. */
-export function definedSteps(): ReadonlySet<string> {
-  return stepNames;
 }
 
 /**
@@ -170,6 +187,18 @@ export function definedSteps(): ReadonlySet<string> {
  * const charge = step("charge", async (order: Order) => provider.charge(order, { idempotencyKey: getStepMetadata().stepId }));
  */
 export const step = Object.assign(defineStep, { tx: defineTxStep });
+
+/** A step of ours, whose options may differ from call to call. Only in a workflow. */
+export function callStep<Args extends unknown[], Result>(
+  name: string,
+  options: StepOptions<Args, Result>,
+  fn: (...args: Args) => Promise<Result>,
+  args: Args,
+): Promise<Result> {
+  const resolved = resolveOptions(name, options);
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved };
+  return requireExecution(`${name}()`).step(defined, args) as Promise<Result>;
+}
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
 function memoOptions(
@@ -209,11 +238,11 @@ function resolveOptions(name: string, options: object): ResolvedStepOptions {
   return { maxRetries, backoff: { minMs, maxMs, factor, jitter }, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };
 }
 
-const namePattern = /^[^\p{Cc}#]{1,200}$/u;
+const namePattern = /^[^\p{Cc}#]{1,512}$/u;
 
 function checkDefinition(what: string, name: unknown, fn: unknown): void {
   if (typeof name !== "string" || !namePattern.test(name))
-    throw new InvalidInputError(`${what}: name`, 'must be 1 to 200 characters, without "#" and control characters');
+    throw new InvalidInputError(`${what}: name`, 'must be 1 to 512 characters, without "#" and control characters');
   if (typeof fn !== "function") throw new InvalidInputError(`${what} "${name}"`, "needs a function");
 }
 
@@ -226,8 +255,4 @@ export function callSite(): string {
   const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOurs(text) && !text.includes("node:internal") && !text.includes("node:async_hooks"));
   return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
-}
-
-function placeIn(line = ""): string {
-  return line.replace(/^\s*at (?:.*\()?/, "").replace(/\)$/, "");
 }

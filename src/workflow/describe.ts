@@ -26,8 +26,12 @@ export function describe(event: Event): string {
       return `the end of ${id}`;
     case "child":
       return `child ${id} of workflow "${event[4]}"`;
+    case "write":
+      return `${id} (${event[3]})`;
     case "ended":
       return `the end of child ${id}`;
+    case "aborted":
+      return `the abort by ${id}`;
     case "cancel":
       return "the cancellation";
     case "park":

@@ -1,21 +1,47 @@
+import type { Chunk, Voided } from "../core/chunk.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
+import { putAside, withoutLongValues } from "./aside.js";
 import { type Event, encodeEvents } from "./event.js";
 
 /** An entry on its way to the journal, and what it was made of. */
 export interface Taken {
   readonly entry: Entry;
   readonly events: readonly Event[];
+  readonly chunks: readonly Chunk[];
   /** What begins when it is written. */
   readonly after: readonly (() => void)[];
 }
 
 /** What a run has recorded and not committed yet: its next entry. If we die before it is in the store, none of it happened. */
 export class Draft {
+  readonly #asideBytes: number;
+  /** The parent must not depend on how long the child is kept: it is sent the output itself. */
+  readonly #hasParent: boolean;
   #events: Event[] = [];
   #hooks: HookChange[] = [];
   #children: StartRun[] = [];
+  #voids: Voided[] = [];
+  #chunks: Chunk[] = [];
   #consumed: number | null = null;
   #after: (() => void)[] = [];
+  #unready: Promise<void> | undefined;
+
+  /** Something that belongs to it is being read, which takes some turns of the event loop: until then it is not taken. */
+  get unready(): Promise<void> | undefined {
+    return this.#unready;
+  }
+
+  waitFor(reading: Promise<void>): void {
+    const all = Promise.all([this.#unready, reading]).then(() => {
+      if (this.#unready === all) this.#unready = undefined;
+    });
+    this.#unready = all;
+  }
+
+  constructor(asideBytes: number, hasParent: boolean) {
+    this.#asideBytes = asideBytes;
+    this.#hasParent = hasParent;
+  }
 
   get hasEvents(): boolean {
     return this.#events.length > 0;
@@ -33,6 +59,11 @@ export class Draft {
     this.#children.push(child);
   }
 
+  writeChunks(chunks: readonly Chunk[], voids: readonly Voided[] = []): void {
+    this.#chunks.push(...chunks);
+    this.#voids.push(...voids);
+  }
+
   /** Mail up to this one is taken in with the entry. */
   consume(mail: number): void {
     this.#consumed = mail;
@@ -46,24 +77,37 @@ export class Draft {
   take(then: Then, startedAt?: number): Taken {
     const events = this.#events;
     const after = this.#after;
-    const written = startedAt === undefined ? events : stamped(events, startedAt);
+    const chunks = this.#chunks;
+    const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
+    const written = startedAt === undefined ? short : stamped(short, startedAt);
+    const all = aside.length === 0 ? chunks : [...aside, ...chunks];
     const entry = {
       events: events.length > 0 ? encodeEvents(written) : null,
       consumed: this.#consumed,
       hooks: this.#hooks,
       children: this.#children,
-      then,
+      then: this.#ended(then),
+      ...(this.#voids.length > 0 ? { voids: this.#voids } : {}),
+      ...(all.length > 0 ? { chunks: all } : {}),
     };
     this.discard();
-    return { entry, events, after };
+    return { entry, events, chunks, after };
+  }
+
+  /** A long output stands beside the journal: the event that says it has put it there. */
+  #ended(then: Then): Then {
+    if (then.kind !== "end" || then.output === null || this.#hasParent) return then;
+    return { ...then, output: putAside(then.output, this.#asideBytes)?.reference ?? then.output };
   }
 
   /** It was not written after all, but for `without`. */
-  putBack({ entry, events, after }: Taken, without: Event): void {
+  putBack({ entry, events, chunks, after }: Taken, without: Event): void {
     this.#events = [...events.filter((event) => event !== without), ...this.#events];
     this.#after = [...after, ...this.#after];
     this.#hooks = [...entry.hooks, ...this.#hooks];
     this.#children = [...entry.children, ...this.#children];
+    this.#voids = [...(entry.voids ?? []), ...this.#voids];
+    this.#chunks = [...chunks, ...this.#chunks];
     this.#consumed ??= entry.consumed;
   }
 
@@ -72,6 +116,8 @@ export class Draft {
     this.#after = [];
     this.#hooks = [];
     this.#children = [];
+    this.#voids = [];
+    this.#chunks = [];
     this.#consumed = null;
   }
 

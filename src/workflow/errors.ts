@@ -1,13 +1,10 @@
-import { OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors.js";
 
 /** Thrown in a step: do not try again. What an exhausted step rejects with in its workflow, too. */
 export class FatalError extends OnceflowError {
   static override readonly kind: string = "FatalError";
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super(message, { code: "FATAL", ...options });
-  }
-  static is(error: unknown): error is FatalError {
-    return error instanceof FatalError;
   }
 }
 
@@ -23,9 +20,6 @@ export class RetryableError extends OnceflowError {
   constructor(message: string, options: { readonly retryAfter?: number | string | Date; readonly cause?: unknown } = {}) {
     super(message, { code: "RETRYABLE", retryable: true, cause: options.cause });
     this.retryAfter = options.retryAfter;
-  }
-  static is(error: unknown): error is RetryableError {
-    return error instanceof RetryableError;
   }
 }
 
@@ -88,6 +82,47 @@ export class HookNotFoundError extends OnceflowError {
   }
 }
 
+/** A stored value refers to a step that is not defined in this process. */
+export class StepNotRegisteredError extends OnceflowError {
+  static override readonly kind: string = "StepNotRegisteredError";
+  readonly step: string;
+  constructor(step: string) {
+    super(`no step is defined under the name "${step}" in this process; import the module that defines it before it is needed`, {
+      code: "STEP_NOT_REGISTERED",
+    });
+    this.step = step;
+  }
+}
+
+/** Nothing in this process is a workflow of this name: what was to be started, or what a stored value refers to. */
+export class WorkflowNotRegisteredError extends OnceflowError {
+  static override readonly kind: string = "WorkflowNotRegisteredError";
+  readonly workflow: string;
+  constructor(workflow: string) {
+    super(
+      `"${workflow}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
+        "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Else make it one with workflow(name, fn), and import its module.",
+      { code: "WORKFLOW_NOT_REGISTERED" },
+    );
+    this.workflow = workflow;
+  }
+}
+
+/** This stream of the run was closed: no chunk can come behind its end. */
+export class StreamClosedError extends OnceflowError {
+  static override readonly kind: string = "StreamClosedError";
+  readonly stream: string;
+  constructor(stream: string) {
+    super(
+      `stream "${stream}" is closed; close it once, where the last chunk is written (pipeTo closes it, too, unless preventClose is set)`,
+      {
+        code: "STREAM_CLOSED",
+      },
+    );
+    this.stream = stream;
+  }
+}
+
 /** What is asked is only possible in a workflow, or only in a step. */
 export class ContextError extends OnceflowError {
   static override readonly kind: string = "ContextError";
@@ -107,3 +142,18 @@ export class DivergenceError extends OnceflowError {
     );
   }
 }
+
+knowErrors(
+  FatalError,
+  RetryableError,
+  RunFailedError,
+  RunCancelledError,
+  RunNotFoundError,
+  RunMismatchError,
+  HookConflictError,
+  HookNotFoundError,
+  StepNotRegisteredError,
+  WorkflowNotRegisteredError,
+  ContextError,
+  DivergenceError,
+);

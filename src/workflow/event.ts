@@ -1,3 +1,6 @@
+import type { ChunkKind } from "../core/chunk.js";
+import { mustBeClear } from "../core/cipher.js";
+
 /**
  * What a journal is made of. Each event names what it is about by `id`: "charge#0" is the first call of the step
  * "charge" in its run, "charge:order-1" the call that its `key` option named so, "sleep#2" the third sleep.
@@ -14,12 +17,17 @@ export type Event =
   | readonly [type: "doubt", id: string, at: number, attempt: number, why: string]
   | readonly [type: "sleep", id: string, at: number, until: number]
   | readonly [type: "woke", id: string, at: number]
-  | readonly [type: "hook", id: string, at: number, token: string]
+  /** `url`: where a webhook is served. */
+  | readonly [type: "hook", id: string, at: number, token: string, url?: string]
   | readonly [type: "hooked", id: string, at: number, conflict: boolean]
   | readonly [type: "got", id: string, at: number, payload: string]
   | readonly [type: "drop", id: string, at: number]
   | readonly [type: "child", id: string, at: number, run: string, workflow: string]
+  /** A chunk that the code has written, or the end of a stream; the chunk itself is in the stream. */
+  | readonly [type: "write", id: string, at: number, what: ChunkKind]
   | readonly [type: "ended", id: string, at: number, status: string, output: string | null]
+  /** The body of a step aborted a controller that the code had handed to it. */
+  | readonly [type: "aborted", id: string, at: number, reason: string]
   /** From here on the code is told nothing more. */
   | readonly [type: "cancel", id: string, at: number]
   /** It diverged: mail after this one is counted as taken in, so that it does not wake the run at once, and was not. */
@@ -40,13 +48,15 @@ export type EventOf<Type extends Event[0]> = Extract<Event, readonly [type: Type
 export function isRequest(event: Event): boolean {
   const [type, , , attempt] = event;
   if (type === "step") return attempt <= 1;
-  return type === "sleep" || type === "hook" || type === "child" || type === "drop";
+  return type === "sleep" || type === "hook" || type === "child" || type === "drop" || type === "write";
 }
+
+const deliveries: ReadonlySet<Event[0]> = new Set(["done", "woke", "hooked", "got", "ended", "aborted", "cancel"]);
 
 export function isDelivery(event: Event): boolean {
   const [type] = event;
   if (type === "fail") return event[5] === null;
-  return type === "done" || type === "woke" || type === "hooked" || type === "got" || type === "ended" || type === "cancel";
+  return deliveries.has(type);
 }
 
 export function encodeEvents(events: readonly Event[]): string {
@@ -54,5 +64,6 @@ export function encodeEvents(events: readonly Event[]): string {
 }
 
 export function decodeEvents(text: string): Event[] {
+  mustBeClear(text);
   return JSON.parse(text) as Event[];
 }

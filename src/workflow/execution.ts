@@ -1,9 +1,13 @@
-import { encode, encodeError } from "../core/codec.js";
-import { assert, InvalidInputError } from "../core/errors.js";
+import type { Chunk, Voided } from "../core/chunk.js";
+import { encodeLater, renamed, withinBytes } from "../core/codec.js";
+import { assert } from "../core/errors.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, HookChange, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
+import { encodeError } from "../core/stored-error.js";
+import { linkAborts } from "./abort-links.js";
 import { ChildRuns } from "./child-runs.js";
+import { ChunkBuffer } from "./chunk-buffer.js";
 import { runIn } from "./context.js";
 import { callSite, type StepDefinition, type WorkflowDefinition } from "./define.js";
 import { describe } from "./describe.js";
@@ -13,6 +17,7 @@ import type { Event } from "./event.js";
 import type { History } from "./history.js";
 import { Hooks } from "./hooks.js";
 import type { Departure, Host } from "./host.js";
+import { RunStreams } from "./run-streams.js";
 import { type Outcome, RunWriter } from "./run-writer.js";
 import { Sleeps } from "./sleeps.js";
 import { StepCall } from "./step-call.js";
@@ -28,7 +33,7 @@ const divergedRetryMs = 60_000;
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed">;
+  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent">;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   /** Not in the store yet: its first commit creates it. */
@@ -47,6 +52,13 @@ interface Delivery {
   /** Null: mail that is taken in without telling the code. */
   readonly event: Event | null;
   readonly mail: number | undefined;
+  readonly streams: Settled | undefined;
+}
+
+/** What becomes of a step's chunks with its verdict. */
+export interface Settled {
+  readonly ends: readonly Chunk[];
+  readonly voids: readonly Voided[];
 }
 
 /**
@@ -63,11 +75,15 @@ export class Execution {
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
   readonly epoch: number;
+  readonly parent: string | null;
   readonly host: Host;
   readonly store: Store;
   readonly sleeps = new Sleeps(this);
   readonly hooks: Hooks;
   readonly children = new ChildRuns(this);
+  /** What the code writes to streams, and what the bodies of its steps do. */
+  readonly streams = new RunStreams(this);
+  readonly chunks = new ChunkBuffer(this);
   /** Ended, released, taken over or lost: nothing of it counts any more. */
   departure: Departure | undefined;
   /** How many random numbers and UUIDs the code has drawn. */
@@ -97,7 +113,10 @@ export class Execution {
   /** What the code's own clock says: the time of what it was last told. */
   #clock: number;
 
+  #unreadable: string | undefined;
   #result: RunEnd | undefined;
+  /** The code has returned, and what it returned is being read. */
+  #reading = false;
   #wrappingUp = false;
   #ending = false;
   #leaving = false;
@@ -110,6 +129,7 @@ export class Execution {
     this.workflow = workflow;
     this.id = run.id;
     this.epoch = run.epoch;
+    this.parent = run.parent;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
@@ -139,6 +159,7 @@ export class Execution {
   /** Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
     if (this.gone || this.#returning) return;
+    if (this.#unreadable !== undefined) return this.#parkUnread(this.#unreadable);
     if (this.#tellNext()) return this.host.touch(this);
     if (!this.#live) {
       this.#goLive();
@@ -156,7 +177,7 @@ export class Execution {
     const id = key === undefined ? this.ordinal(name) : `${name}:${checkedKey(name, (key as (...args: unknown[]) => unknown)(...args))}`;
     const existing = this.#calls.get(id);
     if (existing) return existing.promise;
-    const { print, input } = inputOf(args);
+    const { print, input } = inputOf(args, linkAborts(this, id, args));
     const asked = this.request(id, () => ["step", id, this.now(), 1, print]);
     if (asked === undefined) return never();
     const call = new StepCall(this, definition, id, input, print);
@@ -229,22 +250,32 @@ export class Execution {
     this.#draft.changeHook(change);
   }
 
+  /** The entry that is being drafted waits for this. What it rejects with, the run fails with. */
+  readFirst(reading: Promise<void>): void {
+    this.#draft.waitFor(reading.catch((error: unknown) => this.#threw(error)));
+  }
+
   startChild(child: StartRun): void {
     this.#draft.startChild(child);
   }
 
+  /** A chunk of the code's own: in its stream when the entry that says so is in the journal. */
+  writeChunk(chunk: Chunk): void {
+    this.#draft.writeChunks([chunk]);
+  }
+
   /** Something for the code: it is told, and the telling recorded, when its turn comes. */
-  deliver(event: Event | null, mail?: number): void {
-    this.#deliveries.push({ event, mail });
+  deliver(event: Event | null, mail?: number, streams?: Settled): void {
+    this.#deliveries.push({ event, mail, streams });
     this.host.touch(this);
   }
 
-  encodeValue(value: unknown): string {
-    const text = encode(value);
+  /** A promise only where something has to be read first: see `encodeLater`. */
+  encodeValue(value: unknown): string | Promise<string> {
     const { valueBytesMax } = this.store;
-    if (text.length * 3 > valueBytesMax && Buffer.byteLength(text) > valueBytesMax)
-      throw new InvalidInputError("value", `is ${Buffer.byteLength(text)} bytes long when encoded, and ${valueBytesMax} are kept`);
-    return text;
+    const text = encodeLater(value, valueBytesMax);
+    const bounded = (read: string) => withinBytes("value", read, valueBytesMax);
+    return typeof text === "string" ? bounded(text) : text.then(bounded);
   }
 
   /** Mail that came while the run is here. */
@@ -295,6 +326,8 @@ export class Execution {
     for (const call of this.#open) call.abort(reason);
     this.#writer.dropStarts();
     if (this.gone || this.#writer.busy || this.#ending || this.#returning) return;
+    // What has been read by half is not written: the next owner begins where the journal ends.
+    if (this.#draft.unready) return this.leave({ why: "lost" });
     this.#draft.withholdStarts();
     this.#returning = !this.#live;
     if (this.#returning) this.#recordClaim();
@@ -334,8 +367,11 @@ export class Execution {
     if (this.#writer.inTransaction) return false;
     if (this.#result !== undefined) {
       // Over: verdicts of what still ran are recorded, and told to nobody; whatever else comes in is for nobody.
-      for (const { event } of this.#deliveries.splice(0))
-        if ((event?.[0] === "done" || event?.[0] === "fail") && !this.#ending) this.record(event);
+      for (const { event, streams } of this.#deliveries.splice(0)) {
+        if ((event?.[0] !== "done" && event?.[0] !== "fail") || this.#ending) continue;
+        this.record(event);
+        if (streams) this.#draft.writeChunks(streams.ends, streams.voids);
+      }
       return false;
     }
     const next = this.#deliveries.shift();
@@ -344,6 +380,7 @@ export class Execution {
     if (next.mail !== undefined) this.#draft.consume(Math.max(next.mail, this.#consumedBefore));
     if (next.event === null) return true;
     this.#draft.record(next.event);
+    if (next.streams) this.#draft.writeChunks(next.streams.ends, next.streams.voids);
     const handler = this.#handlers.get(next.event[1]);
     assert(handler !== undefined, `somebody is told of ${next.event[1]}`);
     this.#tell(next.event, handler);
@@ -352,7 +389,12 @@ export class Execution {
 
   #tell(event: Event, handler: (event: Event) => void): void {
     this.#clock = Math.max(this.#clock, event[2]);
-    handler(event);
+    try {
+      handler(event);
+    } catch (error) {
+      // A stored value that can't be read here: its class or step is not defined in this process, say.
+      this.#unreadable = `${describe(event)} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    }
   }
 
   /** The code was told all that the journal has, and waits. From here on things happen. */
@@ -377,10 +419,24 @@ export class Execution {
   }
 
   #diverge(expected: string, found: string): void {
+    const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
+    this.#park(new DivergenceError(this.id, expected, found, where).message);
+  }
+
+  /**
+   * The code can't be told what it is to be told next: whoever can read it goes on. While it is live that is mail, which
+   * is not taken in yet; the run is given back with the next renewal, and what is not committed did not happen.
+   */
+  #parkUnread(why: string): void {
+    if (this.#writer.busy) return;
+    if (!this.#live) return this.#park(`${why}. The run is parked, and goes on in a process that can read it.`);
+    process.emitWarning(`run "${this.id}" is given back: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    this.lose(new Error(why));
+  }
+
+  #park(trouble: string): void {
     if (this.gone || this.#returning) return;
     this.#returning = true;
-    const where = found.startsWith("the code asks") || found.startsWith("the same call") ? callSite() : this.workflow.where;
-    const trouble = new DivergenceError(this.id, expected, found, where).message;
     this.#draft.discard();
     this.#deliveries.length = 0;
     this.#history.deliveries.length = 0;
@@ -427,16 +483,26 @@ export class Execution {
   #finished(value: unknown): void {
     if (this.#result !== undefined || this.gone) return;
     try {
-      this.#result = { status: "completed", output: this.encodeValue(value) };
+      const output = this.encodeValue(value);
+      if (typeof output === "string") return this.#ended({ status: "completed", output });
+      this.#reading = true;
+      output.then(
+        (read) => this.#ended({ status: "completed", output: read }),
+        (error: unknown) => this.#threw(renamed("the result", error)),
+      );
     } catch (error) {
-      this.#result = { status: "failed", output: encodeError(error) };
+      this.#threw(renamed("the result", error));
     }
-    this.host.touch(this);
   }
 
   #threw(error: unknown): void {
+    this.#ended({ status: "failed", output: encodeError(error, { stack: true }) });
+  }
+
+  #ended(result: RunEnd): void {
+    this.#reading = false;
     if (this.#result !== undefined || this.gone) return;
-    this.#result = { status: "failed", output: encodeError(error) };
+    this.#result = result;
     this.host.touch(this);
   }
 
@@ -478,6 +544,7 @@ export class Execution {
   // ——— commits
 
   #commitOrRest(): void {
+    if (this.#draft.unready) return void this.#draft.unready.then(() => this.host.touch(this));
     if (this.#result !== undefined) {
       const then: Then = this.#ending ? { kind: "end", ...this.#result } : { kind: "hold" };
       if (this.#ending || this.#draft.hasEvents) this.#commit(then);
@@ -529,7 +596,7 @@ export class Execution {
 
   #busy(): boolean {
     for (const call of this.#open) if (call.busy) return true;
-    return this.children.looking || this.hooks.pending;
+    return this.children.looking || this.hooks.pending || this.#reading;
   }
 
   #commit(then: Then): void {

@@ -6,7 +6,7 @@ export class History {
   /** What the code asked for, by id. Taken out as the code asks for it again. */
   readonly requests = new Map<string, Event>();
   /** What the code was told, in order. */
-  readonly deliveries: Event[] = [];
+  deliveries: Event[] = [];
   /** Everything about a step that its next attempt has to know. */
   readonly attempts = new Map<string, Event[]>();
   readonly end: Event | undefined;

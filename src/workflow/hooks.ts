@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
-import { decode, encode } from "../core/codec.js";
+import { randomBytes } from "node:crypto";
+import { decode, encode, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { HookRecord } from "../core/run.js";
 import type { HookChange } from "../core/run-operation.js";
@@ -26,7 +26,16 @@ export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIter
   [Symbol.dispose](): void;
 }
 
+/** How a webhook differs from a hook: under what its token is stored, and what is stored with it. */
+export interface WebhookPart {
+  readonly storedAs: (token: string) => string;
+  readonly urlOf: (token: string) => string;
+  readonly metadata: (token: string) => Promise<string>;
+}
+
 const tokenCharsMax = 512;
+/** 192 bits: nobody guesses it. */
+const tokenBytes = 24;
 
 /** The hooks of a run. */
 export class Hooks {
@@ -39,20 +48,30 @@ export class Hooks {
     this.#registered = registered;
   }
 
-  create({ token, metadata }: HookOptions): Hook {
+  create({ token, metadata }: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } {
     if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
-    const kept = metadata === undefined ? null : encode(metadata);
     const execution = this.#execution;
+    const kept = metadata === undefined ? null : keptMetadata(metadata, execution.store.valueBytesMax);
     const id = execution.ordinal("hook");
-    const asked = execution.request(id, () => ["hook", id, execution.now(), token ?? randomUUID()]);
-    const hook = new RunHook(execution, id, asked?.event[0] === "hook" ? asked.event[3] : "", asked?.known ?? false);
-    const twin = [...this.#hooks.values()].some((other) => other.open && other.token === hook.token);
+    const asked = execution.request(id, () => {
+      const made = token ?? randomBytes(tokenBytes).toString("base64url");
+      return webhook ? ["hook", id, execution.now(), made, webhook.urlOf(made)] : ["hook", id, execution.now(), made];
+    });
+    const [, , , named = "", url = ""] = asked?.event[0] === "hook" ? asked.event : [];
+    const storedAs = webhook ? webhook.storedAs(named) : named;
+    const hook = new RunHook(execution, id, { token: named, storedAs, url, known: asked?.known ?? false });
+    const twin = [...this.#hooks.values()].some((other) => other.open && other.storedAs === hook.storedAs);
     this.#hooks.set(id, hook);
     execution.on(id, (event) => hook.tell(event));
     if (asked === undefined || asked.known) return hook;
     if (twin) hook.made(true);
-    else execution.changeHook({ add: hook.token, about: id, metadata: kept });
+    else if (webhook === undefined) execution.changeHook({ add: hook.storedAs, about: id, metadata: kept });
+    else {
+      // Disposed of while it was read: it never was.
+      const add = (read: string) => hook.open && execution.changeHook({ add: hook.storedAs, about: id, metadata: read });
+      execution.readFirst(webhook.metadata(named).then((read) => void add(read)));
+    }
     return hook;
   }
 
@@ -85,9 +104,28 @@ export class Hooks {
   }
 }
 
-class RunHook implements Hook {
+/** Nothing may wait in the code of a workflow: what has to be read first is refused. */
+function keptMetadata(metadata: unknown, bytesMax: number): string {
+  try {
+    return withinBytes("metadata", encode(metadata), bytesMax);
+  } catch (error) {
+    throw renamed("metadata", error);
+  }
+}
+
+interface HookFacts {
   readonly token: string;
+  /** What the store knows it by. */
+  readonly storedAs: string;
+  readonly url: string;
   /** Made by an earlier owner. */
+  readonly known: boolean;
+}
+
+class RunHook implements Hook, HookFacts {
+  readonly token: string;
+  readonly storedAs: string;
+  readonly url: string;
   readonly known: boolean;
   /** Whether its token was free is not known yet. */
   pending = true;
@@ -100,10 +138,12 @@ class RunHook implements Hook {
   #asked: ((conflict: HookConflictError | null) => void)[] = [];
   #told = false;
 
-  constructor(execution: Execution, id: string, token: string, known: boolean) {
+  constructor(execution: Execution, id: string, { token, storedAs, url, known }: HookFacts) {
     this.#execution = execution;
     this.#id = id;
     this.token = token;
+    this.storedAs = storedAs;
+    this.url = url;
     this.known = known;
   }
 
@@ -155,7 +195,7 @@ class RunHook implements Hook {
     this.#disposed = true;
     const execution = this.#execution;
     const asked = execution.request(`drop ${this.#id}`, () => ["drop", this.#id, execution.now()]);
-    if (asked && !asked.known) execution.changeHook({ drop: this.token });
+    if (asked && !asked.known) execution.changeHook({ drop: this.storedAs });
   }
 
   [Symbol.dispose](): void {

@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../core/errors.js";
-import type { JournalEntry } from "../core/run.js";
 import type { InStore } from "./api.js";
+import { withLongValues } from "./aside.js";
 import { decodeEvents, type Event, type EventOf } from "./event.js";
 import { stepIdOf } from "./identity.js";
 import { readingStore } from "./workers.js";
@@ -27,14 +27,28 @@ export interface JournalOptions extends InStore {
 }
 
 /** What happened in a run, in order. Empty when there is no such run. */
-export async function readJournal(run: string, { store: given, after = 0, limit = 1000 }: JournalOptions = {}): Promise<JournalItem[]> {
-  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
-  const store = await readingStore(given);
-  return (await store.runs.journal(run, after, limit)).flatMap((entry) => itemsOf(run, entry));
+export async function readJournal(run: string, options: JournalOptions = {}): Promise<JournalItem[]> {
+  const store = await readingStore(options.store);
+  return await readItems(run, options, (events) => withLongValues(store, run, events));
 }
 
-function itemsOf(run: string, { seq, events }: JournalEntry): JournalItem[] {
-  return decodeEvents(events).map((event) => {
+type Complete = (events: readonly Event[]) => Promise<readonly Event[]>;
+
+async function readItems(
+  run: string,
+  { store: given, after = 0, limit = 1000 }: JournalOptions,
+  complete: Complete,
+): Promise<JournalItem[]> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
+  const store = await readingStore(given);
+  const items: JournalItem[] = [];
+  for (const { seq, events } of await store.runs.journal(run, after, limit))
+    items.push(...itemsOf(run, seq, await complete(decodeEvents(events))));
+  return items;
+}
+
+function itemsOf(run: string, seq: number, events: readonly Event[]): JournalItem[] {
+  return events.map((event) => {
     const [type, id, at, ...detail] = event as readonly [Event[0], string, number, ...unknown[]];
     const item = { seq, type, id, at: new Date(at), detail };
     return isAttempt(event) ? { ...item, stepId: stepIdOf(run, id), attempt: event[3] } : item;
@@ -60,7 +74,8 @@ export async function readAttempts(run: string, stepId: string, options: InStore
   const attempts: StepAttempt[] = [];
   let after = 0;
   for (;;) {
-    const items = await readJournal(run, { ...options, after });
+    // What was put aside is not needed for this.
+    const items = await readItems(run, { ...options, after }, async (events) => events);
     for (const item of items.filter((each) => each.stepId === stepId)) note(attempts, item);
     const last = items.at(-1)?.seq;
     if (last === undefined) return attempts;

@@ -1,15 +1,18 @@
-import { decode, decodeError } from "../core/codec.js";
+import { decode } from "../core/codec.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { decodeError } from "../core/stored-error.js";
+import { broughtBack } from "./aside.js";
 import { currentExecution } from "./context.js";
 import { EndBoard, type RunEnd } from "./end-board.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "./errors.js";
+import { type ReadableOptions, type RunReadable, readableOf } from "./readable.js";
+import { lookMs, waitForChange } from "./run-change.js";
 import { sendMail } from "./send-mail.js";
+import { streamName } from "./stream-name.js";
+import { inStore } from "./stream-result.js";
 import { readingStore, workerOf } from "./workers.js";
-
-const lookMsMin = 10;
-const lookMsMax = 500;
 
 /** A run, wherever it is executed. Everything is asked of the store when it is asked for. */
 export class Run<Result = unknown> {
@@ -64,6 +67,23 @@ export class Run<Result = unknown> {
     return this.#result();
   }
 
+  /** Its default stream, from the beginning. */
+  get readable(): RunReadable {
+    return this.getReadable();
+  }
+
+  /**
+   * A stream of the run, until it is closed or the run is over. Any number may read it, from any process, also later.
+   *
+   * @example
+   * for await (const line of run.getReadable<string>({ startIndex: -10 })) console.log(line);
+   */
+  getReadable<Chunk = unknown>({ startIndex, ...options }: ReadableOptions = {}): RunReadable<Chunk> {
+    if (currentExecution()) throw new ContextError("run.getReadable()", "a step, or outside of workflows");
+    const source = { run: this.id, stream: streamName(options), startIndex, store: () => readingStore(this.#store) };
+    return readableOf(source) as RunReadable<Chunk>;
+  }
+
   /** Aborts what runs, and ends the run as cancelled. Nothing when it has ended. */
   async cancel(): Promise<void> {
     await this.#send("cancel");
@@ -83,8 +103,9 @@ export class Run<Result = unknown> {
 
   async #result(): Promise<Result> {
     const store = await readingStore(this.#store);
-    const { status, output } = await this.#end(store);
-    if (status === "completed") return decode(output ?? "null") as Result;
+    const { status, output: kept } = await this.#end(store);
+    const output = await broughtBack(store, this.id, kept);
+    if (status === "completed") return inStore(store, () => decode(output ?? "null")) as Result;
     if (status === "failed") throw new RunFailedError(this.id, decodeError(output ?? "{}"));
     throw new RunCancelledError(this.id);
   }
@@ -97,11 +118,11 @@ export class Run<Result = unknown> {
         if (end) return end;
       }
       // Watched from before it is read: what happens in between must not wait for the next look.
-      const news = newsOf(store, this.id, Math.min(lookMsMin * 1.5 ** looks, lookMsMax));
+      const news = waitForChange(store, this.id, lookMs(looks), false);
       try {
         const run = await this.#mustRead();
         if (hasEnded(run.status)) return { status: run.status, output: run.output };
-        await news.come;
+        await news.changed;
       } finally {
         news.stop();
       }
@@ -121,20 +142,4 @@ export class Run<Result = unknown> {
 
 function dateOf(at: number | null): Date | undefined {
   return at === null ? undefined : new Date(at);
-}
-
-/** Come after `ms`, or earlier when the run may have changed. */
-function newsOf(store: Store, id: string, ms: number): { readonly come: Promise<void>; readonly stop: () => void } {
-  let stop: () => void = () => {};
-  const come = new Promise<void>((resolve) => {
-    const cancel = store.clock.after(ms, resolve);
-    const unwatch = store.onRunChange((run) => {
-      if (run === id) resolve();
-    });
-    stop = () => {
-      cancel();
-      unwatch();
-    };
-  });
-  return { come, stop };
 }

@@ -10,6 +10,8 @@ interface Author {
   readonly id: string;
   readonly epoch: number;
   readonly startedAt: number;
+  /** Gets the output by mail when the run ends. */
+  readonly parent: string | null;
   readonly host: Host;
   readonly gone: boolean;
   /** The store has this entry, and the run goes on here. */
@@ -28,7 +30,7 @@ const lookAgainMs = 100;
  * the fence; who finds it taken by somebody else has lost the run.
  */
 export class RunWriter {
-  readonly draft = new Draft();
+  readonly draft: Draft;
   readonly #author: Author;
   /** Not in the store yet: its first commit creates it. */
   #create: Omit<StartRun, "first"> | undefined;
@@ -44,6 +46,7 @@ export class RunWriter {
 
   constructor(author: Author, create: Omit<StartRun, "first"> | undefined, seq: number, heldAt: number) {
     this.#author = author;
+    this.draft = new Draft(author.host.store.asideBytes, author.parent !== null);
     this.#create = create;
     this.#seq = seq;
     this.#heldAt = heldAt;
@@ -107,6 +110,7 @@ export class RunWriter {
     try {
       await store.transact((tx) =>
         work(tx, async (event) => {
+          await this.draft.unready;
           if (author.gone) throw new Error("the run has left");
           this.#inTransaction = true;
           this.draft.record(event);

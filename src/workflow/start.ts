@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { canonicalJson, sha256 } from "../core/canonical.js";
-import { encode } from "../core/codec.js";
+import { encode, encodeLater, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { duration, oneOf } from "../core/options.js";
@@ -8,8 +8,9 @@ import { newOwner } from "../core/owner.js";
 import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { startedAside } from "./aside.js";
 import { currentExecution, currentStep } from "./context.js";
-import { definitionOf, type Workflow } from "./define.js";
+import { definitionOf, type WorkflowFunction } from "./define.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
@@ -31,7 +32,7 @@ export interface StartOptions {
 }
 
 export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
-  readonly workflow: Workflow<Args, Result>;
+  readonly workflow: WorkflowFunction<Args, Result>;
   /** One argument, whatever it is. */
   readonly input?: Args[0];
 }
@@ -47,13 +48,13 @@ const dayMs = 86_400_000;
  * await run.returnValue;
  */
 export function start<Args extends unknown[], Result>(
-  workflow: Workflow<Args, Result>,
+  workflow: WorkflowFunction<Args, Result>,
   args?: Args,
   options?: StartOptions,
 ): Promise<Run<Result>>;
 export function start<Args extends unknown[], Result>(request: StartRequest<Args, Result>): Promise<Run<Result>>;
 export async function start(
-  first: Workflow | StartRequest<never[], unknown>,
+  first: WorkflowFunction | StartRequest<never[], unknown>,
   args: readonly unknown[] = [],
   options: StartOptions = {},
 ): Promise<Run> {
@@ -62,15 +63,20 @@ export async function start(
   return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
 }
 
-async function startRun(from: Workflow, args: readonly unknown[], options: StartOptions): Promise<Run> {
+async function startRun(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Promise<Run> {
   const asked = prepare(from, args, options);
   const execution = currentExecution();
-  if (execution) return startChild(execution, asked, options);
+  // In the code of a workflow nothing may wait: a replay goes by its order.
+  if (execution) return startChild(execution, { ...asked, ...inputOf(args, encodedArgs(args, encode), options, execution.store) }, options);
   const step = currentStep();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
-  const store = options.store ?? step?.execution.store ?? (await ambientStore());
+  const at = options.store ?? step?.execution.store;
+  const encoded = encodedArgs(args, (given) => encodeLater(given, at?.valueBytesMax));
+  // Without a turn of the event loop where there is nothing to wait for: who calls and then stops its worker has started it.
+  const input = typeof encoded === "string" ? encoded : await encoded.catch(refused);
+  const store = at ?? (await ambientStore());
   requireRuns(store);
-  const create = { ...asked, id: given ?? newRunId() };
+  const create = startedAside({ ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() }, store.asideBytes);
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
@@ -79,25 +85,39 @@ async function startRun(from: Workflow, args: readonly unknown[], options: Start
   return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
 }
 
-function prepare(from: Workflow, args: readonly unknown[], options: StartOptions): Omit<StartRun, "first"> {
-  const definition = definitionOf(from);
-  if (definition === undefined) throw new InvalidInputError("workflow", "must be a function made by workflow(name, fn)");
+type Asked = Omit<StartRun, "first" | "input" | "fingerprint">;
+
+function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Asked {
+  const definition = definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
   const { id, retentionMs = 30 * dayMs, onMismatch = "return" } = options;
   if (id !== undefined) checkId(id);
   if (retentionMs !== "forever") duration("retentionMs", retentionMs);
   oneOf("onMismatch", onMismatch, ["return", "refuse"]);
-  const input = encode(args);
   return {
     verb: "start",
     id: id ?? "",
     workflow: definition.name,
-    input,
-    fingerprint: fingerprintOf(args, input, options),
     parent: null,
     creator: newOwner(),
     retentionMs: retentionMs === "forever" ? null : retentionMs,
   };
+}
+
+function encodedArgs<Text>(args: readonly unknown[], encoded: (args: readonly unknown[]) => Text): Text {
+  try {
+    return encoded(args);
+  } catch (error) {
+    return refused(error);
+  }
+}
+
+function refused(error: unknown): never {
+  throw renamed("args", error);
+}
+
+function inputOf(args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store) {
+  return { input: withinBytes("args", input, valueBytesMax), fingerprint: fingerprintOf(args, input, options) };
 }
 
 /** Those of one time stand together in the store's index: new runs touch few of its pages. */
@@ -121,7 +141,13 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
     return sha256(fingerprint);
   }
   if (input.startsWith("devalue:")) return sha256(input);
-  return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
+  try {
+    return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
+  } catch (error) {
+    // A lone surrogate, say: JSON can hold it, and no canonical text can.
+    if (!(error instanceof InvalidInputError)) throw error;
+    return sha256(input);
+  }
 }
 
 function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { onMismatch }: StartOptions): Run {
@@ -132,6 +158,8 @@ function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { o
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
 function startChild(execution: Execution, asked: Omit<StartRun, "first">, { id: given }: StartOptions): Run | Promise<Run> {
-  const id = execution.children.start(asked.workflow, given, (child) => ({ ...asked, id: child, parent: execution.id, first: null }));
-  return id === undefined ? new Promise(() => {}) : new Run(id, execution.store);
+  const { store } = execution;
+  const make = (child: string): StartRun => startedAside({ ...asked, id: child, parent: execution.id, first: null }, store.asideBytes);
+  const id = execution.children.start(asked.workflow, given, make);
+  return id === undefined ? new Promise(() => {}) : new Run(id, store);
 }

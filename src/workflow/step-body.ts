@@ -1,13 +1,18 @@
+import { InvalidInputError } from "../core/errors.js";
 import type { Tx } from "../core/store.js";
 import { runIn, type StepMetadata } from "./context.js";
 import type { StepDefinition } from "./define.js";
+import { ContextError } from "./errors.js";
 import type { How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
+import { StepWriter } from "./step-writer.js";
+import { drainStreams } from "./stream-result.js";
 
-export type BodyOutcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: unknown; readonly how?: How };
+/** A result, encoded; or why it can't be kept. */
+export type EncodedResult = { readonly ok: true; readonly text: string } | { readonly ok: true; readonly notKept: InvalidInputError };
+
+export type BodyOutcome = EncodedResult | { readonly ok: false; readonly error: unknown; readonly how?: How };
 
 /** One attempt of a step while its body runs, as the body sees it. */
 export class StepBody {
@@ -19,6 +24,7 @@ export class StepBody {
   readonly startedAt: number;
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
+  #writer: StepWriter | undefined;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -45,6 +51,23 @@ export class StepBody {
     return this.#controller.signal;
   }
 
+  /** What this attempt writes to streams. */
+  get writer(): StepWriter {
+    // Its flush would wait for the transaction, and the transaction for it.
+    if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
+    this.#writer ??= new StepWriter(this);
+    return this.#writer;
+  }
+
+  get hasWritten(): boolean {
+    return this.#writer !== undefined;
+  }
+
+  /** Its verdict is there: what it still writes is refused. */
+  seal(): void {
+    this.#writer?.seal();
+  }
+
   get aborted(): boolean {
     return this.#aborted !== undefined;
   }
@@ -57,16 +80,33 @@ export class StepBody {
   async run(args: readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
     const running = this.#settle(args);
-    return timeoutMs === undefined ? running : await this.#within(timeoutMs, running);
+    const outcome = await (timeoutMs === undefined ? running : this.#within(timeoutMs, running));
+    this.seal();
+    return outcome;
   }
 
   async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
     try {
       const fn = this.execution.host.bodyOf(this);
-      return { ok: true, value: await runIn(this, () => fn(...args)) };
+      const returned = await runIn(this, () => fn(...args));
+      const { id: call, execution } = this;
+      const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
+      // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
+      const outcome = await encodedResult(this.execution, value);
+      // In the store before the result is: whoever sees the one finds the other.
+      await this.#allSaved();
+      return outcome;
     } catch (error) {
+      // They must not come behind what the verdict does to its streams.
+      await this.#allSaved().catch(() => {});
       return { ok: false, error };
     }
+  }
+
+  /** Its own chunks; and nothing of an attempt before it is on its way any more. */
+  async #allSaved(): Promise<void> {
+    await this.#writer?.settled();
+    if (this.attempt > 1) await this.execution.chunks.quiet(this.id);
   }
 
   /**
@@ -113,5 +153,19 @@ export class StepBody {
         resolve(outcome.ok || this.#aborted === undefined ? outcome : { ok: false, error: timeout, how: "timeout" });
       });
     });
+  }
+}
+
+/** A promise only where something has to be read first. It rejects when that breaks off: what can't be kept is no reason to. */
+export function encodedResult(execution: Execution, value: unknown): EncodedResult | Promise<EncodedResult> {
+  const notKept = (error: unknown): EncodedResult => {
+    if (error instanceof InvalidInputError) return { ok: true, notKept: error };
+    throw error;
+  };
+  try {
+    const text = execution.encodeValue(value);
+    return typeof text === "string" ? { ok: true, text } : text.then((read): EncodedResult => ({ ok: true, text: read }), notKept);
+  } catch (error) {
+    return notKept(error);
   }
 }

@@ -1,12 +1,13 @@
-import { decode, decodeError, encodeError } from "../core/codec.js";
-import { runOutside } from "./context.js";
+import { decode } from "../core/codec.js";
+import { decodeError, encodeError } from "../core/stored-error.js";
+import { runIn, runOutside } from "./context.js";
 import type { StepDefinition } from "./define.js";
 import { FatalError } from "./errors.js";
 import type { Event, EventOf, How } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
 import { exhausted, judgeFailure, mayRepeat } from "./retry-policy.js";
-import { type BodyOutcome, StepBody } from "./step-body.js";
+import { type BodyOutcome, type EncodedResult, encodedResult, StepBody } from "./step-body.js";
 
 /**
  * One call of a step in a run, over all its attempts: started entry → body → verdict, again while it may.
@@ -31,6 +32,8 @@ export class StepCall {
   /** The last thing that was thrown, encoded. */
   #failure = "";
   #crashes = 0;
+  /** An attempt before this one may have written to streams. */
+  #mayHaveWritten = false;
   #startedAt = 0;
   #body: StepBody | undefined;
   /** Its verdict is being written, in its own transaction. */
@@ -69,6 +72,7 @@ export class StepCall {
   /** After a replay: goes on where the last owner stopped. */
   resume(log: readonly Event[]): void {
     if (this.state === "settled") return;
+    this.#mayHaveWritten = true;
     for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
       const [type, , at, attempt] = event;
       if (type === "step" && attempt > 0) {
@@ -98,7 +102,7 @@ export class StepCall {
   settle(event: Event): void {
     this.state = "settled";
     if (event[0] === "done") this.#resolve(decode(event[4]));
-    else if (event[0] === "fail") this.#reject(revive(event[4]));
+    else if (event[0] === "fail") this.#reject(decodeError(event[4]));
   }
 
   /** What a person says about the attempt in doubt. Nothing when they mean another one. */
@@ -129,12 +133,13 @@ export class StepCall {
   /** Its grace is over and it did not stop: the run ends without its verdict. */
   abandon(): void {
     if (this.state !== "running" || this.#writing) return;
+    this.#body?.seal();
     this.state = "settled";
     this.#leaveBehind("still running when the run ended; its outcome was not awaited");
   }
 
   #leaveBehind(why: string): void {
-    const error = encodeError(new Error(why));
+    const error = kept(new Error(why));
     this.#execution.record(["fail", this.id, this.#execution.now(), this.attempt, error, null, "abandoned"]);
   }
 
@@ -160,40 +165,35 @@ export class StepCall {
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(this.#input()).then(this.#onOutcome);
+    else void this.#body.run(runIn(this.#body, this.#input)).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
     if (this.#execution.gone || this.state !== "running") return;
-    if (outcome.ok) this.#succeeded(outcome.value);
-    else this.#failed(outcome.error, outcome.how);
+    if (!outcome.ok) this.#failed(outcome.error, outcome.how);
+    else this.#succeeded(outcome);
   };
 
-  #succeeded(value: unknown, how?: How): void {
-    let text: string;
-    try {
-      text = this.#execution.encodeValue(value);
-    } catch (error) {
-      return this.#deliver("fail", encodeError(this.#notKept(error)), how);
-    }
-    this.#deliver("done", text, how);
+  #succeeded(outcome: EncodedResult, how?: How): void {
+    if ("text" in outcome) this.#deliver("done", outcome.text, how);
+    else this.#deliver("fail", kept(this.#notKept(outcome.notKept)), how);
   }
 
   /** The effect has happened; running it again would not make its result any more storable. */
-  #notKept(error: unknown): FatalError {
-    const why = error instanceof Error ? error.message : String(error);
-    return new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${why}`);
+  #notKept({ message }: Error): FatalError {
+    return new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${message}`);
   }
 
   #failed(error: unknown, how?: How): void {
-    this.#noteFailure(encodeError(error));
+    this.#noteFailure(kept(error));
+    this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
     const { host } = this.#execution;
     const now = this.#execution.now();
     const options = this.definition.options();
     const verdict = judgeFailure(error, { name: this.definition.name, failures: this.#failures, options }, now, host.random);
     if (verdict.kind === "doubt") return this.#inDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`, true);
     const asks = this.#mayHaveHappened() && !FatalError.is(error);
-    if (verdict.kind === "final" && !asks) return this.#deliver("fail", encodeError(verdict.error), how);
+    if (verdict.kind === "final" && !asks) return this.#deliver("fail", kept(verdict.error), how);
     const retryAt = Math.max(verdict.kind === "retry" ? verdict.at : now, asks ? this.#answerAt() : 0);
     const event = ["fail", this.id, now, this.attempt, this.#failure, retryAt, ...(how ? [how] : [])];
     this.#execution.record(event as unknown as Event);
@@ -227,7 +227,7 @@ export class StepCall {
     const options = this.definition.options();
     if (this.#crashes > options.crashMax) {
       const error = new FatalError(`the process died ${this.#crashes} times while step "${name}" ran, and crashMax is ${options.crashMax}`);
-      return this.#deliver("fail", encodeError(error), "crashed");
+      return this.#deliver("fail", kept(error), "crashed");
     }
     if (mayRepeat(options)) return this.#startNext();
     if (options.effect === "atMostOnce") return this.#inDoubt("its process fell silent while it ran", true);
@@ -240,20 +240,23 @@ export class StepCall {
     const { reconcile, maxRetries } = this.definition.options();
     const { attempt, stepId } = this;
     let verdict: unknown;
+    let found: EncodedResult | undefined;
     let why = "reconcile could not tell";
     try {
       const ask = () => reconcile?.({ stepId, attempt, input: this.#input() as never[] });
       const { host, id: runId } = this.#execution;
       verdict = await runOutside(() => host.ask({ step: this.definition.name, runId, attempt }, ask));
+      if (typeof verdict === "object" && verdict !== null && "found" in verdict)
+        found = await encodedResult(this.#execution, verdict.found);
     } catch (error) {
       why = `reconcile threw ${error instanceof Error ? error.name : typeof error}`;
     }
     if (this.#execution.gone || this.state !== "asking") return;
     if (verdict === "absent" && this.#failures > maxRetries) {
       const error = exhausted(this.definition.name, this.#failures, decodeError(this.#failure));
-      this.#deliver("fail", encodeError(error));
+      this.#deliver("fail", kept(error));
     } else if (verdict === "absent") this.#startNext();
-    else if (typeof verdict === "object" && verdict !== null && "found" in verdict) this.#succeeded(verdict.found, "reconciled");
+    else if (found) this.#succeeded(found, "reconciled");
     else this.#inDoubt(why, true);
   }
 
@@ -267,16 +270,19 @@ export class StepCall {
     const { id, attempt } = this;
     const at = this.#execution.now();
     const rest = how ? [how] : [];
+    // What ends a stream counts only when the body itself has come to its end.
+    const ends = this.state === "running" && this.#body?.hasWritten ? this.#body.writer.ends : [];
+    const voids = attempt > 1 && this.#mayHaveWritten ? [{ writer: id, attempt }] : [];
     const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
     this.#body = undefined;
     this.state = "waiting";
-    this.#execution.deliver(event as unknown as Event);
+    this.#execution.deliver(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */
-  #encoded(value: unknown): string {
+  async #encoded(value: unknown): Promise<string> {
     try {
-      return this.#execution.encodeValue(value);
+      return await this.#execution.encodeValue(value);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       throw new FatalError(`step "${this.definition.name}" was rolled back: its result cannot be journaled: ${why}`);
@@ -292,7 +298,7 @@ export class StepCall {
     };
     const written = await this.#execution.within(async (tx, journal) => {
       mustRun();
-      text = this.#encoded(await body.runInTransaction(tx, this.#input()));
+      text = await this.#encoded(await body.runInTransaction(tx, this.#input()));
       mustRun();
       this.#writing = true;
       await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
@@ -305,8 +311,7 @@ export class StepCall {
   }
 }
 
-/** The stored failure as the workflow sees it: a FatalError is one again. */
-function revive(text: string): Error {
-  const error = decodeError(text);
-  return error.name === "FatalError" ? new FatalError(error.message, { cause: error.cause }) : error;
+/** With its stack: whoever looks at the run, here or elsewhere, sees where it was thrown. */
+function kept(error: unknown): string {
+  return encodeError(error, { stack: true });
 }

@@ -6,8 +6,9 @@ import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
 import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
 import { runOutside } from "./context.js";
-import { definedWorkflows, definitionOf, type Workflow, type WorkflowDefinition } from "./define.js";
+import { definedWorkflows, definitionOf, type WorkflowDefinition, type WorkflowFunction } from "./define.js";
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
@@ -16,7 +17,7 @@ import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */
-  readonly workflows?: readonly Workflow[];
+  readonly workflows?: readonly WorkflowFunction[];
   /** Runs in memory at once. Default 100. */
   readonly concurrency?: number;
   /** How long this process may fall silent before others take its runs over. Default 10 s. */
@@ -34,6 +35,8 @@ export interface WorkerOptions {
 const backoffMsMax = 1000;
 /** How often the mail of all runs here is looked at, when some other process writes and writes. */
 const mailEveryMs = 100;
+/** When a run that could not be read here is tried again: whoever can may have started by then. */
+const unreadableRetryMs = 60_000;
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -102,7 +105,7 @@ export class Worker implements Host {
     this.#ends = EndBoard.of(store);
     this.#renewedAt = store.clock.now();
     this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
-    this.#stopWatching = store.onRunChange((run, ended) => this.#changed(run, ended));
+    this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#scheduleRenew(Math.max(10, leaseMs / 3));
     if (auto) this.#look();
@@ -165,8 +168,8 @@ export class Worker implements Host {
     return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-      const args = decode(create.input) as unknown[];
-      const run = { id: create.id, epoch: 1, consumed: 0 };
+      const args = decode(inputOfStart(create)) as unknown[];
+      const run = { id: create.id, epoch: 1, consumed: 0, parent: create.parent };
       const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
       const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
       this.#live.set(create.id, execution);
@@ -373,18 +376,40 @@ export class Worker implements Host {
     this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
   }
 
-  async #adopt({ run, lapsed, journal, mail: unread, hooks }: Claimed, heldAt: number): Promise<void> {
+  async #adopt(claimed: Claimed, heldAt: number): Promise<void> {
+    const { run, lapsed, journal, mail: unread, hooks } = claimed;
     const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
-    const history = new History(journal);
-    // When this fails, the next renewal finds that the run is ours and not here.
+    let history: History;
+    let args: unknown[];
+    try {
+      history = new History(journal);
+      history.deliveries = await withLongValues(this.store, run.id, history.deliveries);
+      args = decode(await broughtBack(this.store, run.id, run.input)) as unknown[];
+    } catch (error) {
+      // When the store is away, the next renewal finds that the run is ours and not here.
+      if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
+      return await this.#putAside(claimed, error);
+    }
     const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || this.#live.has(run.id)) return;
-    const args = decode(run.input) as unknown[];
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
     this.#live.set(run.id, execution);
     execution.run();
+  }
+
+  /**
+   * It can't be read here: no key for it, or a class that is not registered. Others may be able to. With mail that was not
+   * taken in it would be due at once, again and again; so that one is kept until the next renewal gives it back.
+   */
+  async #putAside({ run, mail }: Claimed, error: unknown): Promise<void> {
+    const why = `its input or journal cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    if (mail.length > 0) return;
+    const then = { kind: "release", wakeAt: this.now() + unreadableRetryMs, status: "diverged", trouble: why } as const;
+    const entry = { events: null, consumed: null, hooks: [], children: [], then };
+    await this.store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry } });
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
@@ -474,8 +499,7 @@ function lost({ id, epoch }: Execution, why: string): LeaseLostError {
   return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
 }
 
-function checkedDefinition(from: Workflow, i: number): [string, WorkflowDefinition] {
-  const definition = definitionOf(from);
-  if (definition === undefined) throw new InvalidInputError(`workflows[${i}]`, "must be a function made by workflow(name, fn)");
+function checkedDefinition(from: WorkflowFunction, i: number): [string, WorkflowDefinition] {
+  const definition = definitionOf(from, `workflows[${i}]`);
   return [definition.name, definition];
 }

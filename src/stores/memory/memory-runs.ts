@@ -1,6 +1,19 @@
 import { conflictsOf } from "../../core/hook-conflicts.js";
 import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord } from "../../core/run.js";
-import type { Append, Claimed, Entry, RunAnswer, RunBackend, RunChange, RunOperation, Send, StartRun } from "../../core/run-operation.js";
+import type {
+  Append,
+  Claimed,
+  Entry,
+  RunAnswer,
+  RunBackend,
+  RunChange,
+  RunOperation,
+  Send,
+  StartRun,
+  WhatChanged,
+  WriteChunks,
+} from "../../core/run-operation.js";
+import { createMemoryChunks, type MemoryChunks } from "./memory-chunks.js";
 
 /** What a database would hold of queue and journal. Several backends on it are what several processes are. */
 export interface MemoryRuns {
@@ -8,11 +21,19 @@ export interface MemoryRuns {
   readonly journals: Map<string, JournalEntry[]>;
   readonly mailboxes: Map<string, { readonly keys: Set<string>; readonly mail: Mail[] }>;
   readonly hooks: Map<string, HookRecord>;
-  readonly watchers: Set<(run: RunChange) => void>;
+  readonly chunks: MemoryChunks;
+  readonly watchers: Set<(run: RunChange, what?: WhatChanged) => void>;
 }
 
 export function createMemoryRuns(): MemoryRuns {
-  return { runs: new Map(), journals: new Map(), mailboxes: new Map(), hooks: new Map(), watchers: new Set() };
+  return {
+    runs: new Map(),
+    journals: new Map(),
+    mailboxes: new Map(),
+    hooks: new Map(),
+    chunks: createMemoryChunks(),
+    watchers: new Set(),
+  };
 }
 
 /** Every verb is one stretch of work with no await inside: atomic. */
@@ -57,10 +78,12 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       return found.sort(newestFirst).slice(0, limit);
     },
     hook: async (token) => hooks.get(token),
+    chunks: async (query) => memory.chunks.read(query),
+    tail: async (run, stream) => memory.chunks.tail(run, stream),
     async purge(limit) {
       const over = ({ endedAt, retentionMs }: RunRecord) => endedAt !== null && retentionMs !== null && endedAt + retentionMs <= now();
       const gone = [...runs.values()].filter(over).slice(0, limit);
-      for (const { id } of gone) for (const table of [runs, journals, memory.mailboxes]) table.delete(id);
+      for (const { id } of gone) for (const table of [runs, journals, memory.mailboxes, memory.chunks]) table.delete(id);
       return gone.length;
     },
     watch(changed) {
@@ -72,6 +95,7 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
 
 function apply(memory: MemoryRuns, operation: RunOperation, now: number): RunAnswer {
   if (operation.verb === "start") return start(memory, operation, now);
+  if (operation.verb === "write") return writeChunks(memory, operation);
   return operation.verb === "append" ? append(memory, operation, now) : send(memory, operation, now);
 }
 
@@ -100,6 +124,7 @@ function start(memory: MemoryRuns, operation: StartRun, now: number): RunAnswer 
     startedAt: first ? now : null,
     endedAt: null,
   });
+  if (operation.chunks) memory.chunks.write(id, operation.chunks);
   if (first) write(memory, id, { seq: 1, epoch: 1 }, first.entry, now);
   return { kind: "created", now, conflicts: conflictsOf(first?.entry, id, (token) => memory.hooks.get(token)) };
 }
@@ -133,6 +158,9 @@ function write(memory: MemoryRuns, id: string, at: { seq: number; epoch: number 
     } else if (memory.hooks.get(change.drop)?.run === id) memory.hooks.delete(change.drop);
   }
   for (const child of entry.children) start(memory, child, now);
+  for (const voided of entry.voids ?? []) memory.chunks.void(id, voided);
+  if (entry.chunks) memory.chunks.write(id, entry.chunks);
+  if (entry.chunks || entry.voids) grown(memory, id);
   const before = memory.runs.get(id) as RunRecord;
   const run = { ...before, consumed: entry.consumed ?? before.consumed };
   const { then } = entry;
@@ -149,6 +177,22 @@ function write(memory: MemoryRuns, id: string, at: { seq: number; epoch: number 
       send(memory, { verb: "send", to: { run: run.parent }, kind: "child", about: id, payload, key: `child\0${id}` }, now);
     }
   }
+}
+
+function writeChunks(memory: MemoryRuns, { id, epoch, chunks }: WriteChunks): RunAnswer {
+  const run = memory.runs.get(id);
+  if (run === undefined || run.epoch !== epoch || run.owner === null) return { kind: "overtaken" };
+  const closed = [...new Set(chunks.map(({ stream }) => stream))].filter((stream) => memory.chunks.ended(id, stream));
+  memory.chunks.write(
+    id,
+    chunks.filter(({ stream }) => !closed.includes(stream)),
+  );
+  grown(memory, id);
+  return { kind: "written", closed };
+}
+
+function grown(memory: MemoryRuns, id: string): void {
+  for (const watcher of memory.watchers) watcher(id, "chunks");
 }
 
 function send(memory: MemoryRuns, { to, kind, about, payload, key }: Send, now: number): RunAnswer {

@@ -3,6 +3,7 @@ import type { AuditedEntry } from "../../core/store.js";
 import { codeOf, type MongoClient } from "./driver.js";
 import { strictFrom } from "./list.js";
 import type { RecordDocument } from "./record-document.js";
+import type { ChunkDocument } from "./run-chunks.js";
 import type { EntryDocument, HookDocument, MailDocument, RunDocument } from "./run-document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
@@ -21,6 +22,7 @@ export interface Collections {
   readonly journal: Collection<EntryDocument>;
   readonly mail: Collection<MailDocument>;
   readonly hooks: Collection<HookDocument>;
+  readonly chunks: Collection<ChunkDocument>;
   /** For a read that decides, where the deployment has such. */
   readonly decisive: { readonly readConcern?: { readonly level: "linearizable" } };
   /** Somebody's transaction may hold the document: waited for within a bound. */
@@ -58,6 +60,7 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean)
     journal: database.collection(`${prefix}_journal`, options),
     mail: database.collection(`${prefix}_mail`, options),
     hooks: database.collection(`${prefix}_hooks`, options),
+    chunks: database.collection(`${prefix}_chunks`, options),
     decisive: replicated ? { readConcern: { level: "linearizable" } } : {},
     bounded: { maxTimeMS: commandMsMax },
   };
@@ -88,12 +91,16 @@ export async function createIndexes({ records, audit }: Collections): Promise<vo
 }
 
 /** All of them have to be there before a transaction writes them: to make one takes a lock that transactions run into. */
-export async function createRunCollections({ database, runs, journal, mail, hooks }: Collections): Promise<void> {
+export async function createRunCollections({ database, runs, journal, mail, hooks, chunks }: Collections): Promise<void> {
   await Promise.all([
     runs.createIndexes(runIndexes),
     database.createCollection(journal.collectionName).catch(unlessThere),
     mail.createIndexes([{ name: "order", key: { run: 1, seq: 1 } }]),
     hooks.createIndexes([{ name: "run", key: { no: 1 } }]),
+    chunks.createIndexes([
+      { name: "count", key: { no: 1, writer: 1, stream: 1, n: 1 }, unique: true },
+      { name: "ends", key: { ends: 1 }, sparse: true },
+    ]),
   ]);
 }
 

@@ -14,6 +14,8 @@ export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" |
   readonly owner?: string;
   readonly wakeAt?: number;
   readonly expiresAt?: number;
+  /** +1 whenever one of its streams grows. */
+  readonly grown?: number;
 }
 
 export interface EntryDocument extends JournalEntry {

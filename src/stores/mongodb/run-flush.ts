@@ -2,6 +2,7 @@ import type { RunAnswer, RunOperation } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "./driver.js";
 import { append, isOneEntry } from "./run-append.js";
+import { writeChunks } from "./run-chunks.js";
 import { sendMail } from "./run-send.js";
 import { isOneDocument, startRun } from "./run-start.js";
 import { inTransaction } from "./run-transaction.js";
@@ -30,6 +31,7 @@ async function apply(client: MongoClient, collections: Collections, operation: R
 
 function write(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
   if (operation.verb === "append") return append(collections, operation, options);
+  if (operation.verb === "write") return writeChunks(collections, operation, options);
   return operation.verb === "start" ? startRun(collections, operation, options) : sendMail(collections, operation, options);
 }
 

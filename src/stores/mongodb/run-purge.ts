@@ -9,7 +9,7 @@ const inTurn = atMost(4);
 
 /** Only what has ended has an expiry. Each run goes with all that belongs to it, or stays. */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
-  const { runs, journal, mail, hooks } = collections;
+  const { runs, journal, mail, hooks, chunks } = collections;
   const over = await asking("a purge", async () => {
     const time = await serverTime(collections);
     return await runs
@@ -25,6 +25,7 @@ export async function purgeRuns(client: MongoClient, collections: Collections, l
       await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
       await mail.deleteMany({ run: no }, options);
       await hooks.deleteMany({ no }, options);
+      await chunks.deleteMany({ no }, options);
       return 1;
     }),
   );

@@ -4,14 +4,15 @@ import type { RunAnswer, StartRun } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import type { SessionOption } from "./driver.js";
 import { absent, add, choose, isMissing, literal, now } from "./expressions.js";
+import { putChunks } from "./run-chunks.js";
 import { entryId, inputLengthMax, type RunAndNow, runAndNow } from "./run-document.js";
 import { withInputs } from "./run-load.js";
 import { conflictsAfter, follow, insertEntry } from "./run-write.js";
 import { requireRoom } from "./settle.js";
 
 /** Only the document of the run itself: no transaction is needed for it. */
-export function isOneDocument({ first, input }: StartRun): boolean {
-  return first === null && input.length <= inputLengthMax;
+export function isOneDocument({ first, input, chunks }: StartRun): boolean {
+  return first === null && chunks === undefined && input.length <= inputLengthMax;
 }
 
 export async function startRun(collections: Collections, start: StartRun, options: SessionOption): Promise<RunAnswer> {
@@ -32,6 +33,7 @@ export async function startRun(collections: Collections, start: StartRun, option
     const aside = { _id: entryId(no, 0), seq: 0, epoch: 0, at: run.now, events: start.input };
     await collections.journal.insertOne(aside, options);
   }
+  if (start.chunks) await putChunks(collections, { _id: id, no }, start.chunks, options);
   if (first === null) return { kind: "created", now: run.now, conflicts: [] };
   const { events } = first.entry;
   if (events !== null) await insertEntry(collections, place, { seq: 1, epoch: 1, events }, options);

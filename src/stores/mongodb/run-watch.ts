@@ -1,8 +1,8 @@
-import type { ChangeStream } from "mongodb";
-import type { RunChange } from "../../core/run-operation.js";
+import type { ChangeStream, ChangeStreamDocument } from "mongodb";
+import type { RunChange, WhatChanged } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 
-/** Runs that are new, have mail, or have lost their owner: what somebody else may wait for. */
+/** Runs that are new, have mail or a longer stream, or have lost their owner: what somebody else may wait for. */
 const interesting = [
   {
     $match: {
@@ -11,30 +11,39 @@ const interesting = [
         { operationType: { $in: ["insert", "replace"] } },
         { "updateDescription.updatedFields.mail": { $exists: true } },
         { "updateDescription.removedFields": "owner" },
+        { "updateDescription.updatedFields.grown": { $exists: true } },
       ],
     },
   },
-  { $project: { documentKey: 1 } },
+  {
+    $project: {
+      documentKey: 1,
+      operationType: 1,
+      "updateDescription.updatedFields.grown": 1,
+      "updateDescription.updatedFields.mail": 1,
+      "updateDescription.removedFields": 1,
+    },
+  },
 ];
 
 const waitMsMin = 100;
 const waitMsMax = 5000;
 
 export interface RunWatch {
-  watch(changed: (run: RunChange) => void): () => void;
+  watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void;
   close(): Promise<void>;
 }
 
 /** One change stream for all who watch, as long as somebody does. When it breaks, everybody looks for themselves, and it is opened again. */
 export function createRunWatch({ runs }: Collections): RunWatch {
-  const watchers = new Set<{ readonly changed: (run: RunChange) => void }>();
+  const watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   let stream: ChangeStream | undefined;
   let timer: NodeJS.Timeout | undefined;
   let waitMs = waitMsMin;
   let closed = false;
 
-  const tell = (run: RunChange) => {
-    for (const { changed } of watchers) changed(run);
+  const tell = (run: RunChange, what: WhatChanged = "run") => {
+    for (const { changed } of watchers) changed(run, what);
   };
 
   function start(): void {
@@ -43,7 +52,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     stream = opened;
     opened.on("change", (event) => {
       waitMs = waitMsMin;
-      tell("documentKey" in event ? String(event.documentKey?._id) : null);
+      tell("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
     });
     opened.on("error", () => restart(opened));
     opened.on("close", () => restart(opened));
@@ -84,4 +93,10 @@ export function createRunWatch({ runs }: Collections): RunWatch {
       stop();
     },
   };
+}
+
+function isOnlyGrown(event: ChangeStreamDocument): boolean {
+  if (event.operationType !== "update") return false;
+  const { updatedFields = {}, removedFields = [] } = event.updateDescription ?? {};
+  return "grown" in updatedFields && !("mail" in updatedFields) && !removedFields.includes("owner");
 }

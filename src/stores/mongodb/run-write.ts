@@ -3,6 +3,7 @@ import type { Entry, HookChange } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import type { SessionOption } from "./driver.js";
 import { absent, choose, literal } from "./expressions.js";
+import { putChunks, voidChunks } from "./run-chunks.js";
 import { entryId, type HookDocument } from "./run-document.js";
 import { sendMail } from "./run-send.js";
 import { startChildren } from "./run-start.js";
@@ -31,6 +32,8 @@ export async function insertEntry(
 export async function follow(collections: Collections, place: Place, entry: Entry, options: SessionOption): Promise<void> {
   if (entry.hooks.length > 0) await changeHooks(collections, place, entry.hooks, options);
   if (entry.children.length > 0) await startChildren(collections, entry.children, options);
+  if (entry.voids) await voidChunks(collections, place.no, entry.voids, options);
+  if (entry.chunks) await putChunks(collections, { _id: place.id, no: place.no }, entry.chunks, options);
   await writeThen(collections, place, entry, options);
 }
 

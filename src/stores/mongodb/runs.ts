@@ -2,6 +2,7 @@ import type { RunBackend } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import { asking, type MongoClient } from "./driver.js";
 import { append } from "./run-append.js";
+import { readChunks, readTail } from "./run-chunks.js";
 import { claimRuns } from "./run-claim.js";
 import { flushRuns } from "./run-flush.js";
 import { loadRun } from "./run-load.js";
@@ -37,6 +38,8 @@ export function mongoRuns(
     journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(collections, query)),
     hook: (token) => asking("a read", () => readHook(collections, token)),
+    chunks: (query) => asking("a read", () => readChunks(collections, query)),
+    tail: (run, stream) => asking("a read", () => readTail(collections, run, stream)),
     purge: (limit) => purgeRuns(client, collections, limit),
     watch: watching.watch,
     appendWithin(tx, asked) {

@@ -1,7 +1,8 @@
 import { NotKnownError, UnreachableError } from "../../core/errors.js";
-import type { Append, RunAnswer, RunOperation } from "../../core/run-operation.js";
+import type { Append, RunAnswer, RunOperation, WriteChunks } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
 import { codeOf, explain, type PgClient } from "./driver.js";
+import { flushChunks } from "./run-chunks.js";
 import { quickRuns } from "./run-quick.js";
 import { mailStatement, mailValues, type Posted, postedAnswer } from "./run-send.js";
 import { inSchema } from "./run-tell.js";
@@ -32,10 +33,12 @@ export async function flushRuns(
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again")[]> {
   const quick = await quickRuns(client, statements.schema, operations);
+  const chunks = await flushChunks(client, statements.schema, operations);
   const answers: (RunAnswer | "again")[] = [];
   for (const [i, operation] of operations.entries()) {
-    const answer = quick[i] ?? (await alone(client, statements, operation).catch((error: unknown) => refused(error, operations.length)));
-    answers.push(answer);
+    const done = quick[i] ?? chunks[i];
+    if (done !== undefined || operation.verb === "write") answers.push(done ?? "again");
+    else answers.push(await alone(client, statements, operation).catch((error: unknown) => refused(error, operations.length)));
   }
   return answers;
 }
@@ -49,7 +52,11 @@ function refused(error: unknown, operations: number): "again" {
   throw error;
 }
 
-async function alone(client: PgClient, statements: RunStatements, operation: RunOperation): Promise<RunAnswer | "again"> {
+async function alone(
+  client: PgClient,
+  statements: RunStatements,
+  operation: Exclude<RunOperation, WriteChunks>,
+): Promise<RunAnswer | "again"> {
   const ask = asking(client, statements.write, "onceflow-runs-");
   if (operation.verb === "send") {
     const values = mailValues(operation, null);

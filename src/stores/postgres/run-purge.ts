@@ -15,6 +15,7 @@ export async function purgeRuns(client: PgClient, schema: string, limit: number)
     entries AS (DELETE FROM ${schema}.journal WHERE ${theirs}),
     letters AS (DELETE FROM ${schema}.mail WHERE ${theirs}),
     tokens AS (DELETE FROM ${schema}.hooks WHERE ${theirs}),
+    pieces AS (DELETE FROM ${schema}.chunks WHERE ${theirs}),
     removed AS (DELETE FROM ${schema}.runs WHERE id = ANY (ARRAY(SELECT id FROM over)) RETURNING 1)
     SELECT count(*) AS purged FROM removed`;
   const { rows } = await client.query<{ purged: number }>(sql, [limit]);

@@ -98,14 +98,15 @@ async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined
   return undefined;
 }
 
-function isPlainStart({ first }: StartRun): boolean {
+function isPlainStart({ first, chunks }: StartRun): boolean {
+  if (chunks !== undefined) return false;
   if (first === null) return true;
   const { entry } = first;
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
 }
 
-function isPlain({ hooks, children }: Entry): boolean {
-  return hooks.length === 0 && children.length === 0;
+function isPlain({ hooks, children, voids, chunks }: Entry): boolean {
+  return hooks.length === 0 && children.length === 0 && voids === undefined && chunks === undefined;
 }
 
 function onlyJournals({ events, consumed, then }: Entry): boolean {

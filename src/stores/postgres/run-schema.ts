@@ -15,6 +15,25 @@
  * `closing` marks the entry with which a run ended: whether an entry can follow is seen in the journal alone, without a
  * look at the run. An end that has no entry leaves a row without events, which nobody is shown.
  */
+export const chunkTables = `
+  CREATE TABLE $schema.chunks (
+    run text COLLATE "C" NOT NULL,
+    stream text COLLATE "C" NOT NULL,
+    place int NOT NULL,
+    writer text COLLATE "C" NOT NULL,
+    n int NOT NULL,
+    attempt int NOT NULL,
+    kind text NOT NULL,
+    size int NOT NULL,
+    value text,
+    bytes bytea,
+    PRIMARY KEY (run, stream, place),
+    UNIQUE (run, writer, stream, n)
+  );
+  CREATE INDEX chunks_end ON $schema.chunks (run, stream) WHERE kind IN ('end', 'error');
+  COMMENT ON TABLE $schema.chunks IS 'Streams of runs, and long values that stand beside the journal. A place in a stream, and a writer''s own count, are taken once.';
+`;
+
 export const runTables = `
   CREATE TYPE $schema.run_status AS ENUM ('pending', 'running', 'unknown', 'diverged', 'completed', 'failed', 'cancelled');
   CREATE TABLE $schema.runs (

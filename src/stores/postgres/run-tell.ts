@@ -14,6 +14,13 @@ export function tell(id: string): string {
   return `pg_notify('$channel', CASE WHEN octet_length(${id}) < 8000 THEN ${id} ELSE '' END)`;
 }
 
+/** No id begins with it: only a stream of the run has grown. */
+export const chunksMark = "\u0001";
+
+export function tellOfChunks(id: string): string {
+  return `pg_notify('$channel', chr(1) || CASE WHEN octet_length(${id}) < 7999 THEN ${id} ELSE '' END)`;
+}
+
 /** A channel is a name as long as a schema's may be. */
 export function channelOf(schema: string): string {
   return schema.slice(1, -1);

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import type { RunChange } from "../../core/run-operation.js";
+import type { RunChange, WhatChanged } from "../../core/run-operation.js";
+import { chunksMark } from "./run-tell.js";
 
 const backoffMsMin = 100;
 const backoffMsMax = 5000;
@@ -18,7 +19,7 @@ const backoffMsMax = 5000;
 export class RunWatch {
   readonly #connect: () => pg.Client;
   readonly #channel: string;
-  readonly #watchers = new Set<{ readonly changed: (run: RunChange) => void }>();
+  readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   #client: pg.Client | undefined;
   #retry: NodeJS.Timeout | undefined;
   #backoffMs = backoffMsMin;
@@ -28,7 +29,7 @@ export class RunWatch {
     this.#channel = channel;
   }
 
-  watch(changed: (run: RunChange) => void): () => void {
+  watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void {
     // An object for each call: the same function may watch twice, and stop once.
     const watcher = { changed };
     this.#watchers.add(watcher);
@@ -47,8 +48,11 @@ export class RunWatch {
     this.#retry = undefined;
     const client = this.#connect();
     this.#client = client;
-    client.on("notification", ({ payload }) => {
-      if (this.#client === client) this.#tell(payload ? payload : null);
+    client.on("notification", ({ payload = "" }) => {
+      if (this.#client !== client) return;
+      const grown = payload.startsWith(chunksMark);
+      const id = grown ? payload.slice(1) : payload;
+      this.#tell(id === "" ? null : id, grown ? "chunks" : "run");
     });
     client.on("error", () => this.#broken(client));
     client.on("end", () => this.#broken(client));
@@ -63,8 +67,8 @@ export class RunWatch {
     this.#tell(null);
   }
 
-  #tell(run: RunChange): void {
-    for (const { changed } of this.#watchers) changed(run);
+  #tell(run: RunChange, what: WhatChanged = "run"): void {
+    for (const { changed } of this.#watchers) changed(run, what);
   }
 
   #broken(client: pg.Client): void {

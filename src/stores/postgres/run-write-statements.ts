@@ -1,5 +1,6 @@
 import { onlyRow } from "./columns.js";
 import { serverNow } from "./read.js";
+import { putChunks, voidChunks } from "./run-chunks.js";
 import { changeColumns, changedRun, insertRuns, selectedRun, startColumns } from "./run-row.js";
 import { mailStatement } from "./run-send.js";
 import { inSchema, tell } from "./run-tell.js";
@@ -66,6 +67,10 @@ const texts = {
     FROM changed`,
 
   mail: mailStatement("run"),
+
+  voidChunks,
+
+  putChunks,
 } as const;
 
 export type WriteStatement = keyof typeof texts;

@@ -3,12 +3,13 @@ import { conflictsOf } from "../../core/hook-conflicts.js";
 import type { HookRecord, RunRecord } from "../../core/run.js";
 import type { Append, Entry, RunAnswer, StartRun } from "../../core/run-operation.js";
 import { arrayLiteral, type Scalar } from "./columns.js";
+import { chunkValues } from "./run-chunks.js";
 import { changeValues, startValues } from "./run-row.js";
 import { childMail, mailValues } from "./run-send.js";
 import type { WriteStatement } from "./run-write-statements.js";
 
 /** Runs one of the statements on the transaction's connection, and reads the text that it answers with. */
-export type Ask = <T>(statement: WriteStatement, values: readonly Scalar[]) => Promise<T | undefined>;
+export type Ask = <T>(statement: WriteStatement, values: readonly (Scalar | Buffer)[]) => Promise<T | undefined>;
 
 /** What is answered when the run exists already: its own creator is sending again, or somebody else has the id. */
 export async function findStarted(ask: Ask, { id, creator, first }: StartRun): Promise<RunAnswer | undefined> {
@@ -26,6 +27,7 @@ export async function startInside(ask: Ask, start: StartRun, at: number | null =
   assert(made !== undefined, "a start is answered");
   if (made.created === 0) return (await findStarted(ask, start)) ?? "again";
   const { now } = made;
+  if (start.chunks) await ask("putChunks", chunkValues(id, null, start.chunks));
   if (first) {
     const append: Append = { verb: "append", id, epoch: 1, seq: 1, entry: first.entry };
     if (first.entry.events !== null) await writeEntry(ask, append, now);
@@ -67,6 +69,8 @@ async function apply(ask: Ask, append: Append, now: number): Promise<void> {
     else await ask("dropHook", [id, change.drop]);
   }
   for (const child of children) while ((await startInside(ask, child, now)) === "again");
+  for (const { writer, attempt } of entry.voids ?? []) await ask("voidChunks", [id, writer, attempt]);
+  if (entry.chunks) await ask("putChunks", chunkValues(id, null, entry.chunks));
   if (then.kind === "hold" && consumed === null && hooks.length === 0) return;
   // Whoever appends at this very moment is the earlier one: the end then comes after its entry.
   if (then.kind === "end" && events === null) while ((await ask<{ written: number }>("close", [id, epoch, now]))?.written === 0);

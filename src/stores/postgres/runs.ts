@@ -3,6 +3,7 @@ import type { RunBackend } from "../../core/run-operation.js";
 import type { PgModule } from "./driver.js";
 import { explain } from "./driver.js";
 import { Flusher } from "./flusher.js";
+import { readChunks, readTail } from "./run-chunks.js";
 import { claimRuns, renewRuns } from "./run-claim.js";
 import { appendWithin, flushRuns, runStatements } from "./run-flush.js";
 import { loadRuns } from "./run-load.js";
@@ -57,6 +58,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
+    chunks: (query) => asking("a read", () => readChunks(pool, schema, query)),
+    tail: (run, stream) => asking("a read", () => readTail(pool, schema, run, stream)),
     purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),
     watch: (changed) => watch.watch(changed),
     appendWithin: (tx, append) => appendWithin(tx, statements, append),

@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../../core/errors.js";
 import type { PgClient } from "./driver.js";
-import { runTables } from "./run-schema.js";
+import { chunkTables, runTables } from "./run-schema.js";
 
 /**
  * No index has a column that a settle changes: so a settle writes the row where it is, and no index at all. What is
@@ -64,6 +64,7 @@ const migrations: readonly string[] = [
   `,
   runTables,
   "ALTER TABLE $schema.records ADD COLUMN progress text;",
+  chunkTables,
 ];
 
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */

@@ -5,7 +5,8 @@ import { storeNow } from "./run-row.js";
 const selectOver = "SELECT no FROM onceflow_runs WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
 /** Conditions again: between the read and the lock another process may have removed it, and given its number anew. */
 const remove = "DELETE FROM onceflow_runs WHERE no = ? AND expires_at <= ?";
-const removeParts = ["onceflow_journal", "onceflow_mail", "onceflow_hooks"].map((table) => `DELETE FROM ${table} WHERE run = ?`);
+const parts = ["onceflow_journal", "onceflow_mail", "onceflow_hooks", "onceflow_chunks"];
+const removeParts = parts.map((table) => `DELETE FROM ${table} WHERE run = ?`);
 
 /** Only what has ended has an expiry. Takes no lock when there is nothing to remove; one transaction, bounded by `limit`. */
 export function purgeRuns(sql: Prepared, transactions: OwnTransactions, limit: number): number {

@@ -1,6 +1,7 @@
 import type { RunRecord } from "../../core/run.js";
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../core/run-operation.js";
 import type { Prepared } from "./prepared.js";
+import { putChunks, voidChunks, writeChunks } from "./run-chunks.js";
 import { changeHooks, conflictsOf } from "./run-hooks.js";
 import { sendMail } from "./run-mail.js";
 import type { RunNumbers } from "./run-numbers.js";
@@ -49,6 +50,7 @@ export class RunWriter {
 
   apply(operation: RunOperation, now: number): RunAnswer {
     if (operation.verb === "append") return this.append(operation, now);
+    if (operation.verb === "write") return writeChunks(this.#sql, operation);
     return operation.verb === "start" ? this.#start(operation, now) : sendMail(this.#sql, operation, now);
   }
 
@@ -86,6 +88,8 @@ export class RunWriter {
   #follow(no: number, id: string, entry: Entry, now: number): void {
     changeHooks(this.#sql, no, entry.hooks, now);
     for (const child of entry.children) this.#start(child, now);
+    if (entry.voids) voidChunks(this.#sql, no, entry.voids);
+    if (entry.chunks) putChunks(this.#sql, no, entry.chunks);
     const parent = writeThen(this.#sql, { no, id }, entry, now);
     if (parent !== undefined) this.#onMail(parent);
     if (entry.then.kind !== "hold") this.#numbers.delete(id);
@@ -111,6 +115,7 @@ export class RunWriter {
     if (Number(inserted.changes) === 0) return this.#existing(start, now);
     const no = Number(inserted.lastInsertRowid);
     if (!short) this.#sql(insertEntry).run(no, 0, 0, now, input);
+    if (start.chunks) putChunks(this.#sql, no, start.chunks);
     if (first === null) return { kind: "created", now, conflicts: [] };
     this.#numbers.set(id, no);
     if (first.entry.events !== null) this.#sql(insertEntry).run(no, 1, 1, now, text(first.entry.events));

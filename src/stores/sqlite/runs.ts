@@ -4,6 +4,7 @@ import type { RunBackend } from "../../core/run-operation.js";
 import type { SqliteDatabase } from "./driver.js";
 import type { OwnTransactions } from "./own-transactions.js";
 import { prepareOnce } from "./prepared.js";
+import { readChunks, tailOf } from "./run-chunks.js";
 import { nothingDue, takeDue } from "./run-claim.js";
 import { RunFlush } from "./run-flush.js";
 import { listRuns } from "./run-list.js";
@@ -73,6 +74,8 @@ export function createRuns({ database, transactions, clock, writing, reading }: 
         const row = sql(selectHook).get(text(token)) as HookRecord | undefined;
         return row && toHook(row.run, row);
       }),
+    chunks: (query) => reading(() => readChunks(sql, query)),
+    tail: (run, stream) => reading(() => tailOf(sql, run, stream)),
     purge: (limit) => writing(() => purgeRuns(sql, transactions, limit)),
     watch: watching.watch,
     appendWithin: async (tx, append) => appendWithin(tx, append),

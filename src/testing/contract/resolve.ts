@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { isReplayed } from "../../core/codec.js";
 import type { Settlement } from "../../core/operation.js";
 import { resolve } from "../../core/resolve.js";
+import { isReplayed } from "../../core/stored-error.js";
 import { type ContractGroup, contractCase } from "./contract-case.js";
 import { once } from "./once.js";
 import {

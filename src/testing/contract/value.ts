@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { isReplayed } from "../../core/codec.js";
 import { inspect } from "../../core/inspect.js";
 import type { LedgerRecord } from "../../core/record.js";
 import type { Store } from "../../core/store.js";
+import { isReplayed } from "../../core/stored-error.js";
 import { type ContractGroup, contractCase } from "./contract-case.js";
 import { once } from "./once.js";
 import { beginOf, completed, expectCode, expectKind, idOf, send, settleOf, startAndSettle } from "./operations.js";

@@ -1,10 +1,13 @@
 import { AssertionError } from "node:assert";
 import { inspect } from "node:util";
-import { decode, decodeError } from "../../core/codec.js";
+import { decode } from "../../core/codec.js";
 import { hasEnded } from "../../core/run.js";
+import type { Store } from "../../core/store.js";
+import { decodeError } from "../../core/stored-error.js";
+import { broughtBack } from "../../workflow/aside.js";
 import { definedWorkflows } from "../../workflow/define.js";
 import type { EffectLedger } from "../effect-ledger.js";
-import { type Recorded, replayOn } from "../replay-journal.js";
+import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
 import type { StepExecution } from "./bodies.js";
 
 interface Failure {
@@ -49,15 +52,15 @@ export function expectEffect(effects: EffectLedger, key: string, expected: Expec
 }
 
 /** Its code, from the start, on its journal: it must ask for the same things, and come to the same end. */
-export async function expectReplay({ run, journal }: Recorded): Promise<void> {
+export async function expectReplay({ run, journal, store }: Recorded & { readonly store: Store }): Promise<void> {
   const workflow = definedWorkflows().get(run.workflow);
   const actual = workflow
-    ? await replayOn(workflow, { run, journal })
+    ? await replayOn(workflow, { run, journal, store })
     : { kind: "diverged" as const, why: "its workflow is not defined here" };
-  const { status, output } = run;
+  const { status } = run;
+  const output = await broughtBack(store, run.id, run.output);
   const expected = hasEnded(status) ? { kind: "ended" as const, status, output } : { kind: "open" as const };
-  const same =
-    expected.kind === "ended" ? actual.kind === "ended" && actual.status === status && actual.output === output : actual.kind === "open";
+  const same = expected.kind === "ended" ? actual.kind === "ended" && endsAs(actual, expected) : actual.kind === "open";
   if (same) return;
   const how = actual.kind === "diverged" ? actual.why : actual.kind === "open" ? "it goes on where the journal ends" : outcomeOf(actual);
   const was = expected.kind === "ended" ? outcomeOf(expected) : "it goes on";

@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors.js";
-import { definedSteps, stepDefinitionOf } from "../../workflow/define.js";
+import { stepDefinitionOf } from "../../workflow/define.js";
+import { registeredNames } from "../../workflow/registry.js";
 import type { StepExecution } from "./bodies.js";
 
 /** A step, by itself or by its name. */
@@ -52,7 +53,9 @@ export function stepNameOf(method: string, step: unknown): string {
     const name = typeof step === "function" && step.name ? ` "${step.name}"` : "";
     throw new InvalidInputError(method, `needs a step or its name, and was given ${typeof step}${name}, which is no step`);
   }
-  if (definedSteps().has(step)) return step;
-  const known = [...definedSteps()].slice(0, 20).map((name) => `"${name}"`);
+  if (registeredNames("step").includes(step)) return step;
+  const known = registeredNames("step")
+    .slice(0, 20)
+    .map((name) => `"${name}"`);
   throw new InvalidInputError(method, `no step is named "${step}"; known here are ${known.join(", ") || "none"}`);
 }

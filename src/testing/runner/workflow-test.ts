@@ -179,7 +179,7 @@ export class WorkflowTest implements AsyncDisposable {
   async expectReplay(run: RunLike): Promise<void> {
     const recorded = await recordOf(this.store, idOf(run));
     if (recorded === undefined) throw new RunNotFoundError(idOf(run));
-    await expectReplay(recorded);
+    await expectReplay({ ...recorded, store: this.store });
   }
 
   // ——— the end

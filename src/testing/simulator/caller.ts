@@ -1,7 +1,7 @@
-import { isReplayed } from "../../core/codec.js";
 import { GoneError, LeaseLostError, MismatchError, NotApplied, NotKnownError, RunningError, UnreachableError } from "../../core/errors.js";
 import { type OnceResult, once } from "../../core/once.js";
 import type { Attempt } from "../../core/run-attempt.js";
+import { isReplayed } from "../../core/stored-error.js";
 import { PromiseBroken } from "./observer.js";
 import type { CallerPlan } from "./plan.js";
 import type { Host, Simulation } from "./simulate.js";

@@ -1,8 +1,8 @@
-import { isReplayed } from "../../core/codec.js";
 import { createStore } from "../../core/create-store.js";
 import { MismatchError } from "../../core/errors.js";
 import { once } from "../../core/once.js";
 import type { Backend, Store } from "../../core/store.js";
+import { isReplayed } from "../../core/stored-error.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
 import { EffectLedger } from "../effect-ledger.js";
 import { startCaller } from "./caller.js";

@@ -1,6 +1,7 @@
 import type { ContractGroup } from "../contract-case.js";
 import { appending } from "./append.js";
 import { childbearing } from "./children.js";
+import { streaming } from "./chunks.js";
 import { claiming } from "./claim.js";
 import { fencing } from "./fence.js";
 import { hooking } from "./hooks.js";
@@ -32,6 +33,7 @@ export const runContract: readonly ContractGroup[] = [
   claiming,
   renewing,
   reading,
+  streaming,
   purgingRuns,
   watching,
   transacting,

@@ -39,6 +39,36 @@ async function write(scene: Scene, { store, tx }: { readonly store: Store; reado
 export const transacting: ContractGroup = {
   verb: "transaction",
   cases: [
+    ...bothWays(
+      "chunks of an entry, bytes and values, are there when the transaction is committed, and only then",
+      async (scene, transact) => {
+        const store = await scene.store();
+        const owned = await begin(store);
+        const named = { stream: "default", writer: "run", attempt: 1 } as const;
+        const bytes = new Uint8Array([0, 1, 255]);
+        const chunks = [
+          { ...named, n: 0, kind: "value", data: '"value"' } as const,
+          { ...named, n: 1, kind: "bytes", data: bytes } as const,
+        ];
+        const seen = () => store.runs.chunks({ run: "run", stream: "default", from: 0, limit: 10, bytesMax: 1000 });
+        const rolledBack = transact(store)(async (tx) => {
+          expectAnswer(await write(scene, { store, tx }, appendOf(owned, { chunks })), "appended");
+          throw new Error("rolled back");
+        });
+        await assert.rejects(rolledBack, /rolled back/);
+        assert.deepEqual(await seen(), []);
+        const voids = [{ writer: "step#0", attempt: 2 }];
+        expectAnswer(await transact(store)((tx) => write(scene, { store, tx }, appendOf(owned, { chunks, voids }))), "appended");
+        assert.deepEqual(
+          (await seen()).map(({ index, kind, data }) => [index, kind, data]),
+          [
+            [0, "value", '"value"'],
+            [1, "bytes", bytes],
+          ],
+        );
+      },
+    ),
+
     ...bothWays("an entry commits together with the user's rows, and with all that belongs to it", async (scene, transact) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { id: "parent" });

@@ -1,5 +1,6 @@
-import { decode, decodeError, encode } from "../../../core/codec.js";
+import { decode, encode } from "../../../core/codec.js";
 import { NotKnownError, UnreachableError } from "../../../core/errors.js";
+import { decodeError } from "../../../core/stored-error.js";
 import { getRun, resumeHook } from "../../../workflow/api.js";
 import { HookNotFoundError, RunCancelledError, RunFailedError, RunNotFoundError } from "../../../workflow/errors.js";
 import type { Run } from "../../../workflow/run-handle.js";

@@ -12,6 +12,7 @@ const stepKinds = [
   "ledgered",
   "spawning",
   "transactional",
+  "streaming",
 ] as const;
 export type StepKind = (typeof stepKinds)[number];
 
@@ -20,6 +21,8 @@ export type Program =
   | { readonly do: "step"; readonly kind: StepKind; readonly name: string; readonly draws: boolean }
   | { readonly do: "sleep"; readonly ms: number }
   | { readonly do: "draw" }
+  /** Writes to a stream of the run, as its streaming steps do. */
+  | { readonly do: "say" }
   | { readonly do: "hook"; readonly token: string; readonly payloads: number; readonly as: HookForm }
   | { readonly do: "child"; readonly id: string | null; readonly program: Program; readonly awaited: boolean }
   | { readonly do: "sequence" | "all" | "race" | "any" | "settled"; readonly of: readonly Program[] }
@@ -44,11 +47,13 @@ export function programOf(random: Random, run: string): Program {
   const sequence = (depth: number): Program => ({ do: "sequence", of: several(depth + 1, random.between(1, 3)) });
   const several = (depth: number, n: number) => Array.from({ length: n }, () => one(depth));
   const leaf = (): Program => {
-    switch (random.between(0, 9)) {
+    switch (random.between(0, 10)) {
       case 0:
         return { do: "sleep", ms: random.pick([0, 10, 300, 900, 2500]) };
       case 1:
         return { do: "draw" };
+      case 10:
+        return { do: "say" };
       case 2: {
         const token = random.chance(0.1) ? sharedToken : `${run} hook ${hooks++}`;
         return { do: "hook", token, payloads: random.between(1, 3), as: random.pick(["awaited", "iterated", "served", "asked"]) };

@@ -47,13 +47,15 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
       journal: read("journal", runs.journal),
       list: read("list", runs.list),
       hook: read("hook", runs.hook),
+      chunks: read("chunks", runs.chunks),
+      tail: read("tail", runs.tail),
       watch(changed) {
-        const stop = runs.watch((run) => {
+        const stop = runs.watch((run, what) => {
           if (process.dead) return stop();
           if (!storm.over && world.random.chance(storm.weather.loseNews)) return;
           // Some stores only know that something has changed.
           const news = world.random.chance(0.2) ? null : run;
-          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(news), process);
+          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(news, what), process);
         });
         return stop;
       },

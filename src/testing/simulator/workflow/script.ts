@@ -5,7 +5,7 @@ import type { Execution } from "../../../workflow/execution.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/primitives.js";
 import { start } from "../../../workflow/start.js";
 import type { Program } from "./program.js";
-import type { Steps } from "./step-bodies.js";
+import { type Steps, simulatedStream } from "./step-bodies.js";
 
 /** What the code was told: how something that it asked for ended. */
 export interface Told {
@@ -23,6 +23,8 @@ export class Script {
   readonly listens = new Set<string>();
   /** The payloads that were taken from each hook, in order. */
   readonly payloads = new Map<string, string[]>();
+  /** Chunks that the code itself has written. */
+  said = 0;
   readonly #counts = new Map<string, number>();
   readonly #children = new Set<string>();
 
@@ -101,6 +103,9 @@ export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
         return "slept";
       case "draw":
         return draw();
+      case "say":
+        await script.execution.streams.write(simulatedStream, { by: "run", attempt: 1, i: script.said++ });
+        return "said";
       case "hook":
         return await listen(program, script, () => script.hear(script.next("plain"), steps.plain({ name: "served", drawn: null })));
       case "child": {

@@ -53,6 +53,7 @@ export function stepsOf(scene: BodyScene): Steps {
     brittle: step("brittle", body(call), { ...usual, maxRetries: 0 }),
     ledgered: step("ledgered", body(callOnce(scene)), usual),
     spawning: step("spawning", body(spawn(scene)), usual),
+    streaming: step("streaming", body(stream(scene)), { ...usual, timeoutMs }),
     transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(tx as SimulatedTx)), usual),
   };
 }
@@ -113,6 +114,25 @@ function insert(tx: SimulatedTx) {
   return async ({ stepId, attempt }: StepBody, result: unknown) => {
     tx.rows.push({ stepId, attempt });
     return result;
+  };
+}
+
+/** The stream that all of a world's code writes to. */
+export const simulatedStream = "chunks";
+
+/** A chunk says whose it is: what counts of a step are the chunks of the attempt that was its last, and as many as it says. */
+export interface SimulatedChunk {
+  readonly by: string;
+  readonly attempt: number;
+  readonly i: number;
+}
+
+function stream({ world, effects }: BodyScene) {
+  return async ({ id: by, stepId, attempt, writer }: StepBody, result: unknown) => {
+    effects.call(stepId, { attempt, result });
+    const chunks = world.random.between(0, 4);
+    for (let i = 0; i < chunks; i++) await writer.write(simulatedStream, { by, attempt, i } satisfies SimulatedChunk);
+    return { chunks };
   };
 }
 

@@ -12,6 +12,8 @@ export function describeOperation(operation: RunOperation): string {
       const to = "run" in operation.to ? operation.to.run : `"${operation.to.token}"`;
       return `send ${operation.kind} to ${to}${operation.payload === null ? "" : ` ${operation.payload.slice(0, 60)}`}`;
     }
+    case "write":
+      return `write ${operation.id} e${operation.epoch} ${operation.chunks.map(({ writer, n, attempt }) => `${writer}/${attempt}:${n}`).join(" ")}`;
   }
 }
 

@@ -1,12 +1,13 @@
 import { decode } from "../../../core/codec.js";
 import { hasEnded, type RunRecord } from "../../../core/run.js";
-import type { Event } from "../../../workflow/event.js";
+import { decodeEvents, type Event } from "../../../workflow/event.js";
 import { stepIdOf } from "../../../workflow/identity.js";
-import { replayJournal } from "../../replay-journal.js";
+import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
 import type { Script, Told } from "./script.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
+import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
 
 /** The storm is over and every run has ended: journals, executions and the other side must tell one story. */
 export async function verify(simulation: WorkflowSimulation): Promise<void> {
@@ -17,6 +18,7 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
     if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: ${record.status} when everything was over`);
     checkCalls(simulation, run);
     checkRows(simulation, run);
+    checkStream(simulation, run);
     checkScripts(simulation, run);
     // A run that was cancelled while other code had it ended without its own.
     if (!fleet.isStrange(run.owners.get(run.entries.at(-1)?.epoch ?? 0)?.owner ?? "")) await checkReplay(simulation, run, record);
@@ -44,6 +46,27 @@ function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun)
     const done = journal.deliveries.flatMap(({ event }) => (event[0] === "done" && event[1] === id ? [event[3]] : []));
     if (`${written}` !== `${done}`) throw new PromiseBroken(`${run} ${id}: rows of attempts [${written}], results of attempts [${done}]`);
   }
+}
+
+/** Of a step that is done: the chunks of the attempt that did it, once and in order. Of the code: one for each request. */
+function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries }: KnownRun): void {
+  const kept = memory.chunks.read({
+    run,
+    stream: simulatedStream,
+    from: 0,
+    limit: Number.MAX_SAFE_INTEGER,
+    bytesMax: Number.MAX_SAFE_INTEGER,
+  });
+  const chunks = kept.flatMap(({ data }) => (typeof data === "string" ? [decode(data) as SimulatedChunk] : []));
+  const check = (by: string, attempt: number, count: number) => {
+    const seen = chunks.filter((chunk) => chunk.by === by).map((chunk) => `${chunk.attempt}/${chunk.i}`);
+    const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
+    if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: chunks [${seen}] in its stream, and [${due}] were written`);
+  };
+  for (const { event } of journal.deliveries)
+    if (event[0] === "done" && event[1].startsWith("streaming#") && event[5] === undefined)
+      check(event[1], event[3], (decode(event[4]) as { chunks: number }).chunks);
+  check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(([type]) => type === "write").length);
 }
 
 /** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
@@ -99,6 +122,6 @@ function toldBy(event: Event): Omit<Told, "what"> & { readonly what?: string } {
 /** The same code on the same journal ends in the same way, and nothing is executed. */
 async function checkReplay({ play, memory }: WorkflowSimulation, { id }: KnownRun, run: RunRecord): Promise<void> {
   const replayed = await replayJournal({ workflow: play.workflow, run, journal: memory.journals.get(id) ?? [] });
-  if (replayed.kind !== "ended" || replayed.status !== run.status || replayed.output !== run.output)
+  if (replayed.kind !== "ended" || !endsAs(replayed, run))
     throw new PromiseBroken(`${id}: ${run.status} with ${run.output}, and its replay ${JSON.stringify(replayed)}`);
 }

@@ -1,0 +1,4 @@
+import { plugin } from "./plugin.js";
+
+export type { PluginOptions } from "./plugin.js";
+export const onceflow = plugin.rolldown;

@@ -1,0 +1,166 @@
+import { type AstNode, bare, child, children, isFunction, mentions } from "./ast.js";
+import type { FunctionSite, Survey } from "./survey.js";
+
+type Kind = "workflow" | "step";
+
+/** A function that a directive, its own or its file's, makes a workflow or a step of. */
+export interface Marked extends FunctionSite {
+  readonly kind: Kind;
+  readonly path: string;
+}
+
+export interface Problem {
+  readonly at: AstNode;
+  readonly message: string;
+}
+
+export interface Directives {
+  readonly marked: readonly Marked[];
+  /** The statements themselves: what is transformed has none, so that it can be transformed again. */
+  readonly statements: readonly AstNode[];
+  readonly problems: readonly Problem[];
+}
+
+/** What looks as if it was meant to be one. */
+const nearMiss = /^\s*use[\s_-]*(workflow|step)s?\s*$/i;
+
+export function findDirectives(program: AstNode, { functions, strays }: Pick<Survey, "functions" | "strays">): Directives {
+  const problems: Problem[] = [];
+  const statements: AstNode[] = [];
+  const prologueOf = (node: AstNode) => {
+    const own = readPrologue(children(node, "body"), problems);
+    statements.push(...own.statements);
+    return own.kind;
+  };
+  const ofFile = prologueOf(program);
+  const exported = ofFile === undefined ? new Set<AstNode>() : exportedFunctions(program);
+  const marked = functions.flatMap((site): Marked[] => {
+    const body = child(site.node, "body") as AstNode;
+    const kind = (body.type === "BlockStatement" ? prologueOf(body) : undefined) ?? (exported.has(site.node) ? ofFile : undefined);
+    if (kind === undefined) return [];
+    const message = whyNot(kind, site);
+    if (message !== undefined) problems.push({ at: site.node, message });
+    return message === undefined && site.path !== undefined ? [{ ...site, kind, path: site.path }] : [];
+  });
+  for (const { literal } of strays) {
+    const text = textOf(literal);
+    const message = text !== undefined && nearMiss.test(text) ? whyStray(literal, text) : undefined;
+    if (message !== undefined) problems.push({ at: literal, message });
+  }
+  problems.push(...sameNames(marked));
+  return { marked, statements, problems };
+}
+
+function readPrologue(body: readonly AstNode[], problems: Problem[]): { readonly kind: Kind | undefined; readonly statements: AstNode[] } {
+  const statements: AstNode[] = [];
+  let kind: Kind | undefined;
+  for (const statement of body) {
+    const text = statement["directive"];
+    if (typeof text !== "string") break;
+    if (text === "use workflow" || text === "use step") {
+      const found = text === "use workflow" ? "workflow" : "step";
+      if (kind !== undefined)
+        problems.push({
+          at: statement,
+          message:
+            kind === found
+              ? `"${text}" is said twice. Say it once.`
+              : 'it cannot be a workflow and a step. Keep one of "use workflow" and "use step".',
+        });
+      kind ??= found;
+      statements.push(statement);
+    } else if (nearMiss.test(text)) problems.push({ at: statement, message: misspelt(text) });
+  }
+  return { kind, statements };
+}
+
+function misspelt(text: string): string {
+  const [, word = ""] = nearMiss.exec(text) ?? [];
+  return `"${text}" is not a directive. Write "use ${word.toLowerCase()}".`;
+}
+
+function textOf(literal: AstNode): string | undefined {
+  if (literal.type === "Literal") return literal["value"] as string;
+  const [only, ...more] = children(literal, "quasis");
+  return more.length > 0 ? undefined : (only?.["value"] as { cooked?: string } | undefined)?.cooked;
+}
+
+function whyStray(literal: AstNode, text: string): string {
+  if (text !== "use workflow" && text !== "use step") return misspelt(text);
+  const how =
+    literal.type === "TemplateLiteral"
+      ? "it is in backticks, or it does not come first"
+      : "it does not come first, or not as a statement of its own";
+  return `"${text}" is no directive here: ${how}. Write it as the first statement of an async function or of the file: "${text}";`;
+}
+
+/** Why a function that is marked cannot be what it is marked as. */
+function whyNot(kind: Kind, { node, path, member }: FunctionSite): string | undefined {
+  const a = `a ${kind}`;
+  const memberKind = member?.["kind"];
+  if (memberKind === "get" || memberKind === "set") return `a ${memberKind}ter cannot be ${a}. Make it an async method.`;
+  if (memberKind === "constructor") return `a constructor cannot be ${a}. Use a static async method.`;
+  if (node["generator"] === true) return `a generator cannot be ${a}. Make it an async function that returns its result.`;
+  if (node["async"] !== true) return `only an async function can be ${a}. Write async before it.`;
+  if (path === undefined)
+    return `this function has no name that the id of ${a} could be made of. Assign it to a constant, or declare it as a function.`;
+  if (isPrivateMethod(member))
+    return `a private method cannot be ${a}. Make it public, or a private field that holds an async arrow function.`;
+  const isObjectMethod = member?.type === "Property" && member["method"] === true;
+  if (isObjectMethod && mentions(node, ["Super"])) return `super does not work in ${a} that is a member of an object. Use a class.`;
+  const hasInstance = isObjectMethod || (member?.type === "MethodDefinition" && member["static"] !== true);
+  if (kind === "workflow" && hasInstance && mentions(node, ["ThisExpression", "Super"]))
+    return "a workflow has no `this`: another process may go on with it. Make it static or a function, and pass what it needs as arguments.";
+  return undefined;
+}
+
+function isPrivateMethod(member: AstNode | undefined): boolean {
+  return member?.type === "MethodDefinition" && child(member, "key")?.type === "PrivateIdentifier";
+}
+
+function sameNames(marked: readonly Marked[]): Problem[] {
+  const seen = new Set<string>();
+  return marked.flatMap(({ kind, path, node }) => {
+    const id = `${kind} ${path}`;
+    const isFirst = !seen.has(id);
+    seen.add(id);
+    return isFirst
+      ? []
+      : [{ at: node, message: `two ${kind}s of this file are named "${path}", and would have one id. Rename one of them.` }];
+  });
+}
+
+/** The functions that a file exports under whatever name, itself and not from elsewhere. */
+function exportedFunctions(program: AstNode): Set<AstNode> {
+  const local = new Map<string, AstNode>();
+  const exported = new Set<AstNode>();
+  const names: string[] = [];
+  const functionIn = (from: AstNode | undefined): AstNode | undefined => {
+    const value = bare(from);
+    return value && isFunction(value) ? value : undefined;
+  };
+  const declared = (declaration: AstNode): (readonly [string, AstNode | undefined])[] => {
+    if (declaration.type === "VariableDeclaration")
+      return children(declaration, "declarations").map((each) => [String(child(each, "id")?.["name"]), functionIn(child(each, "init"))]);
+    return [[String(child(declaration, "id")?.["name"]), functionIn(declaration)]];
+  };
+  for (const statement of children(program, "body")) {
+    const declaration = child(statement, "declaration");
+    for (const [name, fn] of declared(declaration ?? statement)) if (fn) local.set(name, fn);
+    if (statement.type === "ExportNamedDeclaration") {
+      if (declaration) names.push(...declared(declaration).map(([name]) => name));
+      else if (!child(statement, "source"))
+        names.push(...children(statement, "specifiers").map((each) => String(child(each, "local")?.["name"])));
+    }
+    if (statement.type === "ExportDefaultDeclaration" && declaration) {
+      const fn = functionIn(declaration);
+      if (fn) exported.add(fn);
+      else names.push(String(declaration["name"]));
+    }
+  }
+  for (const name of names) {
+    const fn = local.get(name);
+    if (fn) exported.add(fn);
+  }
+  return exported;
+}

@@ -1,0 +1,29 @@
+/**
+ * What transformed code gets in a browser, where no workflow ever runs: the plain functions and globals, and nothing of
+ * Node's. A build for several places transforms its files once.
+ */
+type Body = (this: unknown, ...args: unknown[]) => unknown;
+
+export const callStep = (_call: unknown, _id: string, body: Body, self: unknown, args: unknown[]): unknown => body.apply(self, args);
+export const hoistedStep = (): void => {};
+export const step = (_id: string, body: Body): Body => body;
+export const stepMethod = (): void => {};
+export const workflow = (_id: string, _where: string, fn: Body): Body => fn;
+export const workflowMethod = (): void => {};
+
+export const newDate = (): Date => new Date();
+export const held = (value: unknown): unknown => value;
+export const released = (value: unknown): unknown => value;
+export const dateNow = (): number => Date.now();
+export const dateText = (): string => Date();
+export const random = (): number => Math.random();
+export const uuid = (): string => globalThis.crypto.randomUUID();
+
+const global =
+  (name: string) =>
+  (...args: unknown[]) =>
+    (globalThis as unknown as Record<string, (...args: unknown[]) => unknown>)[name]?.(...args);
+export const fetch = global("fetch");
+export const setTimeout = global("setTimeout");
+export const setInterval = global("setInterval");
+export const setImmediate = global("setImmediate");

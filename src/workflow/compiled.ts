@@ -1,0 +1,72 @@
+import { currentExecution } from "./context.js";
+import { registerWorkflow, type StepDefinition, stepDefinition, stepDefinitionOf } from "./define.js";
+
+/**
+ * What transformed code calls: a function that says "use step" or "use workflow" becomes what `step()` and `workflow()`
+ * would have made of it, and stays the function that it was for everybody else.
+ */
+type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
+
+/** What the transform calls a default export that has no name. */
+const unnamed = "__onceflow_default";
+
+/** A declaration: `call` is hoisted, so that it may be called before this is; whoever comes first defines it. */
+export function hoistedStep(call: Body, id: string, body: Body): StepDefinition {
+  const existing = stepDefinitionOf(call);
+  if (existing) return existing;
+  const defined = stepDefinition({ what: "step", name: id, fn: body, call });
+  if (call.name === unnamed) rename(call, "default");
+  // In stacks it is the user's function.
+  rename(body, call.name);
+  return defined;
+}
+
+/** A call: in a workflow it is asked of the run; anywhere else it is just the body. */
+export function callStep(call: Body, id: string, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
+  const execution = currentExecution();
+  if (execution === undefined) return body.apply(self, args);
+  const defined = hoistedStep(call, id, body);
+  if (self === undefined || self === globalThis) return execution.step(defined, args);
+  // A method: every attempt has the same `this`.
+  return execution.step({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);
+}
+
+/** An arrow function, a function expression, a member of an object. */
+export function step(id: string, body: Body): Body {
+  const call = function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    return callStep(call, id, body, this, args);
+  };
+  rename(call, body.name === "" ? lastNameOf(id) : body.name);
+  Object.defineProperty(call, "length", { value: body.length, configurable: true });
+  hoistedStep(call, id, body);
+  return call;
+}
+
+/** A method of a class, taken from and put back to where it stands. */
+export function stepMethod(owner: object, key: string, id: string): void {
+  replace(owner, key, (body) => step(id, body));
+}
+
+/** It stays as it is, and can be started from now on. */
+export function workflow(id: string, where: string, fn: Body): Body {
+  if (fn.name === "" || fn.name === unnamed) rename(fn, lastNameOf(id));
+  return registerWorkflow(fn, { name: id, fn, where });
+}
+
+/** A static one is executed with its class as `this`. */
+export function workflowMethod(owner: object, key: string, id: string, where: string): void {
+  replace(owner, key, (body) => registerWorkflow(body, { name: id, fn: (...args) => body.apply(owner, args), where }));
+}
+
+function replace(owner: object, key: string, make: (body: Body) => Body): void {
+  const descriptor = Object.getOwnPropertyDescriptor(owner, key) as TypedPropertyDescriptor<Body>;
+  Object.defineProperty(owner, key, { ...descriptor, value: make(descriptor.value as Body) });
+}
+
+function rename(fn: Body, name: string): void {
+  Object.defineProperty(fn, "name", { value: name, configurable: true });
+}
+
+function lastNameOf(id: string): string {
+  return id.slice(Math.max(id.lastIndexOf("/"), id.lastIndexOf(".")) + 1);
+}

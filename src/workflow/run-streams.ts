@@ -1,0 +1,56 @@
+import { type Chunk, endCount } from "../core/chunk.js";
+import { encodeError } from "../core/stored-error.js";
+import { checkCount, chunkValue } from "./chunk-value.js";
+import { StreamClosedError } from "./errors.js";
+import { type Execution, never } from "./execution.js";
+import type { StreamTarget } from "./writable.js";
+
+/** The workflow itself among the writers of its streams: no call of a step has this id. */
+const writer = "run";
+
+/**
+ * What the code of a workflow writes to streams: requests, as everything that it asks for. They are in the store with
+ * the entry that says so, and a replay finds them there and writes nothing again.
+ */
+export class RunStreams implements StreamTarget {
+  readonly #execution: Execution;
+  readonly #counts = new Map<string, number>();
+  readonly #closed = new Set<string>();
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+
+  write(stream: string, value: unknown): Promise<void> {
+    if (this.#closed.has(stream)) throw new StreamClosedError(stream);
+    const { store } = this.#execution;
+    const n = this.#counts.get(stream) ?? 0;
+    checkCount(store, stream, n);
+    const kept = chunkValue(store, value);
+    this.#counts.set(stream, n + 1);
+    return this.#ask({ stream, writer, n, attempt: 1, ...kept });
+  }
+
+  end(stream: string): Promise<void> {
+    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "end", data: null });
+  }
+
+  abort(stream: string, reason: unknown): Promise<void> {
+    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "error", data: encodeError(reason) });
+  }
+
+  async #end(chunk: Chunk): Promise<void> {
+    if (this.#closed.has(chunk.stream)) throw new StreamClosedError(chunk.stream);
+    this.#closed.add(chunk.stream);
+    await this.#ask(chunk);
+  }
+
+  #ask(chunk: Chunk): Promise<void> {
+    const execution = this.#execution;
+    const id = execution.ordinal(`write ${chunk.stream}`);
+    const asked = execution.request(id, () => ["write", id, execution.now(), chunk.kind]);
+    if (asked === undefined) return never();
+    if (!asked.known) execution.writeChunk(chunk);
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,85 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { decode, encode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import type { HookRecord } from "../core/run.js";
+import { requireExecution } from "./context.js";
+import type { Hook, HookOptions } from "./hooks.js";
+import { webhookUrlOf } from "./public-url.js";
+import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
+
+export interface WebhookOptions extends HookOptions {
+  /** What the sender is told. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
+  readonly respondWith?: Response | "manual";
+}
+
+/** A hook that HTTP requests resume. Awaited, it gives the next request. */
+export interface Webhook<Received extends Request = Request> extends Hook<Received> {
+  /** Where requests reach it, when `webhookHandler` is mounted below the public URL. */
+  readonly url: string;
+}
+
+/** What is stored with a webhook: how to answer, and the token's digest, to compare with. */
+interface WebhookRecord {
+  readonly webhook: { readonly digest: string; readonly respond: "default" | "manual" | { readonly response: string } };
+  readonly metadata: unknown;
+}
+
+const staticBytesMax = 64 * 1024;
+
+/**
+ * Waits for an HTTP request, which `webhookHandler` takes in.
+ *
+ * @example
+ * const webhook = createWebhook();
+ * await sendForm(webhook.url);
+ * const request = await webhook;
+ */
+export function createWebhook(options: WebhookOptions & { readonly respondWith: "manual" }): Webhook<RequestWithResponse>;
+export function createWebhook(options?: WebhookOptions): Webhook;
+export function createWebhook({ token, metadata, respondWith }: WebhookOptions = {}): Webhook {
+  const { hooks } = requireExecution("createWebhook()");
+  if (!(respondWith === undefined || respondWith === "manual" || respondWith instanceof Response))
+    throw new InvalidInputError("respondWith", 'must be a Response or "manual"');
+  // Read before anything is journaled: what cannot be kept is refused here.
+  encode(metadata);
+  const stored = async (named: string): Promise<string> => {
+    const respond =
+      respondWith instanceof Response
+        ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+        : (respondWith ?? "default");
+    return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
+  };
+  const options = token === undefined ? {} : { token };
+  return hooks.create(options, { storedAs, urlOf: webhookUrlOf, metadata: stored }) as Webhook;
+}
+
+/**
+ * Looked up by its digest: how long the database takes to compare tells nothing about the token, and whoever reads the
+ * database's table of hooks cannot send to them.
+ */
+export function storedAs(token: string): string {
+  return `webhook:${digestOf(token).toString("base64url").slice(0, 22)}`;
+}
+
+/** Undefined when the hook is not a webhook with this token: to strangers there is none then. */
+export function webhookOf(hook: HookRecord | undefined, token: string): WebhookRecord["webhook"] | undefined {
+  const found = webhookRecordOf(hook);
+  if (found === undefined) return undefined;
+  const expected = Buffer.from(found.webhook.digest, "base64url");
+  const digest = digestOf(token);
+  return expected.length === digest.length && timingSafeEqual(expected, digest) ? found.webhook : undefined;
+}
+
+export function webhookRecordOf(hook: HookRecord | undefined): WebhookRecord | undefined {
+  return hook?.token.startsWith("webhook:") && hook.metadata !== null ? asRecord(decode(hook.metadata)) : undefined;
+}
+
+/** A plain hook may have a token that looks like one of ours. */
+function asRecord(metadata: unknown): WebhookRecord | undefined {
+  const found = metadata as Partial<WebhookRecord> | null | undefined;
+  return typeof found?.webhook?.digest === "string" ? (found as WebhookRecord) : undefined;
+}
+
+function digestOf(token: string): Buffer {
+  return createHash("sha256").update(token).digest();
+}

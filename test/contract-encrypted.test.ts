@@ -1,0 +1,32 @@
+import { randomBytes } from "node:crypto";
+import { type ContractTarget, ledgerContract, memoryTarget, runContract, sqliteTarget } from "onceflow/testing";
+import { describe, test } from "vitest";
+
+/** What every store promises holds of one that encrypts, too: nothing of it may depend on what the database can read. */
+const encryption = { keys: [{ id: "2026-11", key: randomBytes(32) }], required: true };
+
+function encrypted(target: ContractTarget): ContractTarget {
+  return {
+    ...target,
+    name: `${target.name}, encrypted`,
+    async create() {
+      const ledger = await target.create();
+      return { ...ledger, open: (options) => ledger.open({ ...options, encryption }) };
+    },
+  };
+}
+
+for (const target of [memoryTarget({ time: "virtual" }), sqliteTarget({ driver: "@photostructure/sqlite" })].map(encrypted)) {
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+    describe.concurrent(`${of}, ${target.name}`, () => {
+      for (const { verb, cases } of contract) {
+        describe(verb, () => {
+          for (const one of cases) {
+            const reason = one.skip(target);
+            test(one.name, async ({ skip }) => (reason === undefined ? await one.run(target) : skip(reason)));
+          }
+        });
+      }
+    });
+  }
+}
