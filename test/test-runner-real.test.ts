@@ -8,7 +8,8 @@ import { InvalidInputError, open, type SqliteTx } from "onceflow";
 import { testWorkflows } from "onceflow/testing";
 import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { readAttempts } from "onceflow/workflow/api";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { freshDatabase } from "./servers/free-database.js";
 
 async function sqlite() {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-runner-"));
@@ -16,6 +17,18 @@ async function sqlite() {
   onTestFinished(async () => {
     await store.close();
     await rm(folder, { recursive: true, force: true });
+  });
+  return store;
+}
+
+async function postgres() {
+  const server = inject("postgres");
+  if (!server.ok) throw new Error(server.reason);
+  const database = await freshDatabase(server.url);
+  const store = await open(database.url);
+  onTestFinished(async () => {
+    await store.close();
+    await database.drop();
   });
   return store;
 }
@@ -29,31 +42,40 @@ const order = workflow("real: order", async (id: string) => {
 });
 
 describe("on a store of one's own, where time is real", () => {
-  test("runs are waited for, woken, resumed, crashed and replayed; the store stays open", async () => {
-    const store = await sqlite();
-    const t = await testWorkflows({ store, worker: { leaseMs: 300 } });
-    t.mockStep(charge, (id) => {
-      const { stepId, attempt } = getStepMetadata();
-      return t.effects.call(stepId, { attempt, result: `ch_${id}` });
-    });
-    const crash = t.crash({ step: charge, when: "after" });
-    t.deliverTwice();
-    const run = await t.start(order, ["1"]);
-    const { until } = await t.waitForSleep(run);
-    expect(crash.happened).toBe(true);
-    expect(until.getTime() - Date.now()).toBeGreaterThan(3_500_000);
-    expect(Math.abs(t.now.getTime() - Date.now())).toBeLessThan(1000);
-    await t.wakeUp(run);
-    const hook = await t.waitForHook(run);
-    await t.restart();
-    await hook.resume("now", { key: "k" });
-    expect(await t.result(run)).toEqual(["ch_1", "now"]);
-    t.expectCalls(charge, 2);
-    t.expectEffect(t.calls(charge)[0]?.stepId ?? "", { applied: 1, calls: 2 });
-    await t.expectReplay(run);
-    await t.close();
-    expect(await run.status).toBe("completed");
-  });
+  const server = inject("postgres");
+  const stores = [
+    { on: "SQLite", opened: sqlite, there: true },
+    { on: "PostgreSQL", opened: postgres, there: server.ok },
+  ];
+  test.for(stores)(
+    "$on: runs are waited for, woken, resumed, crashed and replayed; the store stays open",
+    async ({ opened, there }, { skip }) => {
+      skip(!there, "no PostgreSQL here");
+      const store = await opened();
+      const t = await testWorkflows({ store, worker: { leaseMs: 300 } });
+      t.mockStep(charge, (id) => {
+        const { stepId, attempt } = getStepMetadata();
+        return t.effects.call(stepId, { attempt, result: `ch_${id}` });
+      });
+      const crash = t.crash({ step: charge, when: "after" });
+      t.deliverTwice();
+      const run = await t.start(order, ["1"]);
+      const { until } = await t.waitForSleep(run);
+      expect(crash.happened).toBe(true);
+      expect(until.getTime() - Date.now()).toBeGreaterThan(3_500_000);
+      expect(Math.abs(t.now.getTime() - Date.now())).toBeLessThan(1000);
+      await t.wakeUp(run);
+      const hook = await t.waitForHook(run);
+      await t.restart();
+      await hook.resume("now", { key: "k" });
+      expect(await t.result(run)).toEqual(["ch_1", "now"]);
+      t.expectCalls(charge, 2);
+      t.expectEffect(t.calls(charge)[0]?.stepId ?? "", { applied: 1, calls: 2 });
+      await t.expectReplay(run);
+      await t.close();
+      expect(await run.status).toBe("completed");
+    },
+  );
 
   test("a transactional step dies with its rows, or has its result with them", async () => {
     const store = await sqlite();
@@ -82,14 +104,17 @@ describe("on a store of one's own, where time is real", () => {
 
   test("what needs virtual time says so", async () => {
     const store = await sqlite();
-    const t = await testWorkflows({ store, patienceMs: 50 });
+    const t = await testWorkflows({ store });
     onTestFinished(() => t.close());
     await expect(t.advance("1s")).rejects.toThrow(
       /advance\(…\) moves virtual time, and this runner was given a store.*leave the option store out/,
     );
     await expect(testWorkflows({ store, now: new Date(), ambient: false })).rejects.toBeInstanceOf(InvalidInputError);
     const run = await t.start(order, ["2"]);
-    await expect(t.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until/);
+    await t.waitForSleep(run);
+    const hasty = await testWorkflows({ store, patienceMs: 20, ambient: false });
+    onTestFinished(() => hasty.close());
+    await expect(hasty.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until .*That was so for 20 ms/);
   });
 });
 

@@ -210,7 +210,9 @@ describe("crashes", () => {
   test("the other side is asked about an attempt that died", async () => {
     const t = await runner();
     const asked: string[] = [];
-    const reconcile = ({ stepId }: { readonly stepId: string }) => {
+    const reconcile = async ({ stepId }: { readonly stepId: string }) => {
+      // However long it takes to ask, time does not pass meanwhile.
+      await new Promise<void>((resolve) => void setTimeout(resolve, 30));
       asked.push(stepId);
       return t.effects.find(stepId) as { found: string } | "absent";
     };
@@ -219,8 +221,10 @@ describe("crashes", () => {
       reconcile,
     });
     const paying = workflow("steps: paying", async () => await pay());
-    t.crash({ step: pay, when: "after" });
+    const crash = t.crash({ step: pay, when: "after" });
     expect(await t.result(await t.start(paying))).toBe("paid");
+    expect(crash.happened).toBe(true);
+    expect(t.now).toEqual(new Date("2030-01-01T00:00:10.000Z"));
     t.expectCalls(pay, 1);
     expect(asked).toHaveLength(1);
     t.crash({ step: pay, when: "before" });

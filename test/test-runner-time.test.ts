@@ -76,7 +76,7 @@ describe("virtual time", () => {
     const startedAt = performance.now();
     await t.advance("365d");
     expect(await value).toHaveLength(1);
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
     expect(t.now).toEqual(new Date("2031-01-01T00:00:00.000Z"));
   });
 
@@ -233,7 +233,7 @@ describe("what it refuses to wait for", () => {
     const t = await runner();
     const doubtful = step("time: doubtful", async () => Promise.reject(new Error("lost")), { effect: "atMostOnce" });
     const run = await t.start(workflow("time: doubt", async () => await doubtful()));
-    await expect(t.result(run)).rejects.toThrow(/run "run-1" is unknown, and its step time: doubtful#0 is unknown \(attempt 1\)/);
+    await expect(t.result(run)).rejects.toThrow(/run "run-1" is unknown, and does not know what became of time: doubtful#0 \(attempt 1\)/);
     await expect(t.waitForSleep("nowhere")).rejects.toBeInstanceOf(RunNotFoundError);
     await expect(t.expectReplay("nowhere")).rejects.toBeInstanceOf(RunNotFoundError);
   });

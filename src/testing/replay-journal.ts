@@ -60,6 +60,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
     random: () => 0,
     // No attempt begins.
     bodyOf: () => () => {},
+    ask: () => {},
     crowded: () => false,
     left() {},
     renew() {},

@@ -17,6 +17,13 @@ export type Departure =
 
 export type StepFunction = (...args: readonly unknown[]) => unknown;
 
+/** The attempt that is in doubt. */
+export interface Asked {
+  readonly step: string;
+  readonly runId: string;
+  readonly attempt: number;
+}
+
 /** What an execution needs of the worker it lives in. */
 export interface Host {
   readonly store: Store;
@@ -29,6 +36,8 @@ export interface Host {
   random(): number;
   /** What is called for this attempt of a step: its function, unless a test stands in between. */
   bodyOf(step: StepBody): StepFunction;
+  /** Asks the other side about an attempt in doubt. */
+  ask(about: Asked, reconcile: () => unknown): unknown;
   /** Calls `advance` when every promise that is ready has run. */
   touch(execution: Execution): void;
   /** Tries until it is answered; undefined when it is of no use any more. */

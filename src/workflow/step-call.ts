@@ -243,7 +243,9 @@ export class StepCall {
     let found: EncodedResult | undefined;
     let why = "reconcile could not tell";
     try {
-      verdict = await runOutside(() => reconcile?.({ stepId, attempt, input: this.#input() as never[] }));
+      const ask = () => reconcile?.({ stepId, attempt, input: this.#input() as never[] });
+      const { host, id: runId } = this.#execution;
+      verdict = await runOutside(() => host.ask({ step: this.definition.name, runId, attempt }, ask));
       if (typeof verdict === "object" && verdict !== null && "found" in verdict)
         found = await encodedResult(this.#execution, verdict.found);
     } catch (error) {

@@ -12,7 +12,7 @@ import { definedWorkflows, definitionOf, type WorkflowDefinition, type WorkflowF
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
-import type { Departure, Host, StepFunction } from "./host.js";
+import type { Asked, Departure, Host, StepFunction } from "./host.js";
 import type { StepBody } from "./step-body.js";
 
 export interface WorkerOptions {
@@ -198,6 +198,10 @@ export class Worker implements Host {
 
   bodyOf({ definition }: StepBody): StepFunction {
     return definition.fn as StepFunction;
+  }
+
+  ask(_about: Asked, reconcile: () => unknown): unknown {
+    return reconcile();
   }
 
   crowded(): boolean {

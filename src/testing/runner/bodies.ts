@@ -1,7 +1,7 @@
 import { AssertionError } from "node:assert";
 import { setTimeout } from "node:timers";
 import { FatalError } from "../../workflow/errors.js";
-import type { StepFunction } from "../../workflow/host.js";
+import type { Asked, StepFunction } from "../../workflow/host.js";
 import type { StepBody } from "../../workflow/step-body.js";
 import { never } from "../simulator/world.js";
 import type { Crashes } from "./crashes.js";
@@ -20,9 +20,10 @@ export interface StepExecution<Args extends readonly unknown[] = readonly unknow
 }
 
 interface Running {
-  readonly execution: StepExecution;
-  readonly body: StepBody;
+  readonly about: Asked;
   readonly process: TestProcess;
+  /** It was told to stop. */
+  readonly aborted: () => boolean;
 }
 
 export interface BodiesOptions {
@@ -66,33 +67,45 @@ export class Bodies {
       if (this.#crashes.strike(execution, "before")) return await this.#die(process, tx);
       this.executions.push(execution);
       mock?.note(execution);
-      const running = { execution, body, process };
-      this.#running.add(running);
       try {
         if (tx && mock === undefined && this.#pretends) throw needsMock(name);
-        return await (mock ? mock.call(args) : own(...given));
+        return await this.#hold({ about: execution, process, aborted: () => body.aborted }, () => (mock ? mock.call(args) : own(...given)));
       } finally {
-        this.#running.delete(running);
-        this.#tell();
         if (!process.dead && this.#crashes.strike(execution, "after")) await this.#die(process, tx);
       }
     };
   }
 
+  /** The other side is asked about an attempt. */
+  async ask(process: TestProcess, about: Asked, reconcile: () => unknown): Promise<unknown> {
+    return await this.#hold({ about, process, aborted: () => false }, reconcile);
+  }
+
+  async #hold(running: Running, work: () => unknown): Promise<unknown> {
+    this.#running.add(running);
+    try {
+      return await work();
+    } finally {
+      this.#running.delete(running);
+      for (const go of this.#waiting.splice(0)) go();
+      this.onActivity();
+    }
+  }
+
   /** Those that time waits for. Who was told to stop may need time to pass until it is left alone. */
-  get holding(): readonly StepExecution[] {
-    return this.#alive().map(({ execution }) => execution);
+  get holding(): readonly Running[] {
+    return [...this.#running].filter(({ process, aborted }) => !process.dead && !aborted());
   }
 
   /** Those of them that have not been given up. */
   get awaited(): readonly Running[] {
-    return this.#alive().filter((running) => !this.#givenUp.has(running));
+    return this.holding.filter((running) => !this.#givenUp.has(running));
   }
 
   /** Resolves when one of them has ended. Time is real here: bodies may do anything. */
   async next(): Promise<void> {
     if (await this.#ended()) return;
-    const those = this.holding.map(({ step, attempt, runId }) => `step "${step}" of run "${runId}" (attempt ${attempt})`);
+    const those = this.holding.map(({ about: { step, attempt, runId } }) => `step "${step}" of run "${runId}" (attempt ${attempt})`);
     throw new AssertionError({
       message:
         `still running after ${this.#patienceMs} ms of real time: ${those.join(", ")}. ` +
@@ -105,10 +118,6 @@ export class Bodies {
     for (const running of this.#running) this.#givenUp.add(running);
   }
 
-  #alive(): Running[] {
-    return [...this.#running].filter(({ body, process }) => !process.dead && !body.aborted);
-  }
-
   #ended(): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(false), this.#patienceMs);
@@ -117,11 +126,6 @@ export class Bodies {
         resolve(true);
       });
     });
-  }
-
-  #tell(): void {
-    for (const go of this.#waiting.splice(0)) go();
-    this.onActivity();
   }
 
   /** Nothing more comes from here. An open transaction has to end all the same: its database would wait for it. */

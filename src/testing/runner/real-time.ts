@@ -9,6 +9,7 @@ const lookMs = 5;
 
 /** On a store that somebody else has opened: time passes as it does, and the store is looked at until it is so. */
 export class RealTime implements Timeline {
+  readonly advice: string;
   readonly #store: Store;
   readonly #patienceMs: number;
   readonly #followed = new Set<string>();
@@ -16,6 +17,7 @@ export class RealTime implements Timeline {
   constructor(store: Store, patienceMs: number) {
     this.#store = store;
     this.#patienceMs = patienceMs;
+    this.advice = `That was so for ${patienceMs} ms: wake it up, resume its hook, or raise patienceMs`;
   }
 
   get now(): Date {

@@ -4,10 +4,12 @@ import type { Store } from "../../core/store.js";
 import { decodeEvents, type Event } from "../../workflow/event.js";
 import type { Recorded } from "../replay-journal.js";
 
+const states = { executes: "executes", retries: "is to try again", doubts: "does not know what became of" };
+
 interface OpenStep {
   readonly id: string;
   readonly attempt: number;
-  readonly state: "runs" | "is tried again" | "is unknown";
+  readonly state: keyof typeof states;
 }
 
 /** What a run waits for, as its journal tells. */
@@ -47,20 +49,20 @@ export function situationOf({ run, journal }: Recorded): RunSituation {
       case "ended":
         return children.delete(id);
       case "step":
-        return steps.set(id, { id, attempt: event[3], state: "runs" });
+        return steps.set(id, { id, attempt: event[3], state: "executes" });
       case "doubt":
-        return steps.set(id, { id, attempt: event[3], state: "is unknown" });
+        return steps.set(id, { id, attempt: event[3], state: "doubts" });
       case "done":
         return steps.delete(id);
       case "fail":
-        return event[5] === null ? steps.delete(id) : steps.set(id, { id, attempt: event[3], state: "is tried again" });
+        return event[5] === null ? steps.delete(id) : steps.set(id, { id, attempt: event[3], state: "retries" });
       default:
         return undefined;
     }
   };
   for (const { events } of journal) for (const event of decodeEvents(events)) note(event);
   const { id, status } = run;
-  const moving = status === "pending" || (status === "running" && [...steps.values()].some(({ state }) => state !== "is unknown"));
+  const moving = status === "pending" || (status === "running" && [...steps.values()].some(({ state }) => state !== "doubts"));
   return {
     id,
     status,
@@ -93,7 +95,7 @@ export function describeSituation({ id, status, sleeps, hooks, children, steps }
     ...sleeps.map(({ until }) => `sleeps until ${new Date(until).toISOString()}`),
     ...hooks.map(({ token }) => `has a hook with the token "${token}"`),
     ...children.map((child) => `has the child run "${child}"`),
-    ...steps.map(({ id: step, attempt, state }) => `its step ${step} ${state} (attempt ${attempt})`),
+    ...steps.map(({ id: step, attempt, state }) => `${states[state]} ${step} (attempt ${attempt})`),
   ];
   if (status === "pending") return `run "${id}" is pending: no worker has taken it, or its workflow is not one that the worker works on`;
   const is = status === "running" ? "" : ` is ${status}, and`;

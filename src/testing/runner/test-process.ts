@@ -2,18 +2,19 @@ import type { Clock } from "../../core/clock.js";
 import type { Batch } from "../../core/operation.js";
 import type { Append, RunBackend } from "../../core/run-operation.js";
 import type { Store, Tx } from "../../core/store.js";
-import type { StepFunction } from "../../workflow/host.js";
+import type { Asked, StepFunction } from "../../workflow/host.js";
 import type { StepBody } from "../../workflow/step-body.js";
 import { Worker, type WorkerOptions } from "../../workflow/worker.js";
 import { enlist } from "../../workflow/workers.js";
 import { type Mortal, mortal } from "../mortal-store.js";
+import type { Bodies } from "./bodies.js";
 import type { Crashes } from "./crashes.js";
 
 export interface TestProcessOptions {
   readonly store: Store;
   readonly worker: WorkerOptions;
   readonly crashes: Crashes;
-  readonly around: (process: TestProcess, body: StepBody, own: StepFunction) => StepFunction;
+  readonly bodies: Pick<Bodies, "around" | "ask">;
   /** It has died of a crash that was asked for. */
   readonly onDeath: () => void;
 }
@@ -40,8 +41,7 @@ export class TestProcess {
         holdRuns: own(() => ({ alive() {}, release() {} })),
       }) as Store,
     );
-    const around = (body: StepBody, own: StepFunction) => options.around(this, body, own);
-    this.worker = enlist(new TestWorker(this.#mortal.store, { random: () => 0, background: true, ...worker }, around));
+    this.worker = enlist(new TestWorker(this.#mortal.store, { random: () => 0, background: true, ...worker }, this, options.bodies));
   }
 
   die(): void {
@@ -88,15 +88,21 @@ function own(value: unknown): PropertyDescriptor {
 }
 
 class TestWorker extends Worker {
-  readonly #around: (body: StepBody, own: StepFunction) => StepFunction;
+  readonly #process: TestProcess;
+  readonly #bodies: TestProcessOptions["bodies"];
 
-  constructor(store: Store, options: WorkerOptions, around: (body: StepBody, own: StepFunction) => StepFunction) {
+  constructor(store: Store, options: WorkerOptions, process: TestProcess, bodies: TestProcessOptions["bodies"]) {
     super(store, options);
-    this.#around = around;
+    this.#process = process;
+    this.#bodies = bodies;
   }
 
   override bodyOf(step: StepBody): StepFunction {
-    return this.#around(step, super.bodyOf(step));
+    return this.#bodies.around(this.#process, step, super.bodyOf(step));
+  }
+
+  override ask(about: Asked, reconcile: () => unknown): unknown {
+    return this.#bodies.ask(this.#process, about, reconcile);
   }
 }
 

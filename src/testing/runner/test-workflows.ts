@@ -52,44 +52,50 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   if (given !== undefined && options.now !== undefined)
     throw new InvalidInputError("now", "is for virtual time, and on a store that is given time is real; leave one of them out");
   duration("patienceMs", patienceMs, 1);
-  const clock = new VirtualClock();
-  const epochMs = now.getTime();
-  const ledger = createMemoryLedger(() => epochMs + clock.now());
-  const backend = withTransactions(memoryBackend(ledger) as WithRuns, ledger.runs, []);
-  const base = given ?? createStore(backend, { clock, purgeEveryMs: 0 });
+  const ground = given ? realGround(given, patienceMs) : virtualGround(now);
 
   const twice = { on: false };
-  const store = doubling(base, () => twice.on);
+  const store = doubling(ground.store, () => twice.on);
   const mocks = new StepMocks();
   const crashes = new Crashes();
   const bodies = new Bodies(mocks, crashes, { now: () => time.now, patienceMs, pretends: given === undefined });
-  const workerOptions = { ...(given ? { leaseMs: 1000 } : {}), ...worker };
-  const boot = (): TestProcess =>
-    new TestProcess({
-      store,
-      worker: workerOptions,
-      crashes,
-      around: (process, body, own) => bodies.around(process, body, own),
-      onDeath: () => {
-        living = boot();
-      },
-    });
-  let living: TestProcess;
-  const time: Timeline = given
-    ? new RealTime(base, patienceMs)
-    : new VirtualTime({ clock, epochMs, store: base, memory: ledger.runs, bodies, owner: () => living.worker.owner });
-  bodies.onActivity = () => clock.onActivity();
+  const boot = (): TestProcess => new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, onDeath: reboot });
+  const reboot = () => {
+    living = boot();
+  };
+  const time = ground.time(bodies, () => living.worker.owner);
   const giveBack = ambient ? lend(store) : () => {};
-  living = boot();
+  let living = boot();
   const effects = counted ?? new EffectLedger({ honoursKeys: true, now: () => time.now.getTime() });
   const end = async () => {
     giveBack();
     if (given) await living.worker.stop({ graceMs: 0 });
     living.kill();
     time.close();
-    if (!given) await base.close();
+    if (!given) await ground.store.close();
   };
   return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, process: () => living, end });
+}
+
+/** What the runner stands on: a store, and how time passes there. */
+interface Ground {
+  readonly store: Store;
+  readonly worker: WorkerOptions;
+  readonly time: (bodies: Bodies, owner: () => string) => Timeline;
+}
+
+function virtualGround(now: Date): Ground {
+  const clock = new VirtualClock();
+  const epochMs = now.getTime();
+  const ledger = createMemoryLedger(() => epochMs + clock.now());
+  const backend = withTransactions(memoryBackend(ledger) as WithRuns, ledger.runs, []);
+  const store = createStore(backend, { clock, purgeEveryMs: 0 });
+  return { store, worker: {}, time: (bodies, owner) => new VirtualTime({ clock, epochMs, store, memory: ledger.runs, bodies, owner }) };
+}
+
+/** A lease that is soon over: who waits for it here waits for real. */
+function realGround(store: Store, patienceMs: number): Ground {
+  return { store, worker: { leaseMs: 1000 }, time: () => new RealTime(store, patienceMs) };
 }
 
 function callerOf(fn: (...args: never[]) => unknown): string {

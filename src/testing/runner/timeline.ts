@@ -3,6 +3,8 @@ import type { RunSituation } from "./run-situation.js";
 /** How time passes for a runner: as it is told to, or as it does. */
 export interface Timeline {
   readonly now: Date;
+  /** What to do about a run that waits for something else. */
+  readonly advice: string;
   advance(by: number | string): Promise<void>;
   /** Until nothing happens by itself; fails when a body does not end. */
   settle(): Promise<void>;

@@ -28,6 +28,7 @@ const idleMax = 1000;
  * rest: nothing will happen by itself. body: somebody's step holds the time. stuck: a run should go on, and does not.
  */
 export class VirtualTime implements Timeline {
+  readonly advice = "Nothing more happens by itself: advance the time, wake it up, resume its hook";
   readonly #options: VirtualTimeOptions;
   readonly #known = new WeakMap<RunRecord, { readonly entries: number; readonly situation: RunSituation }>();
   /** One at a time moves the clock. */
@@ -38,6 +39,7 @@ export class VirtualTime implements Timeline {
   constructor(options: VirtualTimeOptions) {
     this.#options = options;
     options.clock.onActivity = () => this.#schedule();
+    options.bodies.onActivity = () => this.#schedule();
   }
 
   get now(): Date {
@@ -85,6 +87,7 @@ export class VirtualTime implements Timeline {
   follow(): void {}
 
   close(): void {
+    this.#options.bodies.onActivity = () => {};
     this.#options.clock.clear();
   }
 

@@ -206,7 +206,7 @@ export class WorkflowTest implements AsyncDisposable {
     const ended = hasEnded(found.status);
     if (ended ? orEnded : met(found)) return found;
     const outcome = ended ? await this.#outcome(id) : "";
-    const advice = ended ? "" : ". Nothing more happens by itself: advance the time, wake it up, resume its hook";
+    const advice = ended ? "" : `. ${this.#parts.time.advice}`;
     throw new AssertionError({ message: `waited for ${what}, but ${describeSituation(found)}${outcome}${advice}` });
   }
 
