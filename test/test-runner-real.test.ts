@@ -118,11 +118,19 @@ describe("on a store of one's own, where time is real", () => {
   });
 });
 
-test("it works the same under node --test", async () => {
-  const program = fileURLToPath(new URL("../.build/test/programs/node-test.js", import.meta.url));
+test.for([
+  { how: "node --test", args: [".build/test/programs/node-test.js"], tests: 3 },
+  {
+    how: "node --test with directives",
+    args: ["--import", "onceflow/register", "test/programs/node-test-directives.ts"],
+    tests: 1,
+  },
+])("it works the same under $how", async ({ args, tests }) => {
   const env = { ...process.env };
   delete env["NODE_OPTIONS"];
-  const { stdout } = await promisify(execFile)(process.execPath, ["--test", "--test-reporter=tap", program], { env, timeout: 30_000 });
-  expect(stdout).toMatch(/^# pass 3$/m);
+  const cwd = fileURLToPath(new URL("..", import.meta.url));
+  const options = { env, cwd, timeout: 30_000 };
+  const { stdout } = await promisify(execFile)(process.execPath, ["--test", "--test-reporter=tap", ...args], options);
+  expect(stdout).toMatch(new RegExp(`^# pass ${tests}$`, "m"));
   expect(stdout).toMatch(/^# fail 0$/m);
 });

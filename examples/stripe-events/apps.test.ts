@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -56,8 +55,8 @@ describe.each(["hono-stripe", "express-stripe"])("%s", (example) => {
 });
 
 test("the demonstration shows it", async () => {
-  const demo = fileURLToPath(new URL("../../.build/examples/stripe-events/demo.js", import.meta.url));
-  const printed = await runCommand(process.execPath, [demo, "express-stripe"], { boundMs: 30_000 });
+  const demo = ["--import", "onceflow/register", "examples/stripe-events/demo.ts"];
+  const printed = await runCommand(process.execPath, [...demo, "express-stripe"], { boundMs: 30_000 });
   const answer = '200 {"runId":"stripe-evt_1"}';
   expect(printed.trim().split("\n")).toEqual([
     `delivered at once      ${answer}`,

@@ -29,7 +29,7 @@ export interface App {
 
 /** How node runs one of the apps, from the root of the repository. */
 export function programOf(example: string): string[] {
-  return [`.build/examples/${example}/main.js`];
+  return ["--import", "onceflow/register", `examples/${example}/main.ts`];
 }
 
 export interface AppOptions {

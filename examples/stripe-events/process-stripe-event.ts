@@ -1,4 +1,4 @@
-import { FatalError, getStepMetadata, step, workflow } from "onceflow/workflow";
+import { FatalError, getStepMetadata } from "onceflow/workflow";
 
 export interface StripeEvent {
   readonly id: string;
@@ -7,22 +7,28 @@ export interface StripeEvent {
 }
 
 /** One event of Stripe's, one run: charge, then send the receipt. It survives the process; no step that is done is done again. */
-export const processStripeEvent = workflow("processStripeEvent", async (event: StripeEvent) => {
+export async function processStripeEvent(event: StripeEvent) {
+  "use workflow";
+
   const { customer, amount } = event.data.object;
   const charge = await createCharge(customer, amount);
   await sendReceipt(customer, charge.id);
   return { customer, chargeId: charge.id, status: "completed" };
-});
+}
 
-const createCharge = step("createCharge", async (customer: string, amount: number): Promise<{ readonly id: string }> => {
+async function createCharge(customer: string, amount: number): Promise<{ readonly id: string }> {
+  "use step";
+
   const body = new URLSearchParams({ customer, amount: String(amount), currency: "usd" });
   const response = await post("PAYMENTS_URL", { authorization: `Bearer ${process.env["STRIPE_SECRET_KEY"] ?? ""}` }, body);
   return (await response.json()) as { id: string };
-});
+}
 
-const sendReceipt = step("sendReceipt", async (customer: string, chargeId: string): Promise<void> => {
+async function sendReceipt(customer: string, chargeId: string): Promise<void> {
+  "use step";
+
   await post("RECEIPTS_URL", { "content-type": "application/json" }, JSON.stringify({ customer, chargeId }));
-});
+}
 
 /** The step's id is the same at every attempt: whoever honours idempotency keys does this once, however often it is asked. */
 async function post(
