@@ -17,16 +17,13 @@ import type { Event } from "./event.js";
 import type { History } from "./history.js";
 import { Hooks } from "./hooks.js";
 import type { Departure, Host } from "./host.js";
+import { Rest } from "./rest.js";
 import { RunStreams } from "./run-streams.js";
 import { type Outcome, RunWriter } from "./run-writer.js";
 import { Sleeps } from "./sleeps.js";
 import { StepCall } from "./step-call.js";
 import { checkedKey, inputOf } from "./step-input.js";
 
-/** A timer that is nearer than this is waited for in memory; for a later one the run leaves it. */
-const keepMs = 1000;
-/** How long a run that waits for a hook or a child stays in memory, in case it comes soon. */
-const idleMs = 200;
 /** When a run that has diverged is tried again: matching code may have been deployed by then. */
 const divergedRetryMs = 60_000;
 
@@ -97,6 +94,7 @@ export class Execution {
   readonly #calls = new Map<string, StepCall>();
   /** Those that the code was not told the end of: a run of a thousand steps looks at one of them, not at all. */
   readonly #open = new Set<StepCall>();
+  readonly #rest = new Rest(this, this.#open);
   readonly #handlers = new Map<string, (event: Event) => void>();
   readonly #ordinals = new Map<string, number>();
   readonly #writer: RunWriter;
@@ -120,8 +118,6 @@ export class Execution {
   #wrappingUp = false;
   #ending = false;
   #leaving = false;
-  #idleSince: number | undefined;
-  #cancelTimer: (() => void) | undefined;
 
   constructor({ host, workflow, run, args, startedAt, create, history, heldAt, seq, lapsed, mail, hooks }: ExecutionOptions) {
     this.host = host;
@@ -410,7 +406,7 @@ export class Execution {
     this.children.resume();
     this.receive(this.#unread);
     this.#unread = [];
-    this.#fireTimers();
+    this.#rest.fire();
   }
 
   /** Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write. */
@@ -551,12 +547,12 @@ export class Execution {
       return;
     }
     if (this.#leaving) return this.#handBackOrWait();
-    const rest = this.#rest();
-    if (rest !== undefined) this.#commit(rest);
+    const leaving = this.#rest.leaving({ busy: this.#busy(), drafted: this.#draft.hasEvents });
+    if (leaving !== undefined) this.#commit(leaving);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
     // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
     else if (this.#draft.hasEvents || this.#writer.mustCreate) this.#commit({ kind: "hold" });
-    else this.#armTimer();
+    else this.#rest.wait();
   }
 
   #handBackOrWait(): void {
@@ -571,36 +567,13 @@ export class Execution {
     return { kind: "release", wakeAt: this.now(), status: "running", trouble: null };
   }
 
-  /** How to leave, when there is nothing to do here for a while. */
-  #rest(): Then | undefined {
-    const idleSince = this.#idleSince;
-    this.#idleSince = undefined;
-    if (this.#busy()) return undefined;
-    const unknown = [...this.#open].filter((call) => call.state === "unknown");
-    const listening = this.hooks.listening || this.children.waiting;
-    // A worker with no room must not keep it: the run that it waits for may need that room.
-    const look = this.children.elsewhere ? this.now() + keepMs : Number.POSITIVE_INFINITY;
-    const timer = Math.min(this.#nextTimer() ?? look, look);
-    const wakeAt = timer === Number.POSITIVE_INFINITY ? undefined : timer;
-    // It waits for something that is not ours: a promise of its own making. It stays.
-    if (wakeAt === undefined && !listening && unknown.length === 0) return undefined;
-    if (wakeAt !== undefined && wakeAt - this.now() <= keepMs && !this.host.crowded()) return undefined;
-    if (listening && unknown.length === 0 && !this.host.crowded()) {
-      this.#idleSince = idleSince ?? this.store.clock.now();
-      if (this.#draft.hasEvents || this.store.clock.now() - this.#idleSince < idleMs) return undefined;
-    }
-    const trouble = unknown.map((call) => `step "${call.definition.name}" (${call.stepId}), attempt ${call.attempt}: ${call.doubt}`);
-    const status = unknown.length > 0 ? ("unknown" as const) : ("running" as const);
-    return { kind: "release", wakeAt: wakeAt ?? null, status, trouble: trouble.length > 0 ? trouble.join("; ") : null };
-  }
-
   #busy(): boolean {
     for (const call of this.#open) if (call.busy) return true;
     return this.children.looking || this.hooks.pending || this.#reading;
   }
 
   #commit(then: Then): void {
-    this.#cancelTimer?.();
+    this.#rest.stop();
     void this.#writer.commit(then);
   }
 
@@ -625,35 +598,9 @@ export class Execution {
   leave(departure: Departure): void {
     if (this.gone) return;
     this.departure = departure;
-    this.#cancelTimer?.();
+    this.#rest.stop();
     this.#writer.ended();
     this.host.left(this, departure);
-  }
-
-  // ——— time
-
-  #nextTimer(): number | undefined {
-    let next = this.sleeps.next();
-    for (const { dueAt } of this.#open) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
-    return next;
-  }
-
-  #armTimer(): void {
-    this.#cancelTimer?.();
-    const next = this.#nextTimer();
-    const idleUntil = this.#idleSince === undefined ? undefined : idleMs - (this.store.clock.now() - this.#idleSince);
-    const waits = [next === undefined ? undefined : next - this.now(), idleUntil].filter((ms) => ms !== undefined);
-    if (waits.length === 0) return;
-    this.#cancelTimer = this.store.clock.after(Math.max(0, Math.ceil(Math.min(...waits))), () => {
-      this.#fireTimers();
-      this.host.touch(this);
-    });
-  }
-
-  #fireTimers(): void {
-    const now = this.now();
-    this.sleeps.fire(now);
-    for (const call of this.#open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
   }
 }
 
