@@ -67,6 +67,7 @@ function merged(own: Spot & { readonly tree: MapTree }, target: Spot & { readonl
   const beside = entriesOf(own).filter(({ name }) => name !== "$ref");
   if (beside.length === 0) return target;
   const entries = new Map<string, Entry>();
-  for (const { name, tree, keyOffset, pointer } of [...entriesOf(target), ...beside]) entries.set(name, { value: tree, keyOffset, pointer });
+  for (const { name, tree, keyOffset, pointer } of [...entriesOf(target), ...beside])
+    entries.set(name, { value: tree, keyOffset, pointer });
   return { pointer: own.pointer, tree: { ...own.tree, entries } };
 }

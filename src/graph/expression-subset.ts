@@ -70,5 +70,7 @@ function accessOf(node: ASTNode): readonly string[] | undefined {
 
 function childrenOf(node: ASTNode): readonly ASTNode[] {
   if (node.op === "!_" || node.op === "-_") return [node.args];
-  return Array.isArray(node.args) ? (node.args as unknown[]).filter((one): one is ASTNode => typeof one === "object" && one !== null && "op" in one) : [];
+  return Array.isArray(node.args)
+    ? (node.args as unknown[]).filter((one): one is ASTNode => typeof one === "object" && one !== null && "op" in one)
+    : [];
 }

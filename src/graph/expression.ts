@@ -1,6 +1,6 @@
 import { Environment, EvaluationError, type ParseResult } from "@marcbachmann/cel-js";
-import type { Findings } from "./finding.js";
 import { firstRefused, literalsIn, pathsIn, variables } from "./expression-subset.js";
+import type { Findings } from "./finding.js";
 import type { Written } from "./model.js";
 import { celFields, tellFields } from "./packet-fields.js";
 import type { Packets, PacketType } from "./packets.js";
@@ -62,19 +62,31 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
     parsed = dynamic.parse(text);
   } catch (error) {
     const { summary, range } = error as { summary?: string; range?: { start: number } };
-    return refuse(`${summary ?? "cannot be read"}${range ? ` (at character ${range.start + 1})` : ""}`, "write it like payload.score >= 80 && output.name == 'Passed'");
+    return refuse(
+      `${summary ?? "cannot be read"}${range ? ` (at character ${range.start + 1})` : ""}`,
+      "write it like payload.score >= 80 && output.name == 'Passed'",
+    );
   }
   const refused = firstRefused(parsed.ast);
   if (refused !== undefined)
-    return refuse(`${refused.what} is not allowed (at character ${refused.character})`, `use ${variables.join(", ")}, literals, == != < <= > >= && || ! and +`);
+    return refuse(
+      `${refused.what} is not allowed (at character ${refused.character})`,
+      `use ${variables.join(", ")}, literals, == != < <= > >= && || ! and +`,
+    );
   const checked = (packet === undefined ? dynamic : typed(packet, packets)).check(text);
-  const wrong = checked.valid ? typeProblem(checked.type, wanted) : checked.error?.code === "no_such_key" ? undefined : checked.error?.summary;
+  const wrong = checked.valid
+    ? typeProblem(checked.type, wanted)
+    : checked.error?.code === "no_such_key"
+      ? undefined
+      : checked.error?.summary;
   if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, "compare values of one type");
   return { text, run: (travelling) => run(parsed, travelling), paths: pathsIn(parsed.ast), literals: literalsIn(parsed.ast) };
 }
 
 function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
-  return type === undefined || type === "dyn" || wanted.includes(type) ? undefined : `its value is of type ${type}; needed is ${wanted.join(" or ")}`;
+  return type === undefined || type === "dyn" || wanted.includes(type)
+    ? undefined
+    : `its value is of type ${type}; needed is ${wanted.join(" or ")}`;
 }
 
 /** Fields that the schema does not have are dynamic; whether that is odd is told elsewhere. */

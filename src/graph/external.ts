@@ -30,9 +30,17 @@ export async function loadExternal(root: Tree, { allowRemote, limits }: External
     const address = at.tree.kind === "scalar" ? String(at.tree.value) : "";
     const isRemote = /^[a-z][a-z0-9+.-]*:\/\//i.test(address);
     if (isRemote && !allowRemote)
-      findings.add("FLOW_REMOTE_NOT_LOADED", at, `${prefix} is on the network; packets that refer to it are not checked`, "allow it (--allow-remote), or use a local copy");
-    const text = isRemote ? allowRemote && (await fetchText(address, limits)) : await readText(resolve(dirname(root.source.file), address), limits);
-    if (text !== false && typeof text !== "string") findings.add("FLOW_UNREADABLE", at, `${prefix} cannot be read: ${text.problem}`, "mend the path or the address");
+      findings.add(
+        "FLOW_REMOTE_NOT_LOADED",
+        at,
+        `${prefix} is on the network; packets that refer to it are not checked`,
+        "allow it (--allow-remote), or use a local copy",
+      );
+    const text = isRemote
+      ? allowRemote && (await fetchText(address, limits))
+      : await readText(resolve(dirname(root.source.file), address), limits);
+    if (text !== false && typeof text !== "string")
+      findings.add("FLOW_UNREADABLE", at, `${prefix} cannot be read: ${text.problem}`, "mend the path or the address");
     documents.set(prefix, typeof text === "string" ? loadTree({ text, file: address }, limits, findings) : undefined);
   }
   for (const [prefix, at] of declared.slice(limits.documentsMax)) {
@@ -88,7 +96,14 @@ export async function readText(path: string, { bytesMax }: Limits): Promise<stri
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(path));
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    return { problem: code === "ENOENT" ? "there is no such file" : code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : String(code ?? error) };
+    return {
+      problem:
+        code === "ENOENT"
+          ? "there is no such file"
+          : code === "ERR_ENCODING_INVALID_ENCODED_DATA"
+            ? "it is not UTF-8"
+            : String(code ?? error),
+    };
   }
 }
 
@@ -110,4 +125,3 @@ async function fetchText(address: string, { bytesMax, fetchMsMax }: Limits): Pro
     return { problem: (error as Error).name === "TimeoutError" ? `no answer within ${fetchMsMax} ms` : "the request failed" };
   }
 }
-

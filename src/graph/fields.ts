@@ -1,5 +1,5 @@
-import { type Findings, placeOf } from "./finding.js";
 import { closest } from "./closest.js";
+import { type Findings, placeOf } from "./finding.js";
 import { childOf, entriesOf, itemsOf, plainOf, type Spot } from "./tree.js";
 
 const kindOf = ({ tree }: Spot): string =>
@@ -125,7 +125,12 @@ export class Fields {
       if (this.#asked.has(name) || name.startsWith("x-")) continue;
       const near = closest(name, [...this.#asked]);
       const fix = near === undefined ? "remove it, or begin its name with x-" : `did you mean "${near}"?`;
-      this.findings.add("FLOW_UNKNOWN_FIELD", placeOf({ tree: { ...tree, source: this.spot.tree.source }, pointer }, keyOffset), `"${name}" means nothing here`, fix);
+      this.findings.add(
+        "FLOW_UNKNOWN_FIELD",
+        placeOf({ tree: { ...tree, source: this.spot.tree.source }, pointer }, keyOffset),
+        `"${name}" means nothing here`,
+        fix,
+      );
     }
   }
 

@@ -37,19 +37,33 @@ function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undef
   try {
     template = parseTemplate(text);
   } catch (error) {
-    findings.add("FLOW_BAD_TEMPLATE", spot, (error as Error).message.replace(/^template: /, ""), "write it like {{payload.orderId}}-charge");
+    findings.add(
+      "FLOW_BAD_TEMPLATE",
+      spot,
+      (error as Error).message.replace(/^template: /, ""),
+      "write it like {{payload.orderId}}-charge",
+    );
     return undefined;
   }
   const foreign = template.paths.find(([root = "", ...rest]) =>
     root === "payload" ? rest.length === 0 : !["operationId", "flowId"].includes(root) || rest.length > 0,
   );
   if (foreign !== undefined) {
-    findings.add("FLOW_BAD_TEMPLATE", spot, `{{${foreign.join(".")}}} is not known`, "use {{payload.field}}, {{operationId}} or {{flowId}}");
+    findings.add(
+      "FLOW_BAD_TEMPLATE",
+      spot,
+      `{{${foreign.join(".")}}} is not known`,
+      "use {{payload.field}}, {{operationId}} or {{flowId}}",
+    );
     return undefined;
   }
   const named = template.named || template.paths.some(([root]) => root === "operationId");
   if (around.namesOperation && !named) tellGeneric({ text, spot }, `${text}-charge`, findings);
-  tellFields(template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path), spot, { ...around, mustBeThere: true });
+  tellFields(
+    template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path),
+    spot,
+    { ...around, mustBeThere: true },
+  );
   return {
     text,
     make: ({ payload, operationId, flowId }) => {
@@ -74,7 +88,8 @@ function fromExpression(written: Written, around: Around): KeyMaker | undefined 
     make: (context) => {
       const result = compiled.run(context);
       if (!result.ok) return result;
-      const isText = ["string", "boolean"].includes(typeof result.value) || (typeof result.value === "number" && Number.isFinite(result.value));
+      const isText =
+        ["string", "boolean"].includes(typeof result.value) || (typeof result.value === "number" && Number.isFinite(result.value));
       if (!isText) return { ok: false, why: "its value is no text, number or boolean" };
       try {
         return { ok: true, value: key.of(String(result.value)) };
@@ -87,5 +102,10 @@ function fromExpression(written: Written, around: Around): KeyMaker | undefined 
 
 /** A key that is only an entity's id collides as soon as a second operation is keyed by the same entity. */
 function tellGeneric({ text, spot }: Written, better: string, findings: Findings): void {
-  findings.add("FLOW_GENERIC_KEY", spot, `"${text}" does not name the operation; another one on the same entity would collide`, `write "${better}", say`);
+  findings.add(
+    "FLOW_GENERIC_KEY",
+    spot,
+    `"${text}" does not name the operation; another one on the same entity would collide`,
+    `write "${better}", say`,
+  );
 }

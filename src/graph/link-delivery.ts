@@ -3,7 +3,7 @@ import { compileKey } from "./key-maker.js";
 import type { Ends } from "./link-ports.js";
 import type { Edge, Flow, RetryPolicy } from "./model.js";
 import { defaultRetry } from "./normalise-policy.js";
-import type { PacketType, Packets } from "./packets.js";
+import type { Packets, PacketType } from "./packets.js";
 import type { PlannedDelivery, PlannedKey } from "./plan.js";
 
 interface Around {
@@ -24,7 +24,10 @@ export function linkDelivery({ delivery }: Edge, around: Around): PlannedDeliver
   const nodeTimeoutMs = timeoutMs ?? ends.to.node.execution.timeoutMs ?? flow.defaults.execution.timeoutMs;
   const key = keyOf(delivery.key, around);
   const partition = partitionKey && compileKey(partitionKey, { ...around, namesOperation: false });
-  const deadLetters = deadLettersOf(delivery.deadLetters, mode === "stream" && topic !== undefined ? `${topic}.dead-letter` : `${flow.id}.dead_letters`);
+  const deadLetters = deadLettersOf(
+    delivery.deadLetters,
+    mode === "stream" && topic !== undefined ? `${topic}.dead-letter` : `${flow.id}.dead_letters`,
+  );
   return {
     mode,
     retry: delivery.retry ?? flow.defaults.retry ?? retryOf(around, mode === "direct"),
@@ -45,7 +48,9 @@ export function linkDelivery({ delivery }: Edge, around: Around): PlannedDeliver
         ...(delivery.queueLengthMax !== undefined && { lengthMax: delivery.queueLengthMax }),
       },
     }),
-    ...(mode === "stream" && { stream: { bus: bus ?? "kafka", topic: topic ?? "", ...(consumerGroup !== undefined && { consumerGroup }) } }),
+    ...(mode === "stream" && {
+      stream: { bus: bus ?? "kafka", topic: topic ?? "", ...(consumerGroup !== undefined && { consumerGroup }) },
+    }),
     ...(partition && { partitionKey: partition }),
   };
 }

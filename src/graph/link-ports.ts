@@ -28,15 +28,28 @@ function endOf({ text, spot }: Written, side: "inputs" | "outputs", { nodes }: F
   const [nodeId, portName] = dot > 0 ? [text.slice(0, dot), text.slice(dot + 1)] : [text, undefined];
   const node = nodes.find(({ id }) => id === nodeId);
   if (node === undefined) {
-    const near = closest(nodeId, nodes.map(({ id }) => id));
-    findings.add("FLOW_UNKNOWN_NODE", spot, `there is no node "${nodeId}"`, near === undefined ? "add it to `nodes:`" : `did you mean "${near}"?`);
+    const near = closest(
+      nodeId,
+      nodes.map(({ id }) => id),
+    );
+    findings.add(
+      "FLOW_UNKNOWN_NODE",
+      spot,
+      `there is no node "${nodeId}"`,
+      near === undefined ? "add it to `nodes:`" : `did you mean "${near}"?`,
+    );
     return undefined;
   }
   const port = node[side].find(({ name }) => name === portName);
   if (port !== undefined || portName === undefined) return port === undefined ? { node } : { node, port };
   const names = node[side].map(({ name }) => name);
   const near = closest(portName, names);
-  const fix = near !== undefined ? `did you mean "${near}"?` : names.length === 0 ? `add it to ${side} of ${nodeId}` : `choose one of ${names.join(", ")}`;
+  const fix =
+    near !== undefined
+      ? `did you mean "${near}"?`
+      : names.length === 0
+        ? `add it to ${side} of ${nodeId}`
+        : `choose one of ${names.join(", ")}`;
   findings.add("FLOW_UNKNOWN_PORT", spot, `node "${nodeId}" has no port "${portName}" among its ${side}`, fix);
   return undefined;
 }
@@ -47,7 +60,12 @@ function withOutput({ node, port }: End, { when, from }: Edge, findings: Finding
   if (port !== undefined || only === undefined) return port === undefined ? { node } : { node, port };
   if (second === undefined) return { node, port: only };
   if (when === undefined)
-    findings.add("FLOW_AMBIGUOUS_PORT", from.spot, `node "${node.id}" has several outputs; this edge carries what leaves by any of them`, `write "${node.id}.${only.name}", or add \`when:\``);
+    findings.add(
+      "FLOW_AMBIGUOUS_PORT",
+      from.spot,
+      `node "${node.id}" has several outputs; this edge carries what leaves by any of them`,
+      `write "${node.id}.${only.name}", or add \`when:\``,
+    );
   return { node };
 }
 
@@ -63,6 +81,11 @@ function withInput({ node, port }: End, from: End, { to, message, when }: Edge, 
   const byName = node.inputs.find(({ name }) => leaving.some((output) => output.name === name));
   const byPacket = node.inputs.find((input) => carried !== undefined && packets.of(input.message) === carried);
   if (byName === undefined && byPacket === undefined)
-    findings.add("FLOW_AMBIGUOUS_PORT", to.spot, `node "${node.id}" has several inputs; "${only.name}" is taken`, `write "${node.id}.${only.name}"`);
+    findings.add(
+      "FLOW_AMBIGUOUS_PORT",
+      to.spot,
+      `node "${node.id}" has several inputs; "${only.name}" is taken`,
+      `write "${node.id}.${only.name}"`,
+    );
   return { node, port: byName ?? byPacket ?? only };
 }

@@ -4,7 +4,7 @@ import { linkDelivery } from "./link-delivery.js";
 import { type Ends, linkEnds } from "./link-ports.js";
 import type { DocumentInfo, Edge, Entrypoint, Flow, Node } from "./model.js";
 import { orderOf } from "./order.js";
-import type { PacketType, Packets } from "./packets.js";
+import type { Packets, PacketType } from "./packets.js";
 import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
 
 /** An edge of the document, and what became of it. */
@@ -47,7 +47,8 @@ function linkEdges(flow: Flow, packets: Packets, findings: Findings): readonly L
   return flow.edges.flatMap((edge) => {
     const ends = linkEnds(edge, flow, packets, findings);
     if (ends === undefined) return [];
-    const packet = packets.of(edge.message) ?? packets.of(ends.from.port?.message) ?? (edge.message ? undefined : packets.of(ends.to.port?.message));
+    const packet =
+      packets.of(edge.message) ?? packets.of(ends.from.port?.message) ?? (edge.message ? undefined : packets.of(ends.to.port?.message));
     const name = `${ends.from.node.id}${ends.from.port ? `.${ends.from.port.name}` : ""}->${ends.to.node.id}.${ends.to.port?.name ?? "in"}`;
     const use = (uses.get(name) ?? 0) + 1;
     uses.set(name, use);
@@ -103,13 +104,21 @@ function linkEntries(flow: Flow, nodes: ReadonlyMap<string, PlannedNode>, packet
     port: node.inputs.find((input) => input.packet !== undefined && input.packet === packet)?.name ?? node.inputs[0]?.name ?? "in",
     ...(packet && { packet }),
   });
-  const declared = flow.entrypoints.flatMap((entrypoint) => declaredEntries(entrypoint, nodes, roots, entryOf, { flow, packets, findings }));
+  const declared = flow.entrypoints.flatMap((entrypoint) =>
+    declaredEntries(entrypoint, nodes, roots, entryOf, { flow, packets, findings }),
+  );
   return flow.entrypoints.length > 0 ? declared : roots.map((node) => entryOf(node));
 }
 
 type EntryOf = (node: PlannedNode, packet?: PacketType) => PlannedEntry;
 
-function declaredEntries(entrypoint: Entrypoint, nodes: ReadonlyMap<string, PlannedNode>, roots: readonly PlannedNode[], entryOf: EntryOf, around: Around): readonly PlannedEntry[] {
+function declaredEntries(
+  entrypoint: Entrypoint,
+  nodes: ReadonlyMap<string, PlannedNode>,
+  roots: readonly PlannedNode[],
+  entryOf: EntryOf,
+  around: Around,
+): readonly PlannedEntry[] {
   const { packets, findings } = around;
   const packet = packets.of(entrypoint.message);
   const filter = entrypoint.filter && compileCondition(entrypoint.filter, { packets, findings, packet });

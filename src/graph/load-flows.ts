@@ -37,14 +37,20 @@ export async function loadFlows(from: FlowSource, options: LoadOptions = {}): Pr
   const findings = new Findings(limits.findingsMax);
   const file = typeof from === "string" ? from : (from.file ?? "flow.yaml");
   const text = typeof from === "string" ? await readText(from, limits) : from.text;
-  if (typeof text !== "string") findings.add("FLOW_UNREADABLE", wholeFile(file), `cannot be read: ${text.problem}`, "mend the path, or the file");
+  if (typeof text !== "string")
+    findings.add("FLOW_UNREADABLE", wholeFile(file), `cannot be read: ${text.problem}`, "mend the path, or the file");
   const flows = typeof text === "string" ? await plansOf({ text, file }, options.allowRemote ?? false, limits, findings) : [];
   const ok = !findings.hasErrors;
   return { ok, flows: ok ? flows : [], findings: findings.list(file) };
 }
 
 /** load → normalise → link → validate */
-async function plansOf(text: { readonly text: string; readonly file: string }, allowRemote: boolean, limits: Limits, findings: Findings): Promise<readonly FlowPlan[]> {
+async function plansOf(
+  text: { readonly text: string; readonly file: string },
+  allowRemote: boolean,
+  limits: Limits,
+  findings: Findings,
+): Promise<readonly FlowPlan[]> {
   const root = loadTree(text, limits, findings);
   if (root === undefined) return [];
   const components = new Components(root, findings);

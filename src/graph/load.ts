@@ -1,4 +1,4 @@
-import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, LineCounter, Parser, type ParsedNode } from "yaml";
+import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, LineCounter, type ParsedNode, Parser } from "yaml";
 import { type Findings, type Place, placeOf, wholeFile } from "./finding.js";
 import type { Limits } from "./limits.js";
 import { type Entry, pointerTo, type ScalarTree, type Source, type Tree } from "./tree.js";
@@ -21,12 +21,17 @@ export function loadTree({ text, file }: Text, limits: Limits, findings: Finding
   const [document, second] = documents ?? [];
   if (document === undefined) return undefined;
   if (second !== undefined) {
-    findings.add("FLOW_SYNTAX", at(source, second.range[0]), "a second document begins here", "one file holds one document: remove the `---`");
+    findings.add(
+      "FLOW_SYNTAX",
+      at(source, second.range[0]),
+      "a second document begins here",
+      "one file holds one document: remove the `---`",
+    );
     return undefined;
   }
   if (!reportSyntax(document, source, findings) || !isStrictJson(text, source, findings)) return undefined;
   if (document.contents === null) {
-    findings.add("FLOW_SYNTAX", wholeFile(file), "the document is empty", "begin with `flowdsl: \"1.0.0\"`");
+    findings.add("FLOW_SYNTAX", wholeFile(file), "the document is empty", 'begin with `flowdsl: "1.0.0"`');
     return undefined;
   }
   return new Reader(source, limits, findings).read(document.contents, "", 0);
@@ -87,7 +92,12 @@ function isStrictJson(text: string, source: Source, findings: Findings): boolean
   } catch (error) {
     const message = (error as Error).message;
     const offset = Number(/position (\d+)/.exec(message)?.[1] ?? 0);
-    findings.add("FLOW_SYNTAX", at(source, offset), `not JSON, though the file's name says so: ${message.slice(0, 60)}`, "mend it, or name it .yaml");
+    findings.add(
+      "FLOW_SYNTAX",
+      at(source, offset),
+      `not JSON, though the file's name says so: ${message.slice(0, 60)}`,
+      "mend it, or name it .yaml",
+    );
     return false;
   }
 }
@@ -119,7 +129,13 @@ class Reader {
       const tree = this.#anchors.get(node.source);
       if (tree !== undefined) return tree;
       const known = this.#anchors.has(node.source);
-      this.#refuse("FLOW_BAD_REF", offset, pointer, known ? `*${node.source} is part of itself` : `there is no &${node.source}`, "write the value here");
+      this.#refuse(
+        "FLOW_BAD_REF",
+        offset,
+        pointer,
+        known ? `*${node.source} is part of itself` : `there is no &${node.source}`,
+        "write the value here",
+      );
       return nothing;
     }
     if ("anchor" in node && node.anchor !== undefined) this.#anchors.set(node.anchor, undefined);
@@ -129,7 +145,13 @@ class Reader {
         ? this.#list(node.items as ParsedNode[], offset, pointer, depth)
         : this.#scalar(node, pointer);
     if (tree.size > this.limits.nodesMax) {
-      this.#refuse("FLOW_TOO_LARGE", offset, pointer, `more than ${this.limits.nodesMax} values, aliases included`, "use fewer aliases, or split the document");
+      this.#refuse(
+        "FLOW_TOO_LARGE",
+        offset,
+        pointer,
+        `more than ${this.limits.nodesMax} values, aliases included`,
+        "use fewer aliases, or split the document",
+      );
       return nothing;
     }
     if ("anchor" in node && node.anchor !== undefined) this.#anchors.set(node.anchor, tree);
@@ -143,8 +165,10 @@ class Reader {
       const name = isScalar(key) ? String(key.value ?? "") : undefined;
       const keyOffset = (key as ParsedNode | null)?.range?.[0] ?? offset;
       if (name === undefined) this.#refuse("FLOW_BAD_TYPE", keyOffset, pointer, "the name of a field must be a text", "quote it");
-      else if (name === "__proto__") this.#refuse("FLOW_FORBIDDEN_KEY", keyOffset, pointer, "a field must not be named __proto__", "rename it");
-      else if (entries.has(name)) this.#refuse("FLOW_DUPLICATE_KEY", keyOffset, pointer, `"${name}" is written twice`, "remove one of them");
+      else if (name === "__proto__")
+        this.#refuse("FLOW_FORBIDDEN_KEY", keyOffset, pointer, "a field must not be named __proto__", "rename it");
+      else if (entries.has(name))
+        this.#refuse("FLOW_DUPLICATE_KEY", keyOffset, pointer, `"${name}" is written twice`, "remove one of them");
       if (this.#broken) break;
       const below = pointerTo(pointer, name ?? "");
       const tree = value === null ? this.#null(keyOffset) : this.#read(value as ParsedNode, below, depth + 1);
@@ -166,7 +190,14 @@ class Reader {
     if (typeof value === "number") {
       const text = isScalar(node) ? (node.source ?? "") : "";
       const exact = Number.isFinite(value) && (!plainInteger.test(text) || Number.isSafeInteger(value));
-      if (!exact) this.#refuse("FLOW_BAD_NUMBER", offset, pointer, `${text.slice(0, 40)} is no number that JSON can hold exactly`, "quote it, if it is a name");
+      if (!exact)
+        this.#refuse(
+          "FLOW_BAD_NUMBER",
+          offset,
+          pointer,
+          `${text.slice(0, 40)} is no number that JSON can hold exactly`,
+          "quote it, if it is a name",
+        );
     }
     return { kind: "scalar", value, source: this.source, offset, size: 1 };
   }
@@ -175,7 +206,13 @@ class Reader {
     return { kind: "scalar", value: null, source: this.source, offset, size: 1 };
   }
 
-  #refuse(code: "FLOW_BAD_REF" | "FLOW_TOO_LARGE" | "FLOW_BAD_TYPE" | "FLOW_FORBIDDEN_KEY" | "FLOW_DUPLICATE_KEY" | "FLOW_BAD_NUMBER", offset: number, pointer: string, message: string, fix: string): void {
+  #refuse(
+    code: "FLOW_BAD_REF" | "FLOW_TOO_LARGE" | "FLOW_BAD_TYPE" | "FLOW_FORBIDDEN_KEY" | "FLOW_DUPLICATE_KEY" | "FLOW_BAD_NUMBER",
+    offset: number,
+    pointer: string,
+    message: string,
+    fix: string,
+  ): void {
     this.findings.add(code, placeOf({ tree: this.#null(offset), pointer }), message, fix);
     this.#broken = true;
   }

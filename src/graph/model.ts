@@ -185,4 +185,3 @@ export interface Delivery {
   /** As it was written, to say which fields its mode does not use. */
   readonly spot: Spot;
 }
-

@@ -1,6 +1,16 @@
 import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
-import { type Alert, type Message, type Node, type NodeIdempotency, type NodeRuntime, nodeKinds, type Port, protocols, storeNames } from "./model.js";
+import {
+  type Alert,
+  type Message,
+  type Node,
+  type NodeIdempotency,
+  type NodeRuntime,
+  nodeKinds,
+  type Port,
+  protocols,
+  storeNames,
+} from "./model.js";
 import { type Normalising, snakeCase, spelledIn } from "./normalise.js";
 import { normaliseExecution } from "./normalise-policy.js";
 import { childOf, entriesOf, itemsOf, type Spot } from "./tree.js";
@@ -12,7 +22,12 @@ export function normaliseNode(id: string, spot: Spot, about: Normalising): Node 
   if (fields === undefined) return undefined;
   const operationId = fields.required("operationId");
   if (operationId !== undefined && !/^[a-z][a-z0-9_]*$/.test(operationId))
-    findings.add("FLOW_OPERATION_ID", fields.at("operationId") ?? spot, `operationId "${operationId}" is not snake_case`, `try "${snakeCase(operationId)}"`);
+    findings.add(
+      "FLOW_OPERATION_ID",
+      fields.at("operationId") ?? spot,
+      `operationId "${operationId}" is not snake_case`,
+      `try "${snakeCase(operationId)}"`,
+    );
   const kind = fields.oneOf("kind", nodeKinds);
   if (!fields.has("kind")) findings.add("FLOW_NO_KIND", fields.spot, `node "${id}" has no kind; taken for an action`, "add `kind:`");
   const runtime = readRuntime(fields.fields("runtime"), about);
@@ -54,7 +69,8 @@ function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising):
   return ports.flatMap(({ name, tree, pointer }) => {
     const port = readPort(name, { tree, pointer }, unnamed, about);
     if (port === undefined) return [];
-    if (names.has(port.name)) about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each a name of its own");
+    if (names.has(port.name))
+      about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each a name of its own");
     names.add(port.name);
     return [port];
   });
@@ -95,20 +111,29 @@ function readRuntime(fields: Fields | undefined, { findings }: Normalising): Nod
   const supports = fields.texts("supports");
   for (const protocol of supports)
     if (!(protocols as readonly string[]).includes(protocol))
-      findings.add("FLOW_BAD_VALUE", fields.at("supports") ?? fields.spot, `"${protocol}" is none of ${protocols.join(", ")}`, "choose one of them");
+      findings.add(
+        "FLOW_BAD_VALUE",
+        fields.at("supports") ?? fields.spot,
+        `"${protocol}" is none of ${protocols.join(", ")}`,
+        "choose one of them",
+      );
   const grpc = fields.fields("grpc");
   const port = grpc?.integer("port", 1, 65_535);
   const streaming = grpc?.flag("streaming");
   const streamsMax = grpc?.integer("maxConcurrentStreams", 1, 1_000_000);
   const tls = grpc?.flag("tls");
   grpc?.done();
-  const connections = ["nats", "redis", "zeromq", "rabbitmq", "websocket"].flatMap((name) => (fields.at(name) ? [[name, fields.plain(name)]] : []));
+  const connections = ["nats", "redis", "zeromq", "rabbitmq", "websocket"].flatMap((name) =>
+    fields.at(name) ? [[name, fields.plain(name)]] : [],
+  );
   fields.done();
   return {
     supports: supports.filter((protocol) => (protocols as readonly string[]).includes(protocol)) as NodeRuntime["supports"],
     connections: Object.fromEntries(connections),
     ...(language && { language }),
-    ...(Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)) as Partial<Pick<NodeRuntime, "handler" | "image" | "version">>),
+    ...(Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)) as Partial<
+      Pick<NodeRuntime, "handler" | "image" | "version">
+    >),
     ...(grpc && {
       grpc: {
         ...(port !== undefined && { port }),

@@ -6,7 +6,13 @@ import type { Spot } from "./tree.js";
 
 const delayMsMax = 30 * 86_400_000;
 export const attemptsMax = 1000;
-export const defaultRetry: RetryPolicy = { maxAttempts: 4, backoff: "exponential", initialDelayMs: 1000, maxDelayMs: 60_000, jitter: false };
+export const defaultRetry: RetryPolicy = {
+  maxAttempts: 4,
+  backoff: "exponential",
+  initialDelayMs: 1000,
+  maxDelayMs: 60_000,
+  jitter: false,
+};
 
 /** `initialDelayMs: 2000` (form A) or `initialDelay: PT2S` (form B). */
 export function durationMs(fields: Fields, name: string, about: Normalising): number | undefined {
@@ -44,7 +50,12 @@ export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retr
   const deadLetters = fields.flag("deadLetterQueue");
   if (deadLetters !== undefined) spelledIn("A", fields.at("deadLetterQueue"), "retryPolicy.deadLetterQueue", about);
   if (policy.maxDelayMs < policy.initialDelayMs)
-    about.findings.add("FLOW_BAD_VALUE", fields.spot, "the longest delay is shorter than the first one", "raise maxDelay, or lower initialDelay");
+    about.findings.add(
+      "FLOW_BAD_VALUE",
+      fields.spot,
+      "the longest delay is shorter than the first one",
+      "raise maxDelay, or lower initialDelay",
+    );
   fields.done();
   return { policy, ...(deadLetters !== undefined && { deadLetters }) };
 }

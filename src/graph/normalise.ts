@@ -103,7 +103,8 @@ function readFlow(id: string, fields: Fields, about: Normalising): Flow {
     id,
     tags: [],
     entrypoints: fields.items("entrypoints").flatMap((spot) => readEntrypoint(spot, findings) ?? []),
-    nodes: nodes === undefined ? [] : entriesOf(nodes.spot).flatMap(({ name, ...spot }): Node | [] => normaliseNode(name, spot, about) ?? []),
+    nodes:
+      nodes === undefined ? [] : entriesOf(nodes.spot).flatMap(({ name, ...spot }): Node | [] => normaliseNode(name, spot, about) ?? []),
     edges: fields.items("edges").flatMap((spot): Edge | [] => normaliseEdge(spot, about) ?? []),
     defaults: { execution: normaliseExecution(defaults?.fields("execution"), about), ...(retry !== undefined && { retry: retry.policy }) },
     spot: fields.spot,
@@ -136,4 +137,3 @@ export function snakeCase(title: string): string {
     .filter((word) => word !== "");
   return words.length === 0 ? "flow" : words.join("_");
 }
-

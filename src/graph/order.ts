@@ -22,7 +22,13 @@ export function orderOf<Edge extends Arrow>(nodes: readonly string[], edges: rea
       if (left === 0) order.push(to.node);
     }
   const done = new Set(order);
-  return { order, circle: circleIn(nodes.filter((node) => !done.has(node)), edges) };
+  return {
+    order,
+    circle: circleIn(
+      nodes.filter((node) => !done.has(node)),
+      edges,
+    ),
+  };
 }
 
 /** Every node that is left has an edge from another one that is left: going backwards must come round. */

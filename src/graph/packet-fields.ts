@@ -1,6 +1,6 @@
 import type { ObjectSchema } from "@marcbachmann/cel-js";
-import type { PacketType, Packets } from "./packets.js";
 import type { Findings } from "./finding.js";
+import type { Packets, PacketType } from "./packets.js";
 import type { JsonSchema } from "./schema-compiler.js";
 import type { Spot } from "./tree.js";
 
@@ -53,11 +53,22 @@ export function tellFields(paths: readonly (readonly string[])[], spot: Spot, { 
     if (presence === "undeclared" || presence === "never")
       findings.add("FLOW_UNDECLARED_FIELD", spot, `${packet.name} has no "${field}" in its schema`, fix);
     else if (presence === "sometimes" && mustBeThere)
-      findings.add("FLOW_UNDECLARED_FIELD", spot, `${packet.name} need not have "${field}"; a packet without it becomes a dead letter`, fix);
+      findings.add(
+        "FLOW_UNDECLARED_FIELD",
+        spot,
+        `${packet.name} need not have "${field}"; a packet without it becomes a dead letter`,
+        fix,
+      );
   }
 }
 
-const celTypes: Readonly<Record<string, string>> = { string: "string", number: "double", integer: "double", boolean: "bool", array: "list<dyn>" };
+const celTypes: Readonly<Record<string, string>> = {
+  string: "string",
+  number: "double",
+  integer: "double",
+  boolean: "bool",
+  array: "list<dyn>",
+};
 const depthMax = 5;
 const fieldsMax = 200;
 

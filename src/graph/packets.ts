@@ -19,8 +19,10 @@ export interface PacketType {
   readonly name: string;
   /** As the document refers to it; undefined for a schema on the spot. */
   readonly ref?: string;
-  /** Draft-07, its references being names in `Packets.definitions`. True: anything goes. */
+  /** Draft-07: a reference to one of the definitions. */
   readonly schema: JsonSchema;
+  /** Those of the whole document, shared by all of its packets. */
+  readonly definitions: Readonly<Record<string, JsonSchema>>;
   /** What is wrong with this packet: nothing, or one to ten problems. Never throws. */
   readonly check: (packet: unknown) => readonly PacketProblem[];
 }
@@ -43,10 +45,6 @@ export class Packets {
     this.#compiler = new SchemaCompiler((ref, from, schemaRoot) => this.#followInSchema(ref, from, schemaRoot), findings);
   }
 
-  get definitions(): Readonly<Record<string, JsonSchema>> {
-    return this.#compiler.definitions;
-  }
-
   resolved(schema: JsonSchema): JsonSchema {
     return this.#compiler.resolved(schema);
   }
@@ -63,7 +61,8 @@ export class Packets {
     const type: PacketType = {
       name: ref?.split(/[/#]/).at(-1) ?? "inline",
       ...(ref !== undefined && { ref }),
-      schema: this.#compiler.schemaOf(definition),
+      schema: { $ref: `#/definitions/${definition}` },
+      definitions: this.#compiler.definitions,
       check: (packet) => this.#check(definition, packet),
     };
     this.#known.set(spot.tree, type);
@@ -105,7 +104,12 @@ export class Packets {
     const spot = this.components.get(section, nameIn(name));
     if (spot !== undefined) return section === "events" ? this.#payloadOf(spot, hops) : spot;
     const near = closest(name, this.components.names(section));
-    this.findings.add("FLOW_UNKNOWN_PACKET", from, `there is no "${name}" in components.${section}`, near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`);
+    this.findings.add(
+      "FLOW_UNKNOWN_PACKET",
+      from,
+      `there is no "${name}" in components.${section}`,
+      near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`,
+    );
     return undefined;
   }
 
@@ -140,7 +144,12 @@ export class Packets {
   }
 
   #nowhere(ref: string, from: Spot, why: string): undefined {
-    this.findings.add("FLOW_BAD_REF", from, `"${ref.slice(0, 100)}" ${why}`, "refer to #/components/packets/…, #/components/events/…, asyncapi#/… or openapi#/…");
+    this.findings.add(
+      "FLOW_BAD_REF",
+      from,
+      `"${ref.slice(0, 100)}" ${why}`,
+      "refer to #/components/packets/…, #/components/events/…, asyncapi#/… or openapi#/…",
+    );
     return undefined;
   }
 }

@@ -15,8 +15,10 @@ const prefix = "#/definitions/";
  * meets anything that it would throw at.
  */
 export class SchemaCompiler {
-  readonly definitions: Record<string, JsonSchema> = {};
+  /** Without a prototype: a packet may be named `constructor`. */
+  readonly definitions: Record<string, JsonSchema> = Object.create(null) as Record<string, JsonSchema>;
   readonly #names = new Map<Tree, string>();
+  readonly #taken = new Set<string>();
   #pending: { readonly name: string; readonly spot: Spot; readonly root: Spot }[] = [];
 
   constructor(
@@ -48,10 +50,22 @@ export class SchemaCompiler {
   #name(spot: Spot, root: Spot): string {
     const known = this.#names.get(spot.tree);
     if (known !== undefined) return known;
-    const name = `s${this.#names.size}`;
+    const name = this.#freeName(spot.pointer);
     this.#names.set(spot.tree, name);
+    this.#taken.add(name);
     this.#pending.push({ name, spot, root });
     return name;
+  }
+
+  /** `/components/messages/OrderPlaced/payload` → `OrderPlaced`, or `OrderPlaced2` */
+  #freeName(pointer: string): string {
+    const parts = pointer.split("/").filter((part) => part !== "" && !["payload", "schema", "message"].includes(part));
+    const word = (parts.at(-1) ?? "").replace(/[^A-Za-z0-9_]/g, "_");
+    const name = /^[A-Za-z]/.test(word) ? word : `Schema${word}`;
+    let number = 2;
+    if (!this.#taken.has(name)) return name;
+    while (this.#taken.has(`${name}${number}`)) number += 1;
+    return `${name}${number}`;
   }
 
   #schema(spot: Spot, root: Spot): JsonSchema {
@@ -98,7 +112,10 @@ export class SchemaCompiler {
       case "dependencies":
         if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map`) && {};
         return Object.fromEntries(
-          entriesOf(at).map((entry) => [entry.name, entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, root)]),
+          entriesOf(at).map((entry) => [
+            entry.name,
+            entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, root),
+          ]),
         );
       case "pattern":
         this.#pattern(String(plainOf(tree)), at);
@@ -112,7 +129,12 @@ export class SchemaCompiler {
     const wrong = wrongPattern(pattern);
     if (wrong !== undefined) this.#bad(at, `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong}`);
     else if (maySlowDown(pattern))
-      this.findings.add("FLOW_SLOW_PATTERN", at, `${JSON.stringify(pattern.slice(0, 60))} repeats what repeats; a text can be made that keeps it busy for ever`, "repeat once, and bound the text with maxLength");
+      this.findings.add(
+        "FLOW_SLOW_PATTERN",
+        at,
+        `${JSON.stringify(pattern.slice(0, 60))} repeats what repeats; a text can be made that keeps it busy for ever`,
+        "repeat once, and bound the text with maxLength",
+      );
   }
 
   #bad(at: Spot, message: string): true {
@@ -133,7 +155,12 @@ export class SchemaCompiler {
     };
     const total = workOf(name);
     if (total <= workMax) return;
-    this.#bad(spot, Number.isFinite(total) ? `applies ${total} schemas to one value; ${workMax} are allowed` : "is part of itself without a property between");
+    this.#bad(
+      spot,
+      Number.isFinite(total)
+        ? `applies ${total} schemas to one value; ${workMax} are allowed`
+        : "is part of itself without a property between",
+    );
     this.definitions[name] = true;
   }
 }
@@ -163,4 +190,3 @@ function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): J
   if (isNullable && typeof schema["type"] === "string") schema["type"] = [schema["type"], "null"];
   return schema;
 }
-

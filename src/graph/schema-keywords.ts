@@ -1,15 +1,35 @@
 import { itemsOf, type Spot } from "./tree.js";
 
 /** What the value of a keyword of JSON Schema draft-07 must be. */
-type Shape = "schema" | "schemas" | "schemaMap" | "items" | "dependencies" | "count" | "number" | "bound" | "positive" | "pattern" | "texts" | "types" | "flag" | "list" | "text" | "any";
+type Shape =
+  | "schema"
+  | "schemas"
+  | "schemaMap"
+  | "items"
+  | "dependencies"
+  | "count"
+  | "number"
+  | "bound"
+  | "positive"
+  | "pattern"
+  | "texts"
+  | "types"
+  | "flag"
+  | "list"
+  | "text"
+  | "any";
 
 export const keywords: ReadonlyMap<string, Shape> = new Map<string, Shape>([
-  ...(["additionalItems", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else"] as const).map((name) => [name, "schema"] as const),
+  ...(["additionalItems", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else"] as const).map(
+    (name) => [name, "schema"] as const,
+  ),
   ...(["allOf", "anyOf", "oneOf"] as const).map((name) => [name, "schemas"] as const),
   ...(["properties", "patternProperties"] as const).map((name) => [name, "schemaMap"] as const),
   ["items", "items"],
   ["dependencies", "dependencies"],
-  ...(["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"] as const).map((name) => [name, "count"] as const),
+  ...(["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"] as const).map(
+    (name) => [name, "count"] as const,
+  ),
   ...(["minimum", "maximum"] as const).map((name) => [name, "number"] as const),
   ...(["exclusiveMinimum", "exclusiveMaximum"] as const).map((name) => [name, "bound"] as const),
   ["multipleOf", "positive"],
@@ -50,7 +70,9 @@ export function wrongShape(shape: Shape, spot: Spot): string | undefined {
     case "texts":
       return tree.kind === "list" && texts.every((text) => typeof text === "string") ? undefined : "must be a list of names";
     case "types":
-      return isType(value) || (tree.kind === "list" && texts.length > 0 && texts.every(isType)) ? undefined : `must be one of ${types.join(", ")}`;
+      return isType(value) || (tree.kind === "list" && texts.length > 0 && texts.every(isType))
+        ? undefined
+        : `must be one of ${types.join(", ")}`;
     case "pattern":
       return typeof value === "string" ? wrongPattern(value) : "must be a text";
     default:
@@ -77,4 +99,3 @@ export function wrongPattern(pattern: string): string | undefined {
 export function maySlowDown(pattern: string): boolean {
   return /\([^()]*[+*|}][^()]*\)(?:[+*]|\{\d+,\d*\})/.test(pattern.replace(/\\./g, "_").replace(/\[[^\]]*\]/g, "_"));
 }
-

@@ -8,5 +8,10 @@ export function checkCircles({ plan }: Linked, findings: Findings): void {
   const [first] = circle;
   if (first === undefined) return;
   const path = [...circle.map(({ from }) => from.node), first.from.node].join(" → ");
-  findings.add("FLOW_CYCLE", circle.at(-1)?.place ?? first.place, `edges form a circle: ${path}`, "remove one of its edges, or start a second flow");
+  findings.add(
+    "FLOW_CYCLE",
+    circle.at(-1)?.place ?? first.place,
+    `edges form a circle: ${path}`,
+    "remove one of its edges, or start a second flow",
+  );
 }

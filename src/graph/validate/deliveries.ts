@@ -30,16 +30,31 @@ function checkUnused({ edge: { delivery } }: LinkedEdge, findings: Findings): vo
   for (const { name, tree, pointer } of entriesOf(delivery.spot)) {
     const modes = modesOf[name];
     if (modes === undefined || modes.includes(delivery.mode)) continue;
-    findings.add("FLOW_FIELD_NOT_USED", { tree, pointer }, `"${name}" means nothing to mode ${delivery.mode}`, `it is for ${modes.join(", ")}`);
+    findings.add(
+      "FLOW_FIELD_NOT_USED",
+      { tree, pointer },
+      `"${name}" means nothing to mode ${delivery.mode}`,
+      `it is for ${modes.join(", ")}`,
+    );
   }
 }
 
 function checkPlace({ edge: { delivery } }: LinkedEdge, isFormA: boolean, findings: Findings): void {
   const { mode, store, backend, topic, bus, spot } = delivery;
   if (mode === "durable" && store === undefined && isFormA)
-    findings.add("FLOW_NO_STORE", spot, "a durable edge does not say where packets are kept; the store of the runtime is taken", "add `store:`");
+    findings.add(
+      "FLOW_NO_STORE",
+      spot,
+      "a durable edge does not say where packets are kept; the store of the runtime is taken",
+      "add `store:`",
+    );
   if (mode === "durable" && (store === "redis" || store === "memory"))
-    findings.add("FLOW_WEAK_STORE", childOf(spot, "store") ?? spot, `a durable edge on ${store}, which can forget what it has acknowledged`, "use mongo, postgres or sqlite");
+    findings.add(
+      "FLOW_WEAK_STORE",
+      childOf(spot, "store") ?? spot,
+      `a durable edge on ${store}, which can forget what it has acknowledged`,
+      "use mongo, postgres or sqlite",
+    );
   if (mode === "ephemeral" && backend === undefined && isFormA)
     findings.add("FLOW_NO_BACKEND", spot, "an ephemeral edge does not say which backend; memory is taken", "add `backend:`");
   if (mode === "stream" && topic === undefined) findings.add("FLOW_NO_TOPIC", spot, "a stream needs a topic", "add `topic:`");

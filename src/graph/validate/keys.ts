@@ -10,6 +10,11 @@ export function checkKeys({ edges }: Linked, findings: Findings): void {
     const { node } = ends.to;
     const hasKey = planned.delivery.key !== undefined || edge.delivery.key !== undefined || node.idempotency !== undefined;
     if (edge.delivery.mode !== "durable" || hasKey || !sideEffects.includes(node.kind)) continue;
-    findings.add("FLOW_NO_KEY", edge.delivery.spot, `a crash can deliver to "${node.id}" twice, and its effect may happen twice`, `add \`idempotencyKey: "{{payload.id}}-${node.operationId}"\``);
+    findings.add(
+      "FLOW_NO_KEY",
+      edge.delivery.spot,
+      `a crash can deliver to "${node.id}" twice, and its effect may happen twice`,
+      `add \`idempotencyKey: "{{payload.id}}-${node.operationId}"\``,
+    );
   }
 }

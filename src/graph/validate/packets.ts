@@ -12,6 +12,11 @@ export function checkPackets({ edges, plan }: Linked, findings: Findings): void 
     ];
     for (const { port, name, says } of ends)
       if (port?.packet !== undefined && port.packet !== packet)
-        findings.add("FLOW_PACKET_MISMATCH", edge.message?.spot ?? edge.spot, `${name} ${says} ${port.packet.name}; the edge carries ${packet.name}`, "name the same packet in both");
+        findings.add(
+          "FLOW_PACKET_MISMATCH",
+          edge.message?.spot ?? edge.spot,
+          `${name} ${says} ${port.packet.name}; the edge carries ${packet.name}`,
+          "name the same packet in both",
+        );
   }
 }
