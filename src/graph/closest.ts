@@ -6,7 +6,7 @@ export function closest(text: string, candidates: readonly string[]): string | u
   const near = candidates
     .filter((candidate) => Math.abs(candidate.length - text.length) <= 2)
     .map((candidate) => ({ candidate, distance: distanceOf(text.toLowerCase(), candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => distance <= Math.min(2, candidate.length / 3))
+    .filter(({ candidate, distance }) => distance <= Math.min(2, Math.max(1, candidate.length / 3)))
     .sort((a, b) => a.distance - b.distance);
   return near[0]?.candidate;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Document, isMap, isNode, isScalar, isSeq, Lexer, parseDocument, stringify } from "yaml";
+import { type Document, isMap, isNode, isScalar, isSeq, Lexer, parseDocument, stringify, visit, type YAMLMap, type YAMLSeq } from "yaml";
 import { inOrder, orderAt } from "./field-order.js";
 import { type Finding, Findings, wholeFile } from "./finding.js";
 import { defaultLimits } from "./limits.js";
@@ -67,7 +67,17 @@ function ordered(tree: Tree, pointer: string): unknown {
 function yamlText(text: string, reorder: boolean): string {
   const document: Document.Parsed = parseDocument(text, { uniqueKeys: false });
   if (reorder) orderNode(document.contents, "");
+  padLikePeople(document);
   return document.toString(layout);
+}
+
+/** `{ name: value }`, but `[one, two]`: the library pads both or none. */
+function padLikePeople(document: Document.Parsed): void {
+  const padded = <T extends YAMLSeq | YAMLMap>(node: T, padding: string): void => {
+    const write = node.toString.bind(node);
+    node.toString = (context, ...rest) => write(context && { ...context, flowCollectionPadding: padding }, ...rest);
+  };
+  visit(document, { Seq: (_, node) => padded(node, ""), Map: (_, node) => padded(node, " ") });
 }
 
 function orderNode(node: unknown, pointer: string): void {

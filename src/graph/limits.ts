@@ -19,7 +19,7 @@ export interface Limits {
 
 export const defaultLimits: Limits = {
   bytesMax: 1024 * 1024,
-  tokensMax: 150_000,
+  tokensMax: 100_000,
   depthMax: 100,
   nodesMax: 100_000,
   findingsMax: 200,

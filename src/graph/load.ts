@@ -18,8 +18,8 @@ export function loadTree({ text, file }: Text, limits: Limits, findings: Finding
   const lines = new LineCounter();
   const source: Source = { file, lines };
   const documents = compose(text.replace(/^\uFEFF/, ""), source, limits, findings);
-  const [document, second] = documents ?? [];
-  if (document === undefined) return undefined;
+  if (documents === undefined) return undefined;
+  const [document, second] = documents;
   if (second !== undefined) {
     findings.add(
       "FLOW_SYNTAX",
@@ -29,8 +29,9 @@ export function loadTree({ text, file }: Text, limits: Limits, findings: Finding
     );
     return undefined;
   }
-  if (!reportSyntax(document, source, findings) || !isStrictJson(text, source, findings)) return undefined;
-  if (document.contents === null) {
+  if (document !== undefined && !reportSyntax(document, source, findings)) return undefined;
+  if (!isStrictJson(text, source, findings)) return undefined;
+  if (document === undefined || document.contents === null) {
     findings.add("FLOW_SYNTAX", wholeFile(file), "the document is empty", 'begin with `flowdsl: "1.0.0"`');
     return undefined;
   }
