@@ -182,9 +182,18 @@ const inA: readonly Case[] = [
   ],
 ];
 
-const cases = [...inB.map((one) => ["B", formB, ...one] as const), ...inA.map((one) => ["A", formA, ...one] as const)];
+const described = (form: string, base: string, [code, old, changed, pointer, fix]: Case) => ({
+  form,
+  base,
+  code,
+  old,
+  changed,
+  pointer,
+  fix,
+});
+const cases = [...inB.map((one) => described("B", formB, one)), ...inA.map((one) => described("A", formA, one))];
 
-test.each(cases)("form %s: %#", async (_, base, code, old, changed, pointer, fix) => {
+test.each(cases)("form $form: $code at $pointer", async ({ base, code, old, changed, pointer, fix }) => {
   expect(base).toContain(old);
   const marked = base.replace(old, () => changed);
   const text = marked.replace("«", "");
@@ -210,6 +219,6 @@ const elsewhere: Readonly<Record<string, string>> = {
 };
 
 test("every code has a case", () => {
-  const tested = new Set<string>([...cases.map(([, , code]) => code), ...Object.keys(elsewhere)]);
+  const tested = new Set<string>([...cases.map(({ code }) => code), ...Object.keys(elsewhere)]);
   expect(Object.keys(findingCodes).filter((code) => !tested.has(code))).toEqual([]);
 });

@@ -31,7 +31,8 @@ export function formatFlow(text: string, { file = "flow.yaml" }: TextOptions = {
   const attempts = /\.json$/i.test(file) ? [() => jsonText(ordered(tree, ""))] : [() => yamlText(text, true), () => yamlText(text, false)];
   for (const attempt of attempts) {
     const formatted = attempt();
-    if (isSame(text, tree, formatted, file)) return { text: formatted, changed: formatted !== text, findings: findings.list(file) };
+    if (formatted !== undefined && isSame(text, tree, formatted, file))
+      return { text: formatted, changed: formatted !== text, findings: findings.list(file) };
   }
   findings.add(
     "FLOW_NOT_FORMATTED",
@@ -64,11 +65,29 @@ function ordered(tree: Tree, pointer: string): unknown {
   return Object.fromEntries(entries.map(([name, { value }]) => [name, ordered(value, pointerTo(pointer, name))]));
 }
 
-function yamlText(text: string, reorder: boolean): string {
+function yamlText(text: string, reorder: boolean): string | undefined {
   const document: Document.Parsed = parseDocument(text, { uniqueKeys: false });
-  if (reorder) orderNode(document.contents, "");
+  if (reorder) {
+    keepTitle(document);
+    orderNode(document.contents, "");
+  }
   padLikePeople(document);
-  return document.toString(layout);
+  try {
+    return document.toString(layout);
+  } catch {
+    // An alias has come to stand before its anchor.
+    return undefined;
+  }
+}
+
+/** What stands above a blank line at the top is about the document, not about its first field. */
+function keepTitle(document: Document.Parsed): void {
+  const first = isMap(document.contents) ? document.contents.items[0]?.key : undefined;
+  const above = isNode(first) ? first.commentBefore : undefined;
+  const blank = above?.lastIndexOf("\n\n") ?? -1;
+  if (!isNode(first) || typeof above !== "string" || blank < 0) return;
+  document.commentBefore = [document.commentBefore, above.slice(0, blank)].filter((comment) => typeof comment === "string").join("\n\n");
+  first.commentBefore = above.slice(blank + 2);
 }
 
 /** `{ name: value }`, but `[one, two]`: the library pads both or none. */

@@ -16,21 +16,37 @@ export function generateTypeScript(plan: FlowPlan): readonly GeneratedFile[] {
   ];
 }
 
-function typesFile(plan: FlowPlan): string {
+/** A name for every node, by its operationId; each, and what is made of it, is nobody else's. */
+function namesOf(plan: FlowPlan): ReadonlyMap<string, string> {
+  const taken = new Set(["NodeContext"]);
   const names = new Map<string, string>();
-  const nodeNames = new Set(
-    [...plan.nodes.values()].flatMap(({ operationId }) => ["", "Input", "Output"].map((end) => pascalCase(operationId) + end)),
-  );
+  for (const { id, operationId } of plan.nodes.values()) {
+    const wanted = pascalCase(operationId);
+    let name = wanted;
+    for (let number = 2; ["", "Input", "Output"].some((end) => taken.has(name + end)); number += 1) name = `${wanted}${number}`;
+    for (const end of ["", "Input", "Output"]) taken.add(name + end);
+    names.set(id, name);
+  }
+  return names;
+}
+
+function typesFile(plan: FlowPlan): string {
+  const nodeNames = namesOf(plan);
+  const names = new Map<string, string>();
   const nameOf = (definition: string): string => {
     const known = names.get(definition);
     if (known !== undefined) return known;
     const wanted = pascalCase(definition);
-    const taken = new Set([...names.values(), ...nodeNames, "NodeContext"]);
+    const taken = new Set([
+      "NodeContext",
+      ...names.values(),
+      ...[...nodeNames.values()].flatMap((one) => [one, `${one}Input`, `${one}Output`]),
+    ]);
     const name = taken.has(wanted) ? `${wanted}Packet${taken.size}` : wanted;
     names.set(definition, name);
     return name;
   };
-  const nodes = [...plan.nodes.values()].map((node) => nodeTypes(node, nameOf)).join("\n");
+  const nodes = [...plan.nodes.values()].map((node) => nodeTypes(node, nodeNames.get(node.id) ?? "", nameOf)).join("\n");
   const packets: string[] = [];
   const definitions = [...plan.nodes.values()].flatMap(portsOf).find(({ packet }) => packet !== undefined)?.packet?.definitions ?? {};
   // Naming one can name another: the map grows while it is gone through.
@@ -57,8 +73,7 @@ const contextText = `export interface NodeContext {
 const portsOf = ({ inputs, outputs }: PlannedNode): readonly PlannedPort[] => [...inputs, ...outputs];
 const oneLine = (text: string) => text.replace(/\s+/g, " ");
 
-function nodeTypes(node: PlannedNode, nameOf: (definition: string) => string): string {
-  const name = pascalCase(node.operationId);
+function nodeTypes(node: PlannedNode, name: string, nameOf: (definition: string) => string): string {
   const dataOf = ({ packet }: PlannedPort) => (packet === undefined ? "unknown" : typeText(packet.schema, nameOf));
   const inputs = node.inputs.length === 0 ? [{ name: "in" }] : node.inputs;
   const input = inputs.map((port) => `{ readonly port: ${JSON.stringify(port.name)}; readonly data: ${dataOf(port)} }`).join(" | ");
@@ -79,21 +94,22 @@ ${commentText(about)}export type ${name} = (input: ${name}Input, context: NodeCo
 }
 
 function nodesFile(plan: FlowPlan): string {
-  const nodes = [...plan.nodes.values()];
-  const imports = nodes.map(({ operationId }) => pascalCase(operationId)).sort();
-  const stubs = nodes.map(
-    ({ operationId }) => `export const ${stubName(operationId)}: ${pascalCase(operationId)} = async (_input, _context) => {
+  const names = namesOf(plan);
+  const stubs = [...plan.nodes.values()].map(
+    ({ id, operationId }) => `export const ${stubName(names.get(id) ?? "")}: ${names.get(id)} = async (_input, _context) => {
   throw new Error(${JSON.stringify(`${operationId} is not written yet`)});
 };
 `,
   );
-  const handlers = nodes.map(({ operationId }) => `  ${propertyName(operationId)}: ${stubName(operationId)},`);
-  return `import type { ${imports.join(", ")} } from "./${plan.id}.types.js";\n\n${stubs.join("\n")}\nexport const nodes = {\n${handlers.join("\n")}\n};\n`;
+  const handlers = [...plan.nodes.values()].map(
+    ({ id, operationId }) => `  ${propertyName(operationId)}: ${stubName(names.get(id) ?? "")},`,
+  );
+  return `import type { ${[...names.values()].sort().join(", ")} } from "./${plan.id}.types.js";\n\n${stubs.join("\n")}\nexport const nodes = {\n${handlers.join("\n")}\n};\n`;
 }
 
 /** A word of the language gets an underscore. */
-const stubName = (operationId: string): string => {
-  const name = camelCase(operationId);
+const stubName = (typeName: string): string => {
+  const name = camelCase(typeName);
   return /^(nodes|delete|return|switch|import|export|default|new|function|class|const|let|var|if|else|for|while|do|try|catch|finally|throw|void|with|yield|await|async|case|break|continue|in|of|typeof|instanceof|this|super|null|true|false|enum|static|package|private|protected|public|interface|implements|debugger|extends)$/.test(
     name,
   )
