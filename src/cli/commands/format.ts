@@ -44,8 +44,9 @@ function format(paths: readonly string[], { check = false, json }: Options): voi
   const verb = check ? "would be changed" : "changed";
   if (json) printJson({ ok: !failed && !(check && changed.length > 0), check, files: done });
   else {
-    if (findings.length > 0) print(`${findingLines(findings)}\n`);
-    print(columns([...changed.map(({ file }) => [file, verb]), [`${counted(done.length, "file")}, ${changed.length} ${verb}`]]));
+    if (findings.length > 0) print(`${findingLines(findings)}\n\n`);
+    print(columns(changed.map(({ file }) => [file, verb])));
+    print(`${counted(done.length, "file")}, ${changed.length} ${verb}`);
   }
   if (failed || (check && changed.length > 0)) process.exitCode = exitFound;
 }

@@ -58,7 +58,7 @@ function summaryOf(checked: readonly Checked[], findings: readonly Finding[]): u
 }
 
 function printForPeople(checked: readonly Checked[], findings: readonly Finding[]): void {
-  if (findings.length > 0) print(`${findingLines(findings)}\n`);
+  if (findings.length > 0) print(`${findingLines(findings)}\n\n`);
   print(
     `${counted(checked.length, "file")}, ${counted(countOf(findings, "error"), "error")}, ${counted(countOf(findings, "warning"), "warning")}`,
   );
