@@ -3,7 +3,7 @@ import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
 import { childOf, type Entry, entriesOf, type MapTree, type Spot, type Tree } from "./tree.js";
 
-export const sections = ["events", "packets", "nodes", "policies"] as const;
+const sections = ["events", "packets", "nodes", "policies"] as const;
 export type Section = (typeof sections)[number];
 
 const hopsMax = 10;

@@ -1,5 +1,5 @@
 import { type FindingCode, findingCodes } from "./finding-codes.js";
-import type { Spot, Tree } from "./tree.js";
+import type { Spot } from "./tree.js";
 
 export interface Place {
   readonly file: string;
@@ -83,5 +83,3 @@ const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 export function findingText({ file, line, column, severity, code, pointer, message, fix }: Finding): string {
   return `${file}:${line}:${column} ${severity} ${code} ${pointer === "" ? "/" : pointer} ${message} (${fix})`;
 }
-
-export const spotOf = (tree: Tree): Spot => ({ tree, pointer: "" });

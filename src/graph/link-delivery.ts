@@ -14,7 +14,7 @@ interface Around {
   readonly findings: Findings;
 }
 
-export const retentionMsDefault = 30 * 86_400_000;
+const retentionMsDefault = 30 * 86_400_000;
 const priorityDefault = 5;
 
 /** The edge's own words first, then its policy's (already one with them), the flow's defaults, and ours. */

@@ -3,7 +3,7 @@ import type { Findings } from "./finding.js";
 import type { Edge, Flow, Node, Port, Written } from "./model.js";
 import type { Packets } from "./packets.js";
 
-export interface End {
+interface End {
   readonly node: Node;
   readonly port?: Port;
 }

@@ -5,7 +5,7 @@ import { type Normalising, spelledIn } from "./normalise.js";
 import type { Spot } from "./tree.js";
 
 const delayMsMax = 30 * 86_400_000;
-export const attemptsMax = 1000;
+const attemptsMax = 1000;
 export const defaultRetry: RetryPolicy = {
   maxAttempts: 4,
   backoff: "exponential",

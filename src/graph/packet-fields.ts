@@ -17,7 +17,7 @@ function objectOf(schema: JsonSchema): Readonly<Record<string, unknown>> | undef
 
 const propertiesOf = (schema: Readonly<Record<string, unknown>>): SchemaMap | undefined => schema["properties"] as SchemaMap | undefined;
 
-export function presenceOf(path: readonly string[], packet: PacketType, packets: Packets): Presence {
+function presenceOf(path: readonly string[], packet: PacketType, packets: Packets): Presence {
   let schema = objectOf(packets.resolved(packet.schema));
   let presence: Presence = "always";
   for (const name of path) {

@@ -25,7 +25,7 @@ export interface MapTree extends Common {
   readonly entries: ReadonlyMap<string, Entry>;
 }
 
-export interface ListTree extends Common {
+interface ListTree extends Common {
   readonly kind: "list";
   readonly items: readonly Tree[];
 }
