@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
 const root = resolve(import.meta.dirname, "..");
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   exports: Record<string, string | { types: string; default: string }>;
+  bin: { onceflow: string };
   dependencies: Record<string, string>;
   peerDependencies: Record<string, string>;
   peerDependenciesMeta: Record<string, { optional: boolean }>;
@@ -42,8 +43,10 @@ test("works from its tarball without any driver, and says which one is missing",
   expect(packed?.files.some(({ path }) => /\.test\.|^src|^test|^\.build/.test(path))).toBe(false);
   execFileSync("mkdir", ["-p", join(folder, "node_modules/onceflow")]);
   execFileSync("tar", ["-xzf", join(folder, packed?.filename ?? ""), "-C", join(folder, "node_modules/onceflow"), "--strip-components=1"]);
-  for (const name of Object.keys(manifest.dependencies))
+  for (const name of Object.keys(manifest.dependencies)) {
+    mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
     execFileSync("cp", ["-r", join(root, "node_modules", name), join(folder, "node_modules", name)]);
+  }
   writeFileSync(
     join(folder, "try.mjs"),
     `import { once, open } from "onceflow";
@@ -57,5 +60,16 @@ test("works from its tarball without any driver, and says which one is missing",
   const lines = execFileSync(process.execPath, ["try.mjs"], { cwd: folder, encoding: "utf8" }).split("\n");
   expect(lines[0]).toBe("42");
   expect(lines[1]).toMatch(/^MISSING_DRIVER .*npm install pg/);
+  const installed = join(folder, "node_modules/onceflow");
+  expect(existsSync(join(installed, "schema/flow.json"))).toBe(true);
+  writeFileSync(
+    join(folder, "a.yaml"),
+    'flowdsl: "1.0"\ninfo: { title: A, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n',
+  );
+  const said = execFileSync(process.execPath, [join(installed, manifest.bin.onceflow), "validate", "a.yaml"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  expect(said).toBe("1 file, 0 errors, 0 warnings\n");
   expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install @photostructure\/sqlite@1/);
 });
