@@ -1,5 +1,17 @@
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -150,6 +162,17 @@ describe("format", () => {
     const again = await onceflow(["format", "--check", "--json", "."], folder);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.out)).toMatchObject({ ok: true, files: [{ changed: false }, { changed: false }] });
+  });
+
+  test("a link stays a link, and a mode a mode", async () => {
+    const folder = folderWith({ "real.yaml": "b: 1\nflowdsl:   '1.0'\n" });
+    chmodSync(join(folder, "real.yaml"), 0o600);
+    symlinkSync("real.yaml", join(folder, "link.yaml"));
+    expect((await onceflow(["format", "link.yaml"], folder)).code).toBe(0);
+    expect(lstatSync(join(folder, "link.yaml")).isSymbolicLink()).toBe(true);
+    expect(statSync(join(folder, "real.yaml")).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(folder, "real.yaml"), "utf8")).toBe("flowdsl: '1.0'\nb: 1\n");
+    expect(readdirSync(folder).sort()).toEqual(["link.yaml", "real.yaml"]);
   });
 
   test("a file that is broken stays as it is", async () => {

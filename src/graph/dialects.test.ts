@@ -116,6 +116,30 @@ test("a finding in a component points to the component, from wherever it is used
   expect(findings.find(({ code }) => code === "FLOW_UNKNOWN_FIELD")).toMatchObject({ pointer: "/components/nodes/B/colour", line: 12 });
 });
 
+test("a wrong value in a component, too, with other fields beside the reference", async () => {
+  const { findings } = await loadFlows({ text: flowWith("{ mode: direct }").replace("timeoutMs: 9000", "timeoutMs: soon") });
+  expect(findings.find(({ code }) => code === "FLOW_BAD_TYPE")).toMatchObject({
+    pointer: "/components/nodes/B/execution/timeoutMs",
+    line: 12,
+  });
+});
+
+test("the edge's own timeout comes before the node's", async () => {
+  const [plan] = (await loadFlows({ text: flowWith("{ mode: durable, store: mongo, timeoutMs: 1234 }") })).flows;
+  expect(plan?.edges[0]?.delivery.timeoutMs).toBe(1234);
+});
+
+test("every node is in the order once, behind all that lead to it", async () => {
+  const edge = (from: string, to: string) => `  - { from: ${from}, to: ${to}, delivery: { mode: direct } }`;
+  const text = `flowdsl: "1.0"
+info: { title: Diamond, version: "1" }
+nodes: { D: { operationId: d, kind: transform }, C: { operationId: c, kind: transform }, B: { operationId: b, kind: transform }, A: { operationId: a, kind: source } }
+edges:
+${[edge("A", "B"), edge("A", "D"), edge("B", "C"), edge("A", "C"), edge("C", "D")].join("\n")}
+`;
+  expect((await loadFlows({ text })).flows[0]?.order).toEqual(["A", "B", "C", "D"]);
+});
+
 test("published oddities load with warnings: entry points by node, no ports, the same edge twice, messages as entries", async () => {
   const text = `flowdsl: "1.0.0"
 info: { title: Guarded, version: "1.0.0" }

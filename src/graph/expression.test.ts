@@ -164,6 +164,7 @@ describe("keys", () => {
     "{{payload.id}}",
     "{{payload.orderId}}-{{payload.id}}",
     "{{flowId}}-{{payload.id}}",
+    "1 + 1",
     "payload.id",
     "payload.orderId + ':' + payload.id",
   ])("too generic: %s", async (key) => {

@@ -81,6 +81,11 @@ test("what cannot be read is left alone", () => {
   }
 });
 
+test("a document of which a comment would be lost is left alone, and that is said", () => {
+  const text = "?   # one\n:   # two\n";
+  expect(formatFlow(text)).toMatchObject({ text, changed: false, findings: [{ code: "FLOW_NOT_FORMATTED" }] });
+});
+
 test("an anchor stays before its aliases, whatever the order of the fields", () => {
   const text = 'components: { packets: { A: &a { type: object } } }\nflowdsl: "1.0"\nnodes: { N: *a }\n';
   const { text: formatted, findings } = formatFlow(text);

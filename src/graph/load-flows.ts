@@ -1,3 +1,4 @@
+import { InvalidInputError } from "../core/errors.js";
 import { Components } from "./components.js";
 import { loadExternal, readText } from "./external.js";
 import { type Finding, Findings, wholeFile } from "./finding.js";
@@ -27,13 +28,16 @@ export interface LoadedFlows {
 }
 
 /**
- * Reads a flow document, in either dialect, and says all that is wrong with it. Rejects never: a file that is not there is a finding, too.
+ * Reads a flow document, in either dialect, and says all that is wrong with it. A file that is not there is a finding, too;
+ * it rejects only when it is not called as it should be.
  *
  * @example
  * const { ok, flows, findings } = await loadFlows("orders.flowdsl.yaml");
  */
 export async function loadFlows(from: FlowSource, options: LoadOptions = {}): Promise<LoadedFlows> {
-  const limits: Limits = { ...defaultLimits, ...options.limits };
+  const limits = limitsOf(options.limits);
+  if (typeof from !== "string" && typeof (from as { readonly text?: unknown } | undefined)?.text !== "string")
+    throw new InvalidInputError("source", "must be a path, or { text, file }");
   const findings = new Findings(limits.findingsMax);
   const file = typeof from === "string" ? from : (from.file ?? "flow.yaml");
   const text = typeof from === "string" ? await readText(from, limits) : from.text;
@@ -42,6 +46,13 @@ export async function loadFlows(from: FlowSource, options: LoadOptions = {}): Pr
   const flows = typeof text === "string" ? await plansOf({ text, file }, options.allowRemote ?? false, limits, findings) : [];
   const ok = !findings.hasErrors;
   return { ok, flows: ok ? flows : [], findings: findings.list(file) };
+}
+
+function limitsOf(given: Partial<Limits> = {}): Limits {
+  const limits: Limits = { ...defaultLimits, ...given };
+  for (const [name, value] of Object.entries(limits))
+    if (!Number.isSafeInteger(value) || value < 1) throw new InvalidInputError(`limits.${name}`, "must be a positive integer");
+  return limits;
 }
 
 /** load → normalise → link → validate */

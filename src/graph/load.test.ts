@@ -106,3 +106,9 @@ test("a path that is not there, a folder, and a file that is not text are findin
   for (const path of ["/not/there.yaml", import.meta.dirname, process.execPath])
     expect(await loadFlows(path)).toMatchObject({ ok: false, findings: [{ code: "FLOW_UNREADABLE", file: path }] });
 });
+
+test("a call that is none is refused", async () => {
+  for (const source of [undefined, 12, {}, { file: "a.yaml" }])
+    await expect(loadFlows(source as never)).rejects.toThrow("source: must be a path");
+  await expect(loadFlows({ text: head }, { limits: { depthMax: -1 } })).rejects.toThrow("limits.depthMax: must be a positive integer");
+});

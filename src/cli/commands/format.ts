@@ -1,4 +1,4 @@
-import { renameSync, writeFileSync } from "node:fs";
+import { realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { type Finding, formatFlow } from "../../graph.js";
 import { exitFound } from "../exit-codes.js";
@@ -59,9 +59,10 @@ function formatOne(file: string, check: boolean): Done {
   return { file, changed, findings };
 }
 
-/** Beside it first: a process that dies here leaves the old file or the new one, never half of it. */
+/** Beside it first: a process that dies here leaves the old file or the new one, never half of it. Links and modes stay. */
 function replace(file: string, text: string): void {
-  const beside = `${file}.${process.pid}.tmp`;
-  writeFileSync(beside, text);
-  renameSync(beside, file);
+  const target = realpathSync(file);
+  const beside = `${target}.${process.pid}.tmp`;
+  writeFileSync(beside, text, { mode: statSync(target).mode });
+  renameSync(beside, target);
 }
