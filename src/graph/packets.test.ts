@@ -21,6 +21,7 @@ test.each<[string, unknown, readonly string[]]>([
   ["P: { properties: { a: { $ref: '#/components/packets/Q' } } }\nQ: { type: string }", { a: 1 }, ["/a"]],
   ["P: { $ref: '#/components/packets/Q' }\nQ: { type: string }", "a", []],
   ["P: { properties: { a: { $ref: '#/definitions/D' } }, definitions: { D: { enum: [x, y] } } }", { a: "z" }, ["/a"]],
+  ["P: { $ref: '#/definitions/D', definitions: { D: { items: { $ref: '#/definitions/E' } }, E: { type: string } } }", ["a", 1], ["/1"]],
   [
     "P: { properties: { child: { $ref: '#/components/packets/P' }, n: { type: number } } }",
     { child: { child: { n: "x" } } },

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { loadFlows } from "../load-flows.js";
@@ -33,7 +33,8 @@ async function plans(): Promise<readonly FlowPlan[]> {
 }
 
 test("the TypeScript that is generated compiles, strictly", async () => {
-  const folder = mkdtempSync(join(root, ".build-generate-"));
+  mkdirSync(join(root, ".build"), { recursive: true });
+  const folder = mkdtempSync(join(root, ".build/generate-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   for (const plan of await plans()) for (const { name, text } of generateTypeScript(plan)) writeFileSync(join(folder, name), text);
   writeFileSync(
@@ -53,7 +54,7 @@ export const port: ChargePaymentInput = { port: "in", data: order };
 `,
   );
   const compilerOptions = { noEmit: true, types: ["node"], skipLibCheck: true };
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ extends: "../tsconfig.base.json", compilerOptions, include: ["*.ts"] }));
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["*.ts"] }));
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   const complaints = (() => {
     try {
