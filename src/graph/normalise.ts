@@ -5,7 +5,7 @@ import type { DocumentInfo, Edge, Entrypoint, Flow, FlowDocument, Message, Node 
 import { normaliseEdge } from "./normalise-edge.js";
 import { messageOf, normaliseNode } from "./normalise-node.js";
 import { normaliseExecution, normaliseRetry } from "./normalise-policy.js";
-import { entriesOf, type Spot, type Tree } from "./tree.js";
+import { entriesOf, plainOf, type Spot, type Tree } from "./tree.js";
 import { written } from "./written.js";
 
 /** Form A has `flows`; form B has `nodes` and `edges` at the top. */
@@ -43,10 +43,11 @@ export function normalise(root: Tree, components: Components, findings: Findings
 function readVersion(top: Fields, findings: Findings): void {
   const spot = top.at("flowdsl");
   if (spot === undefined) return top.missing("flowdsl");
-  const version = spot.tree.kind === "scalar" ? spot.tree.value : undefined;
+  const version = plainOf(spot.tree);
   if (version === "1.0.0" || version === "1.0") return;
   const fix = typeof version === "number" ? `put it in quotes: "1.0"` : `write "1.0.0"`;
-  findings.add("FLOW_VERSION", spot, `version ${JSON.stringify(version)} of the specification is not known; read as 1.0.0`, fix);
+  const shown = JSON.stringify(version).slice(0, 40);
+  findings.add("FLOW_VERSION", spot, `version ${shown} of the specification is not known; read as 1.0.0`, fix);
 }
 
 function readInfo(top: Fields, findings: Findings): DocumentInfo {
