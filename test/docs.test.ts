@@ -245,7 +245,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -324,6 +324,26 @@ describe("the pages", () => {
     expect(methods).toContain("waitForHook");
     // With its arguments, perhaps.
     expect(said.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
+  });
+
+  test("say every export, option, limit, finding and command of flow documents", () => {
+    const page = textOf("docs/reference/graph-documents.md");
+    const said = [
+      ...exportsOf("src/graph.ts"),
+      ...membersOf("src/graph/load-flows.ts", "LoadOptions"),
+      ...membersOf("src/graph/limits.ts", "Limits"),
+      ...membersOf("src/graph/plan.ts", "FlowPlan"),
+      ...[...textOf("src/graph/finding-codes.ts").matchAll(/^ {2}(FLOW_\w+):/gm)].map(([, code = ""]) => code),
+    ];
+    expect(said.length).toBeGreaterThan(90);
+    expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
+    const cli = textOf("docs/reference/cli.md");
+    const commands = readdirSync(join(root, "src/cli/commands")).map((file) => textOf(`src/cli/commands/${file}`));
+    const words = commands.flatMap((text) =>
+      [...text.matchAll(/\.command\("(\w+)"|"(?:-\w, )?(--[\w-]+)/g)].map(([, command, option]) => command ?? option ?? ""),
+    );
+    expect(words.length).toBeGreaterThan(15);
+    expect(words.filter((word) => !cli.includes(`\`${word}`))).toEqual([]);
   });
 
   test("promise of effects elsewhere only what can be kept", () => {

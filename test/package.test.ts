@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 const root = resolve(import.meta.dirname, "..");
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   exports: Record<string, string | Record<string, string>>;
+  bin: { onceflow: string };
   dependencies: Record<string, string>;
   peerDependencies: Record<string, string>;
   peerDependenciesMeta: Record<string, { optional: boolean }>;
@@ -59,5 +60,16 @@ test("works from its tarball without any driver, and says which one is missing",
   const lines = execFileSync(process.execPath, ["try.mjs"], { cwd: folder, encoding: "utf8" }).split("\n");
   expect(lines[0]).toBe("42");
   expect(lines[1]).toMatch(/^MISSING_DRIVER .*npm install pg/);
+  const installed = join(folder, "node_modules/onceflow");
+  expect(existsSync(join(installed, "schema/flow.json"))).toBe(true);
+  writeFileSync(
+    join(folder, "a.yaml"),
+    'flowdsl: "1.0"\ninfo: { title: A, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n',
+  );
+  const said = execFileSync(process.execPath, [join(installed, manifest.bin.onceflow), "validate", "a.yaml"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  expect(said).toBe("1 file, 0 errors, 0 warnings\n");
   expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install @photostructure\/sqlite@1/);
 });

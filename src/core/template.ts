@@ -7,11 +7,29 @@ const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g;
 const pathShape = /^[A-Za-z_$][\w$-]*(\.[\w$-]+)*$/;
 const templateCharsMax = 2048;
 
-/** `{{payload.orderId}}-charge` → a function of the context. Only own members are read: no prototype, no getter of ours. */
-export function compileTemplate(text: string): (context: Readonly<Record<string, unknown>>) => string {
+export interface Template {
+  /** Only own members of the context are read: no prototype, no getter of ours. Throws where one is missing. */
+  readonly fill: (context: Readonly<Record<string, unknown>>) => string;
+  /** What it reads, in order. */
+  readonly paths: readonly (readonly string[])[];
+  /** It has a letter or a digit of its own: something that can name the operation. */
+  readonly named: boolean;
+}
+
+export function parseTemplate(text: string): Template {
   const parts = parse(text);
-  warnIfGeneric(text, parts);
-  return (context) => parts.map((part) => ("literal" in part ? part.literal : valueAt(context, part.path))).join("");
+  return {
+    fill: (context) => parts.map((part) => ("literal" in part ? part.literal : valueAt(context, part.path))).join(""),
+    paths: parts.flatMap((part) => ("path" in part ? [part.path] : [])),
+    named: parts.some((part) => "literal" in part && /[A-Za-z0-9]/.test(part.literal)),
+  };
+}
+
+/** `{{payload.orderId}}-charge` → a function of the context. */
+export function compileTemplate(text: string): Template["fill"] {
+  const template = parseTemplate(text);
+  if (!template.named && template.paths.length > 0) warnOfGeneric(text);
+  return template.fill;
 }
 
 function parse(text: unknown): readonly Part[] {
@@ -50,9 +68,8 @@ const warned = new Set<string>();
 const warnedMax = 1000;
 
 /** A key that is only an entity's id collides as soon as a second operation is keyed by the same entity. */
-function warnIfGeneric(text: string, parts: readonly Part[]): void {
-  if (parts.some((part) => "literal" in part && /[A-Za-z0-9]/.test(part.literal))) return;
-  if (!parts.some((part) => "path" in part) || warned.has(text) || warned.size >= warnedMax) return;
+function warnOfGeneric(text: string): void {
+  if (warned.has(text) || warned.size >= warnedMax) return;
   warned.add(text);
   process.emitWarning(`the key template "${text}" is only an entity's id; name the operation as well: "${text}-charge"`, {
     type: "OnceflowWarning",

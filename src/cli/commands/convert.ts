@@ -1,0 +1,44 @@
+import { writeFileSync } from "node:fs";
+import { type Command, Option } from "commander";
+import { convertFlow } from "../../graph.js";
+import { exitFound, exitUsage } from "../exit-codes.js";
+import { note, print, printJson } from "../output.js";
+import { readTextOf } from "../read-text.js";
+import { findingLines } from "../show-findings.js";
+
+interface Options {
+  readonly to?: "yaml" | "json";
+  readonly output?: string;
+  readonly json?: boolean;
+}
+
+export function addConvert(program: Command): void {
+  program
+    .command("convert")
+    .description("YAML to JSON, or JSON to YAML (comments are lost on the way to JSON)")
+    .argument("<file>")
+    .addOption(new Option("--to <format>", "instead of the other one, or of what --output is named").choices(["yaml", "json"]))
+    .option("-o, --output <file>", "instead of printing it")
+    .option("--json", "report machine-readably; with --output only")
+    .action(convert);
+}
+
+function convert(file: string, { to, output, json }: Options): void {
+  if (json && output === undefined) {
+    note("--json needs --output: otherwise the document itself is printed");
+    process.exitCode = exitUsage;
+    return;
+  }
+  const target = to ?? formatOf(output) ?? (formatOf(file) === "json" ? "yaml" : "json");
+  const text = readTextOf(file);
+  const { text: converted, findings } = typeof text === "string" ? convertFlow(text, { to: target, file }) : { text: "", findings: [text] };
+  const failed = findings.some(({ severity }) => severity === "error");
+  if (!failed && output !== undefined) writeFileSync(output, converted);
+  if (json) printJson({ ok: !failed, file, output, to: target, findings });
+  else if (findings.length > 0) note(findingLines(findings));
+  if (!failed && output === undefined) print(converted);
+  if (failed) process.exitCode = exitFound;
+}
+
+const formatOf = (file: string | undefined): "yaml" | "json" | undefined =>
+  file === undefined ? undefined : /\.json$/i.test(file) ? "json" : /\.ya?ml$/i.test(file) ? "yaml" : undefined;

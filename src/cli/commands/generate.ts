@@ -1,0 +1,59 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Argument, type Command } from "commander";
+import { type GeneratedFile, generateDocs, generateTypeScript, loadFlows } from "../../graph.js";
+import { exitFound } from "../exit-codes.js";
+import { columns, note, print, printJson } from "../output.js";
+import { findingLines } from "../show-findings.js";
+
+interface Options {
+  readonly output?: string;
+  readonly force?: boolean;
+  readonly json?: boolean;
+  readonly allowRemote?: boolean;
+}
+
+const generators = { typescript: generateTypeScript, docs: generateDocs };
+
+export function addGenerate(program: Command): void {
+  program
+    .command("generate")
+    .description("typed node stubs, or a page with a picture, from a flow document")
+    .addArgument(new Argument("<what>", "typescript or docs").choices(Object.keys(generators)))
+    .argument("<file>")
+    .option("-o, --output <folder>", "instead of printing it")
+    .option("--force", "replace stubs that are there already")
+    .option("--json", "machine-readable")
+    .option("--allow-remote", "fetch AsyncAPI and OpenAPI documents from the network")
+    .action(generate);
+}
+
+async function generate(
+  what: keyof typeof generators,
+  file: string,
+  { output, force = false, json, allowRemote = false }: Options,
+): Promise<void> {
+  const { ok, flows, findings } = await loadFlows(file, { allowRemote });
+  const made = flows.flatMap((flow) => generators[what](flow));
+  const written = output === undefined ? [] : made.map((one) => write(one, output, force));
+  if (json) printJson({ ok, findings, files: output === undefined ? made : written });
+  else {
+    if (findings.length > 0) note(findingLines(findings));
+    if (output === undefined) for (const { name, text } of made) print(made.length > 1 ? `// ${name}\n${text}` : text);
+    else
+      print(
+        columns(
+          written.map(({ file: path, written: is }) => [path, is ? "written" : "kept: it is there, and yours (--force replaces it)"]),
+        ),
+      );
+  }
+  if (!ok) process.exitCode = exitFound;
+}
+
+function write({ name, text, yours }: GeneratedFile, folder: string, force: boolean): { readonly file: string; readonly written: boolean } {
+  const file = join(folder, name);
+  if (yours && !force && existsSync(file)) return { file, written: false };
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(file, text);
+  return { file, written: true };
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { commands } from "./commands/index.js";
+import { exitUsage } from "./exit-codes.js";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+
+const program = new Command("onceflow")
+  .description("Flow documents: check them, convert them, format them, generate code and pages from them.")
+  .version(version)
+  .showHelpAfterError("(run with --help to see what there is)")
+  .exitOverride();
+for (const add of commands) add(program);
+for (const command of program.commands) command.exitOverride().showHelpAfterError("(run with --help to see what there is)");
+
+// Whoever reads us may stop early: `onceflow validate flows | head`.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof CommanderError)) throw error;
+  process.exitCode = error.exitCode === 0 ? 0 : exitUsage;
+}

@@ -1,0 +1,18 @@
+import type { Finding } from "../graph.js";
+import { columns } from "./output.js";
+
+/** One line each: where, what it is, at which path, what is wrong, what to do. */
+export function findingLines(findings: readonly Finding[]): string {
+  return columns(
+    findings.map(({ file, line, column, severity, code, pointer, message, fix }) => [
+      `${file}:${line}:${column}`,
+      severity,
+      code,
+      pointer === "" ? "/" : pointer,
+      `${message}; ${fix}`,
+    ]),
+  );
+}
+
+export const countOf = (findings: readonly Finding[], severity: Finding["severity"]): number =>
+  findings.filter((finding) => finding.severity === severity).length;

@@ -1,0 +1,76 @@
+import type { ASTNode } from "@marcbachmann/cel-js";
+
+export const variables = ["payload", "output", "input", "message"] as const;
+
+export interface Refused {
+  readonly what: string;
+  /** Where in the expression, from 1. */
+  readonly character: number;
+}
+
+const binary = new Set(["==", "!=", "<", "<=", ">", ">=", "+", "&&", "||"]);
+
+/** The first part of an expression that is none of: fields, literals, == != < <= > >= && || ! + */
+export function firstRefused(node: ASTNode): Refused | undefined {
+  const refused = (what: string): Refused => ({ what, character: node.range.start + 1 });
+  switch (node.op) {
+    case "value":
+      return isLiteral(node.args) ? undefined : refused("a literal of this kind");
+    case "id":
+      return (variables as readonly string[]).includes(node.args) ? undefined : refused(`"${node.args}"`);
+    case ".":
+      return firstRefused(node.args[0]);
+    case "[]":
+      return firstRefused(node.args[0]) ?? (node.args[1].op === "value" ? firstRefused(node.args[1]) : refused("a computed index"));
+    case "!_":
+      return firstRefused(node.args);
+    case "-_":
+      return node.args.op === "value" ? firstRefused(node.args) : refused("a minus before something that is no number");
+    case "call":
+    case "rcall":
+      return refused(`the function ${node.args[0]}()`);
+    default:
+      if (!binary.has(node.op)) return refused(`"${node.op}"`);
+      return firstRefused((node.args as [ASTNode, ASTNode])[0]) ?? firstRefused((node.args as [ASTNode, ASTNode])[1]);
+  }
+}
+
+const isLiteral = (value: unknown) => value === null || ["string", "number", "bigint", "boolean"].includes(typeof value);
+
+/** Every path of fields that the expression reads from the packet, without the variable that it goes through. */
+export function pathsIn(node: ASTNode): readonly (readonly string[])[] {
+  const access = accessOf(node);
+  if (access !== undefined) {
+    const [variable = "", ...path] = access;
+    const inPacket = variable === "payload" ? path : path[0] === "payload" ? path.slice(1) : path;
+    if (variable === "output" && access[1] === "name") return [];
+    return inPacket.length === 0 ? [] : [inPacket];
+  }
+  return childrenOf(node).flatMap(pathsIn);
+}
+
+/** Texts that stand in the expression itself. */
+export function literalsIn(node: ASTNode): readonly string[] {
+  if (node.op === "value") return typeof node.args === "string" ? [node.args] : [];
+  return accessOf(node) === undefined ? childrenOf(node).flatMap(literalsIn) : [];
+}
+
+function accessOf(node: ASTNode): readonly string[] | undefined {
+  if (node.op === "id") return [node.args];
+  if (node.op === ".") {
+    const inner = accessOf(node.args[0]);
+    return inner && [...inner, node.args[1]];
+  }
+  if (node.op === "[]" && node.args[1].op === "value") {
+    const inner = accessOf(node.args[0]);
+    return inner && [...inner, String(node.args[1].args)];
+  }
+  return undefined;
+}
+
+function childrenOf(node: ASTNode): readonly ASTNode[] {
+  if (node.op === "!_" || node.op === "-_") return [node.args];
+  return Array.isArray(node.args)
+    ? (node.args as unknown[]).filter((one): one is ASTNode => typeof one === "object" && one !== null && "op" in one)
+    : [];
+}

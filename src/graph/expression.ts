@@ -1,0 +1,133 @@
+import { Environment, EvaluationError, type ParseResult } from "@marcbachmann/cel-js";
+import { firstRefused, literalsIn, pathsIn, variables } from "./expression-subset.js";
+import type { Findings } from "./finding.js";
+import type { Written } from "./model.js";
+import { celFields, tellFields } from "./packet-fields.js";
+import type { Packets, PacketType } from "./packets.js";
+
+/** What an expression is evaluated for: one packet, on its way from a node's output to another's input. */
+export interface Travelling {
+  readonly payload: unknown;
+  /** Name of the port that it left by. */
+  readonly output?: string;
+}
+
+export type Evaluated<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
+
+/** A compiled expression. It never throws: where it has no value, it says why. */
+export interface Expression<T> {
+  readonly text: string;
+  readonly evaluate: (travelling: Travelling) => Evaluated<T>;
+}
+
+export interface Compiled {
+  readonly text: string;
+  readonly run: (travelling: Travelling) => Evaluated<unknown>;
+  /** Paths into the packet that it reads. */
+  readonly paths: readonly (readonly string[])[];
+  readonly literals: readonly string[];
+}
+
+const charsMax = 2000;
+
+/** Numbers of JSON are floats, and so they may be added to and compared with integers; texts may be joined with numbers. */
+const base = new Environment({ limits: { maxAstNodes: 200, maxDepth: 20 } })
+  .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
+  .registerOperator("int + double", (a: bigint, b: number) => Number(a) + b)
+  .registerOperator("double == int", (a: number, b: bigint) => a === Number(b));
+for (const types of ["string + double", "double + string", "string + int", "int + string"])
+  base.registerOperator(types, (a: unknown, b: unknown) => String(a) + String(b));
+const dynamic = base.clone();
+for (const name of variables) dynamic.registerVariable(name, "dyn");
+
+const typedEnvironments = new WeakMap<PacketType, Environment>();
+
+interface Around {
+  readonly packet: PacketType | undefined;
+  readonly packets: Packets;
+  readonly findings: Findings;
+  /** Types that its value may have. */
+  readonly wanted: readonly string[];
+}
+
+/** Parses, refuses what is not in the subset, and checks types where the packet's schema tells them. */
+export function compile({ text, spot }: Written, { packet, packets, findings, wanted }: Around): Compiled | undefined {
+  const refuse = (message: string, fix: string): undefined => {
+    findings.add("FLOW_BAD_EXPRESSION", spot, message, fix);
+    return undefined;
+  };
+  if (text.length > charsMax) return refuse(`is longer than ${charsMax} characters`, "decide it in a node");
+  let parsed: ParseResult;
+  try {
+    parsed = dynamic.parse(text);
+  } catch (error) {
+    const { summary, range } = error as { summary?: string; range?: { start: number } };
+    return refuse(
+      `${summary ?? "cannot be read"}${range ? ` (at character ${range.start + 1})` : ""}`,
+      "write it like payload.score >= 80 && output.name == 'Passed'",
+    );
+  }
+  const refused = firstRefused(parsed.ast);
+  if (refused !== undefined)
+    return refuse(
+      `${refused.what} is not allowed (at character ${refused.character})`,
+      `use ${variables.join(", ")}, literals, == != < <= > >= && || ! and +`,
+    );
+  const checked = (packet === undefined ? dynamic : typed(packet, packets)).check(text);
+  const wrong = checked.valid
+    ? typeProblem(checked.type, wanted)
+    : checked.error?.code === "no_such_key"
+      ? undefined
+      : checked.error?.summary;
+  if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, "compare values of one type");
+  return { text, run: (travelling) => run(parsed, travelling), paths: pathsIn(parsed.ast), literals: literalsIn(parsed.ast) };
+}
+
+function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
+  return type === undefined || type === "dyn" || wanted.includes(type)
+    ? undefined
+    : `its value is of type ${type}; needed is ${wanted.join(" or ")}`;
+}
+
+/** Fields that the schema does not have are dynamic; whether that is odd is told elsewhere. */
+function typed(packet: PacketType, packets: Packets): Environment {
+  const known = typedEnvironments.get(packet);
+  if (known !== undefined) return known;
+  const fields = celFields(packet.schema, packets);
+  const environment = fields === undefined ? dynamic : base.clone();
+  if (fields !== undefined) {
+    environment.registerVariable({ name: "payload", schema: fields });
+    environment.registerVariable({ name: "output", schema: { ...fields, name: "string", payload: fields } });
+    for (const name of ["input", "message"]) environment.registerVariable({ name, schema: { ...fields, payload: fields } });
+  }
+  typedEnvironments.set(packet, environment);
+  return environment;
+}
+
+function run(parsed: ParseResult, { payload, output }: Travelling): Evaluated<unknown> {
+  const fields = typeof payload === "object" && payload !== null && !Array.isArray(payload) ? payload : {};
+  const around = { ...fields, payload };
+  try {
+    const value: unknown = parsed({ payload, input: around, message: around, output: { ...around, name: output ?? null } });
+    return { ok: true, value: typeof value === "bigint" ? Number(value) : value };
+  } catch (error) {
+    // Its summary names fields and types, never a value: packets hold what must not get into logs.
+    return { ok: false, why: error instanceof EvaluationError ? error.summary : "cannot be evaluated" };
+  }
+}
+
+/** An expression that is true or false: `when`, `filter`. */
+export function compileCondition(written: Written, around: Omit<Around, "wanted">): Expression<boolean> | undefined {
+  const compiled = compile(written, { ...around, wanted: ["bool"] });
+  if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...around, mustBeThere: false });
+  return (
+    compiled && {
+      text: compiled.text,
+      evaluate: (travelling) => {
+        const result = compiled.run(travelling);
+        if (!result.ok || typeof result.value === "boolean") return result as Evaluated<boolean>;
+        return { ok: false, why: "its value is neither true nor false" };
+      },
+    }
+  );
+}

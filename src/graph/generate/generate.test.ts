@@ -1,0 +1,99 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { loadFlows } from "../load-flows.js";
+import type { FlowPlan } from "../plan.js";
+import { generateDocs } from "./markdown.js";
+import { typeText } from "./type-text.js";
+import { generateTypeScript } from "./typescript.js";
+
+const root = resolve(import.meta.dirname, "../../..");
+const examples = join(root, "examples/flows");
+
+/** Names and texts that want to break out of where they are put. */
+const nasty = `flowdsl: "1.0"
+info: { title: "Nasty */ \`\${x}\` | <b>", version: "1\\n2" }
+nodes:
+  'a"b': { operationId: delete, kind: source, summary: "ends */ here | <script>", outputs: { 'o-1': { packet: "x-y z" } } }
+  'b|c': { operationId: node_context, kind: terminal, inputs: { in: { packet: "x-y z" } } }
+edges:
+  - { from: 'a"b', to: 'b|c', when: "payload['a-b'] == '\\"]|'", delivery: { mode: direct, packet: "x-y z" } }
+components:
+  packets:
+    "x-y z": { description: "*/ alert()", type: object, required: ["a-b"], properties: { "a-b": { enum: ["\\"", 'it''s', 1, null] }, constructor: { type: array, items: { $ref: "#/components/packets/NodeContext" } } } }
+    NodeContext: { type: [object, "null"], additionalProperties: { anyOf: [{ type: string }, { const: 5 }] } }
+`;
+
+async function plans(): Promise<readonly FlowPlan[]> {
+  const files = readdirSync(examples).filter((name) => name.includes(".flowdsl."));
+  const loaded = await Promise.all([...files.map((name) => loadFlows(join(examples, name))), loadFlows({ text: nasty })]);
+  expect(loaded.map(({ ok }) => ok)).toEqual(loaded.map(() => true));
+  return loaded.flatMap(({ flows }) => flows);
+}
+
+test("the TypeScript that is generated compiles, strictly", async () => {
+  mkdirSync(join(root, ".build"), { recursive: true });
+  const folder = mkdtempSync(join(root, ".build/generate-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const plan of await plans()) for (const { name, text } of generateTypeScript(plan)) writeFileSync(join(folder, name), text);
+  writeFileSync(
+    join(folder, "use.ts"),
+    `import { nodes } from "./order_fulfilment.nodes.js";
+import type { ChargePayment, ChargePaymentInput, ValidatedOrder } from "./order_fulfilment.types.js";
+const order: ValidatedOrder = { orderId: "o", total: 1, address: { street: "s", country: "de" } };
+export const input: ChargePaymentInput = { port: "order", data: order };
+export const charge: ChargePayment = async ({ data }, { idempotencyKey }) => ({
+  Paid: { orderId: data.orderId, charge: idempotencyKey ?? "", address: data.address },
+});
+export const output = nodes.charge_payment;
+// @ts-expect-error a number is no id
+export const wrong: ValidatedOrder = { ...order, orderId: 1 };
+// @ts-expect-error there is no such port
+export const port: ChargePaymentInput = { port: "in", data: order };
+`,
+  );
+  const compilerOptions = { noEmit: true, types: ["node"], skipLibCheck: true };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["*.ts"] }));
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const complaints = (() => {
+    try {
+      return execFileSync(process.execPath, [tsc, "-p", folder, "--pretty", "false"], { encoding: "utf8" });
+    } catch (error) {
+      return String((error as { stdout?: string }).stdout);
+    }
+  })();
+  expect(complaints).toBe("");
+});
+
+test("a page has a picture, nodes and promises, and no name breaks out of its cell", async () => {
+  const all = await plans();
+  const [triage] = all.filter(({ id }) => id === "email_triage").flatMap(generateDocs);
+  expect(triage?.text).toContain('n1 -->|"durable: payload.priority #gt;= 8"| n2');
+  expect(triage?.text).toContain("effectively once by `{{payload.messageId}}-sms-alert`; up to 4 attempts, then `alerts-that-nobody-got`");
+  expect(triage?.text).not.toMatch(/exactly once/i);
+  const [page] = all.filter(({ id }) => id.startsWith("nasty")).flatMap(generateDocs);
+  const rows = page?.text.split("\n").filter((line) => line.startsWith("| `")) ?? [];
+  expect(rows.map((row) => row.replaceAll("\\|", "").split("|").length - 2)).toEqual([4, 4, 5]);
+  expect(page?.text).not.toContain("<script>");
+  expect(page?.text).toContain('n0(["a#quot;b<br/>source"])');
+});
+
+test.each([
+  [true, "unknown"],
+  [false, "never"],
+  [{ type: "integer" }, "number"],
+  [{ type: ["string", "null"] }, "string | null"],
+  [{ enum: ["a", 1, { a: 1 }] }, '"a" | 1 | unknown'],
+  [{ type: "array", items: { type: "string" } }, "readonly (string)[]"],
+  [{ type: "object" }, "{ readonly [name: string]: unknown }"],
+  [{ oneOf: [{ type: "string" }, { type: "boolean" }] }, "string | boolean"],
+  [{ allOf: [{ $ref: "#/definitions/A" }, { type: "object", properties: { b: {} } }] }, "(A) & ({ readonly b?: unknown })"],
+])("%j is %s", (schema, text) => {
+  expect(typeText(schema, (name) => name)).toBe(text);
+});
+
+test("what is generated is the same every time", async () => {
+  const [first, again] = [await plans(), await plans()];
+  expect(first.flatMap(generateTypeScript)).toEqual(again.flatMap(generateTypeScript));
+});

@@ -1,0 +1,74 @@
+import { Fields } from "./fields.js";
+import { isoDurationMs } from "./iso-duration.js";
+import { backoffs, type Execution, type RetryPolicy } from "./model.js";
+import { type Normalising, spelledIn } from "./normalise.js";
+import type { Spot } from "./tree.js";
+
+const delayMsMax = 30 * 86_400_000;
+const attemptsMax = 1000;
+export const defaultRetry: RetryPolicy = {
+  maxAttempts: 4,
+  backoff: "exponential",
+  initialDelayMs: 1000,
+  maxDelayMs: 60_000,
+  jitter: false,
+};
+
+/** `initialDelayMs: 2000` (form A) or `initialDelay: PT2S` (form B). */
+export function durationMs(fields: Fields, name: string, about: Normalising): number | undefined {
+  const inMs = fields.integer(`${name}Ms`, 0, delayMsMax);
+  const text = fields.text(name);
+  const spot = fields.at(name);
+  if (fields.at(`${name}Ms`) !== undefined) spelledIn("A", fields.at(`${name}Ms`), `${name}Ms`, about);
+  if (text === undefined || spot === undefined) return inMs;
+  spelledIn("B", spot, name, about);
+  const ms = isoDurationMs(text);
+  if (ms !== undefined && ms <= delayMsMax) return inMs ?? ms;
+  about.findings.add("FLOW_BAD_VALUE", spot, `"${text}" is no ISO 8601 duration of at most 30 days`, "write it like PT2S, PT5M or PT1H");
+  return inMs;
+}
+
+export interface Retrying {
+  readonly policy: RetryPolicy;
+  readonly deadLetters?: boolean;
+}
+
+/** `retryPolicy`: as written, or by reference. */
+export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retrying | undefined {
+  const fields = Fields.of(about.components.resolve("policies", spot), about.findings);
+  if (fields === undefined) return undefined;
+  const retryOn = fields.at("retryOn") && fields.texts("retryOn");
+  const initialDelayMs = durationMs(fields, "initialDelay", about) ?? defaultRetry.initialDelayMs;
+  const policy: RetryPolicy = {
+    maxAttempts: fields.integer("maxAttempts", 1, attemptsMax) ?? defaultRetry.maxAttempts,
+    backoff: fields.oneOf("backoff", backoffs) ?? defaultRetry.backoff,
+    initialDelayMs,
+    maxDelayMs: durationMs(fields, "maxDelay", about) ?? Math.max(defaultRetry.maxDelayMs, initialDelayMs),
+    jitter: fields.flag("jitter") ?? defaultRetry.jitter,
+    ...(retryOn && { retryOn }),
+  };
+  const deadLetters = fields.flag("deadLetterQueue");
+  if (deadLetters !== undefined) spelledIn("A", fields.at("deadLetterQueue"), "retryPolicy.deadLetterQueue", about);
+  if (policy.maxDelayMs < policy.initialDelayMs)
+    about.findings.add(
+      "FLOW_BAD_VALUE",
+      fields.spot,
+      "the longest delay is shorter than the first one",
+      "raise maxDelay, or lower initialDelay",
+    );
+  fields.done();
+  return { policy, ...(deadLetters !== undefined && { deadLetters }) };
+}
+
+export function normaliseExecution(fields: Fields | undefined, about: Normalising): Execution {
+  if (fields === undefined) return {};
+  const timeoutMs = durationMs(fields, "timeout", about);
+  const concurrency = fields.integer("concurrency", 1, 100_000);
+  const maxRetries = fields.integer("maxRetries", 0, attemptsMax - 1);
+  fields.done();
+  return {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(maxRetries !== undefined && { maxRetries }),
+  };
+}

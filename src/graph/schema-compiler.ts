@@ -1,0 +1,192 @@
+import type { Findings } from "./finding.js";
+import { keywords, maySlowDown, wrongPattern, wrongShape } from "./schema-keywords.js";
+import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "./tree.js";
+
+export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
+
+/** Where a `$ref` inside a schema leads; undefined, with a finding, if nowhere. */
+export type FollowRef = (ref: string, from: Spot, schemaRoot: Spot) => Spot | undefined;
+
+const prefix = "#/definitions/";
+
+/**
+ * Schemas as people write them, spread over documents that refer to each other → one table of draft-07 schemas that
+ * refer to each other by name. Only keywords that are known, with values that fit, get into it: the validator never
+ * meets anything that it would throw at.
+ */
+export class SchemaCompiler {
+  /** Without a prototype: a packet may be named `constructor`. */
+  readonly definitions: Record<string, JsonSchema> = Object.create(null) as Record<string, JsonSchema>;
+  readonly #names = new Map<Tree, string>();
+  readonly #taken = new Set<string>();
+  #pending: { readonly name: string; readonly spot: Spot; readonly root: Spot }[] = [];
+
+  constructor(
+    private readonly followRef: FollowRef,
+    private readonly findings: Findings,
+  ) {}
+
+  /** The name under which this schema, and everything that it refers to, is in the table. */
+  define(spot: Spot): string {
+    const name = this.#name(spot, spot);
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
+      this.definitions[next.name] = this.#schema(next.spot, next.root);
+    this.#refuseLoops(name, spot);
+    return name;
+  }
+
+  schemaOf(name: string): JsonSchema {
+    return this.definitions[name] ?? true;
+  }
+
+  /** One level of `$ref` taken away, as often as needed. Loops were refused. */
+  resolved(schema: JsonSchema): JsonSchema {
+    let at = schema;
+    for (let hops = 0; hops < 100 && typeof at === "object" && typeof at["$ref"] === "string"; hops += 1)
+      at = this.schemaOf(at["$ref"].slice(prefix.length));
+    return at;
+  }
+
+  #name(spot: Spot, root: Spot): string {
+    const known = this.#names.get(spot.tree);
+    if (known !== undefined) return known;
+    const name = this.#freeName(spot.pointer);
+    this.#names.set(spot.tree, name);
+    this.#taken.add(name);
+    this.#pending.push({ name, spot, root });
+    return name;
+  }
+
+  /** `/components/messages/OrderPlaced/payload` → `OrderPlaced`, or `OrderPlaced2` */
+  #freeName(pointer: string): string {
+    const parts = pointer.split("/").filter((part) => part !== "" && !["payload", "schema", "message"].includes(part));
+    const word = (parts.at(-1) ?? "").replace(/[^A-Za-z0-9_]/g, "_");
+    const name = /^[A-Za-z]/.test(word) ? word : `Schema${word}`;
+    let number = 2;
+    if (!this.#taken.has(name)) return name;
+    while (this.#taken.has(`${name}${number}`)) number += 1;
+    return `${name}${number}`;
+  }
+
+  #schema(spot: Spot, root: Spot): JsonSchema {
+    if (spot.tree.kind === "scalar" && typeof spot.tree.value === "boolean") return spot.tree.value;
+    if (spot.tree.kind !== "map") return this.#bad(spot, "a schema must be a map");
+    const ref = childOf(spot, "$ref");
+    if (ref !== undefined) return this.#reference(ref, root);
+    const schema: Record<string, unknown> = {};
+    for (const { name, tree, pointer } of entriesOf(spot)) {
+      const shape = keywords.get(name);
+      const at = { tree, pointer };
+      if (shape === undefined) continue;
+      const wrong = wrongShape(shape, at);
+      if (wrong !== undefined) this.#bad(at, `"${name}" ${wrong}`);
+      else schema[name] = this.#value(name, at, root);
+    }
+    return adapted(schema, childOf(spot, "nullable"));
+  }
+
+  #reference(ref: Spot, root: Spot): JsonSchema {
+    const text = ref.tree.kind === "scalar" ? ref.tree.value : undefined;
+    const target = typeof text === "string" ? this.followRef(text, ref, root) : undefined;
+    if (typeof text !== "string") this.#bad(ref, "$ref must be a text");
+    if (target === undefined) return true;
+    // Inside its own root a reference keeps that root; elsewhere the target is one.
+    const inside = target.tree.source === root.tree.source && target.pointer.startsWith(`${root.pointer}/`);
+    return { $ref: `${prefix}${this.#name(target, inside ? root : target)}` };
+  }
+
+  #value(name: string, at: Spot, root: Spot): unknown {
+    const { tree } = at;
+    switch (keywords.get(name)) {
+      case "schema":
+        return this.#schema(at, root);
+      case "items":
+        return tree.kind === "list" ? itemsOf(at).map((item) => this.#schema(item, root)) : this.#schema(at, root);
+      case "schemas":
+        if (tree.kind !== "list" || tree.items.length === 0) return [this.#bad(at, `"${name}" must be a list of schemas`)];
+        return itemsOf(at).map((item) => this.#schema(item, root));
+      case "schemaMap":
+        if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map of schemas`) && {};
+        if (name === "patternProperties") for (const entry of entriesOf(at)) this.#pattern(entry.name, entry);
+        return Object.fromEntries(entriesOf(at).map((entry) => [entry.name, this.#schema(entry, root)]));
+      case "dependencies":
+        if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map`) && {};
+        return Object.fromEntries(
+          entriesOf(at).map((entry) => [
+            entry.name,
+            entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, root),
+          ]),
+        );
+      case "pattern":
+        this.#pattern(String(plainOf(tree)), at);
+        return plainOf(tree);
+      default:
+        return plainOf(tree);
+    }
+  }
+
+  #pattern(pattern: string, at: Spot): void {
+    const wrong = wrongPattern(pattern);
+    if (wrong !== undefined) this.#bad(at, `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong}`);
+    else if (maySlowDown(pattern))
+      this.findings.add(
+        "FLOW_SLOW_PATTERN",
+        at,
+        `${JSON.stringify(pattern.slice(0, 60))} repeats what repeats; a text can be made that keeps it busy for ever`,
+        "repeat once, and bound the text with maxLength",
+      );
+  }
+
+  #bad(at: Spot, message: string): true {
+    this.findings.add("FLOW_BAD_SCHEMA", at, message, "write it as JSON Schema draft-07 has it");
+    return true;
+  }
+
+  /** A schema that applies itself to the same value never ends; one that applies twenty others twice each hardly does. */
+  #refuseLoops(name: string, spot: Spot): void {
+    const work = new Map<string, number>();
+    const workOf = (one: string): number => {
+      const known = work.get(one);
+      if (known !== undefined) return known;
+      work.set(one, Number.POSITIVE_INFINITY);
+      const sum = sameValue(this.schemaOf(one)).reduce((total, ref) => total + workOf(ref), 1);
+      work.set(one, sum);
+      return sum;
+    };
+    const total = workOf(name);
+    if (total <= workMax) return;
+    this.#bad(
+      spot,
+      Number.isFinite(total)
+        ? `applies ${total} schemas to one value; ${workMax} are allowed`
+        : "is part of itself without a property between",
+    );
+    this.definitions[name] = true;
+  }
+}
+
+const workMax = 10_000;
+
+/** The references that are followed for the very same value, each as often as it is. */
+function sameValue(schema: unknown): readonly string[] {
+  if (typeof schema !== "object" || schema === null) return [];
+  const { $ref, allOf, anyOf, oneOf, not, if: condition, then, else: otherwise } = schema as Record<string, unknown>;
+  if (typeof $ref === "string") return [$ref.slice(prefix.length)];
+  const lists = [allOf, anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
+  return [...lists, not, condition, then, otherwise].flatMap(sameValue);
+}
+
+/** What OpenAPI 3.0 spells otherwise than draft-07. */
+function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): JsonSchema {
+  for (const [exclusive, bound] of [
+    ["exclusiveMinimum", "minimum"],
+    ["exclusiveMaximum", "maximum"],
+  ] as const) {
+    if (typeof schema[exclusive] !== "boolean") continue;
+    if (schema[exclusive] && schema[bound] !== undefined) schema[exclusive] = schema[bound];
+    else delete schema[exclusive];
+  }
+  const isNullable = nullable?.tree.kind === "scalar" && nullable.tree.value === true;
+  if (isNullable && typeof schema["type"] === "string") schema["type"] = [schema["type"], "null"];
+  return schema;
+}

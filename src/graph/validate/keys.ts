@@ -1,0 +1,20 @@
+import type { Findings } from "../finding.js";
+import type { Linked } from "../link.js";
+import type { NodeKind } from "../model.js";
+
+const sideEffects: readonly NodeKind[] = ["action", "llm", "publish", "integration"];
+
+/** Durable means at least once. Only a key makes effectively once of it. */
+export function checkKeys({ edges }: Linked, findings: Findings): void {
+  for (const { edge, ends, planned } of edges) {
+    const { node } = ends.to;
+    const hasKey = planned.delivery.key !== undefined || edge.delivery.key !== undefined || node.idempotency !== undefined;
+    if (edge.delivery.mode !== "durable" || hasKey || !sideEffects.includes(node.kind)) continue;
+    findings.add(
+      "FLOW_NO_KEY",
+      edge.delivery.spot,
+      `a crash can deliver to "${node.id}" twice, and its effect may happen twice`,
+      `add \`idempotencyKey: "{{payload.id}}-${node.operationId}"\``,
+    );
+  }
+}

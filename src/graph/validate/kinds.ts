@@ -1,0 +1,13 @@
+import type { Findings } from "../finding.js";
+import type { Linked } from "../link.js";
+
+export function checkKinds({ plan }: Linked, findings: Findings): void {
+  for (const { id, kind, incoming, outgoing } of plan.nodes.values()) {
+    const [into] = incoming;
+    const [out] = outgoing;
+    if (kind === "source" && into !== undefined)
+      findings.add("FLOW_KIND_EDGES", into.place, `"${id}" is a source, and an edge leads to it`, "remove the edge, or change the kind");
+    if (kind === "terminal" && out !== undefined)
+      findings.add("FLOW_KIND_EDGES", out.place, `"${id}" is a terminal, and an edge leads from it`, "remove the edge, or change the kind");
+  }
+}

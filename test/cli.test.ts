@@ -1,0 +1,271 @@
+import { execFile, execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "..");
+const examples = join(root, "examples/flows");
+const { bin, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { bin: { onceflow: string }; version: string };
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** The command as it is installed, in a process of its own. */
+function onceflow(args: readonly string[], cwd = root): Promise<Ran> {
+  return new Promise((ended) => {
+    execFile(process.execPath, [join(root, bin.onceflow), ...args], { cwd, timeout: 50_000 }, (error, out, err) =>
+      ended({ code: error === null ? 0 : typeof error.code === "number" ? error.code : -1, out, err }),
+    );
+  });
+}
+
+const good = 'flowdsl: "1.0"\ninfo: { title: Good, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n';
+const odd = good.replace("nodes:", "colour: red\nnodes:");
+const bad = good.replace("kind: source", "kind: sorce");
+
+function folderWith(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-cli-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(folder, name, ".."), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  return folder;
+}
+
+describe("validate", () => {
+  test("says where, what, and what to do, in columns", async () => {
+    const folder = folderWith({
+      "a.flowdsl.yaml": bad,
+      "deeper/longer-name.flowdsl.yml": odd,
+      "node_modules/x.flowdsl.yaml": bad,
+      "notes.yaml": "a: [",
+    });
+    const { code, out } = await onceflow(["validate", "."], folder);
+    expect(code).toBe(1);
+    expect(
+      out,
+    ).toBe(`a.flowdsl.yaml:3:37                 error    FLOW_BAD_VALUE      /nodes/A/kind  "sorce" is none of source, transform, router, llm, action, checkpoint, publish, terminal, integration, subworkflow; did you mean "source"?
+deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        "colour" means nothing here; remove it, or begin its name with x-
+
+2 files, 1 error, 1 warning
+`);
+  });
+
+  test("warnings are no reason to fail; what is not there is", async () => {
+    const folder = folderWith({ "odd.yaml": odd });
+    expect(await onceflow(["validate", "odd.yaml"], folder)).toMatchObject({ code: 0, err: "" });
+    expect(await onceflow(["validate", "no.yaml"], folder)).toMatchObject({
+      code: 1,
+      out: expect.stringContaining("FLOW_UNREADABLE") as string,
+    });
+  });
+
+  test("--json can be read by a program", async () => {
+    const folder = folderWith({
+      "a.flowdsl.yaml": bad,
+      "b.flowdsl.json": JSON.stringify({ flowdsl: "1.0", info: { title: "B", version: "1" }, nodes: {} }),
+    });
+    const { code, out } = await onceflow(["validate", "--json", "a.flowdsl.yaml", "b.flowdsl.json"], folder);
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toMatchObject({
+      ok: false,
+      errors: 1,
+      files: [
+        {
+          file: "a.flowdsl.yaml",
+          ok: false,
+          flows: [],
+          findings: [
+            { code: "FLOW_BAD_VALUE", severity: "error", line: 3, column: 37, pointer: "/nodes/A/kind", fix: 'did you mean "source"?' },
+          ],
+        },
+        { file: "b.flowdsl.json", ok: true, flows: [{ id: "b", nodes: 0, edges: 0 }] },
+      ],
+    });
+  });
+
+  test("--sarif is what code hosts take", async () => {
+    const { code, out } = await onceflow(["validate", "--sarif", "a b.yaml"], folderWith({ "a b.yaml": bad }));
+    expect(code).toBe(1);
+    const sarif = JSON.parse(out) as { runs: { tool: { driver: { rules: { id: string }[] } }; results: { ruleIndex: number }[] }[] };
+    expect(sarif).toMatchObject({
+      version: "2.1.0",
+      runs: [
+        {
+          tool: { driver: { name: "onceflow" } },
+          results: [
+            {
+              ruleId: "FLOW_BAD_VALUE",
+              level: "error",
+              locations: [{ physicalLocation: { artifactLocation: { uri: "a%20b.yaml" }, region: { startLine: 3, startColumn: 37 } } }],
+            },
+          ],
+        },
+      ],
+    });
+    const [run] = sarif.runs;
+    expect(run?.tool.driver.rules[run.results[0]?.ruleIndex ?? -1]?.id).toBe("FLOW_BAD_VALUE");
+  });
+
+  test("the examples are well", async () => {
+    expect(await onceflow(["validate", examples])).toMatchObject({ code: 0, out: "3 files, 0 errors, 0 warnings\n" });
+  });
+});
+
+describe("convert", () => {
+  test("there and back, by the names of the files", async () => {
+    const folder = folderWith({ "a.yaml": readFileSync(join(examples, "email-triage.flowdsl.yaml"), "utf8") });
+    expect(await onceflow(["convert", "a.yaml", "-o", "b.json"], folder)).toEqual({ code: 0, out: "", err: "" });
+    expect(JSON.parse(readFileSync(join(folder, "b.json"), "utf8"))).toMatchObject({ flowdsl: "1.0", info: { title: "Email triage" } });
+    const { out } = await onceflow(["convert", "b.json"], folder);
+    writeFileSync(join(folder, "c.yaml"), out);
+    const again = await onceflow(["convert", "c.yaml", "--to", "json"], folder);
+    expect(again.out).toBe(readFileSync(join(folder, "b.json"), "utf8"));
+  });
+
+  test("what cannot be read is not written", async () => {
+    const folder = folderWith({ "a.yaml": "a: [" });
+    const { code, out } = await onceflow(["convert", "a.yaml", "-o", "b.json", "--json"], folder);
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toMatchObject({ ok: false, to: "json", findings: [{ code: "FLOW_SYNTAX" }] });
+    expect(existsSync(join(folder, "b.json"))).toBe(false);
+    expect((await onceflow(["convert", "a.yaml", "--json"], folder)).code).toBe(2);
+  });
+});
+
+describe("format", () => {
+  test("--check changes nothing, and says what it would", async () => {
+    const text = 'info: {title: T,   version: "1"} # it\nflowdsl: "1.0"\nnodes: {}\n';
+    const folder = folderWith({ "a.flowdsl.yaml": text, "b.flowdsl.yaml": good });
+    const check = await onceflow(["format", "--check", "."], folder);
+    expect(check).toEqual({ code: 1, out: "a.flowdsl.yaml  would be changed\n2 files, 1 would be changed\n", err: "" });
+    expect(readFileSync(join(folder, "a.flowdsl.yaml"), "utf8")).toBe(text);
+    expect((await onceflow(["format", "."], folder)).code).toBe(0);
+    expect(readFileSync(join(folder, "a.flowdsl.yaml"), "utf8")).toBe('flowdsl: "1.0"\ninfo: { title: T, version: "1" } # it\nnodes: {}\n');
+    const again = await onceflow(["format", "--check", "--json", "."], folder);
+    expect(again.code).toBe(0);
+    expect(JSON.parse(again.out)).toMatchObject({ ok: true, files: [{ changed: false }, { changed: false }] });
+  });
+
+  test("a link stays a link, and a mode a mode", async () => {
+    const folder = folderWith({ "real.yaml": "b: 1\nflowdsl:   '1.0'\n" });
+    chmodSync(join(folder, "real.yaml"), 0o600);
+    symlinkSync("real.yaml", join(folder, "link.yaml"));
+    expect((await onceflow(["format", "link.yaml"], folder)).code).toBe(0);
+    expect(lstatSync(join(folder, "link.yaml")).isSymbolicLink()).toBe(true);
+    expect(statSync(join(folder, "real.yaml")).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(folder, "real.yaml"), "utf8")).toBe("flowdsl: '1.0'\nb: 1\n");
+    expect(readdirSync(folder).sort()).toEqual(["link.yaml", "real.yaml"]);
+  });
+
+  test("a file that is broken stays as it is", async () => {
+    const folder = folderWith({ "a.flowdsl.yaml": "a: [" });
+    expect((await onceflow(["format", "a.flowdsl.yaml"], folder)).code).toBe(1);
+    expect(readFileSync(join(folder, "a.flowdsl.yaml"), "utf8")).toBe("a: [");
+  });
+});
+
+describe("generate", () => {
+  test("stubs are written once, types every time", async () => {
+    const folder = folderWith({});
+    const args = ["generate", "typescript", join(examples, "email-triage.flowdsl.yaml"), "--output", join(folder, "out")];
+    const first = await onceflow([...args, "--json"]);
+    expect(JSON.parse(first.out)).toMatchObject({ ok: true, files: [{ written: true }, { written: true }] });
+    const stubs = join(folder, "out/email_triage.nodes.ts");
+    writeFileSync(stubs, "// mine\n");
+    expect((await onceflow(args)).out).toMatch(/types\.ts +written\n.*nodes\.ts +kept: it is there/);
+    expect(readFileSync(stubs, "utf8")).toBe("// mine\n");
+    await onceflow([...args, "--force"]);
+    expect(readFileSync(stubs, "utf8")).toContain("export const sendSmsAlert: SendSmsAlert");
+  });
+
+  test("a page is printed; a document with errors gives nothing", async () => {
+    expect((await onceflow(["generate", "docs", join(examples, "document-summary.flowdsl.yaml")])).out).toContain(
+      "```mermaid\nflowchart TD",
+    );
+    const broken = await onceflow(["generate", "docs", "a.yaml"], folderWith({ "a.yaml": bad }));
+    expect(broken).toMatchObject({ code: 1, out: "", err: expect.stringContaining("FLOW_BAD_VALUE") as string });
+  });
+});
+
+describe("completion", () => {
+  const has = (program: string) => {
+    try {
+      execFileSync(program, ["--version"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+
+  test("bash completes commands, options and words", async () => {
+    const { out, code } = await onceflow(["completion", "bash"]);
+    expect(code).toBe(0);
+    const complete = (line: string) =>
+      execFileSync(
+        "bash",
+        ["-c", `${out}\nCOMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _onceflow; printf '%s\\n' "\${COMPREPLY[@]}"`],
+        { encoding: "utf8" },
+      )
+        .trim()
+        .split("\n");
+    expect(complete("onceflow va")).toEqual(["validate"]);
+    expect(complete("onceflow validate --allow")).toEqual(["--allow-remote"]);
+    expect(complete("onceflow generate types")).toEqual(["typescript"]);
+  });
+
+  test.each(["zsh", "fish"])("%s gets a script with every command and option", async (shell) => {
+    const { out, code } = await onceflow(["completion", shell]);
+    expect(code).toBe(0);
+    for (const word of ["validate", "convert", "format", "generate", "completion", "allow-remote", "typescript"])
+      expect(out).toContain(word);
+    if (has(shell)) execFileSync(shell, ["-n"], { input: out });
+  });
+});
+
+describe("usage", () => {
+  test.each([
+    [[]],
+    [["nonsense"]],
+    [["validate"]],
+    [["validate", "--nonsense", "a"]],
+    [["generate", "rust", "a"]],
+    [["completion", "tcsh"]],
+  ])("%j is not understood: 2", async (args) => {
+    const { code, out, err } = await onceflow(args);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).not.toBe("");
+  });
+
+  test("a folder without flows is a mistake: 2", async () => {
+    expect(await onceflow(["validate", "."], folderWith({}))).toMatchObject({
+      code: 2,
+      err: "no .flowdsl.yaml, .yml or .json files in .\n",
+    });
+  });
+
+  test("help and version", async () => {
+    expect(await onceflow(["--version"])).toEqual({ code: 0, out: `${version}\n`, err: "" });
+    const help = await onceflow(["--help"]);
+    expect(help.code).toBe(0);
+    for (const name of ["validate", "convert", "format", "generate", "completion"]) expect(help.out).toContain(name);
+    expect((await onceflow(["validate", "--help"])).out).toContain("--sarif");
+  });
+});
