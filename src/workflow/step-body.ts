@@ -90,11 +90,12 @@ export class StepBody {
       const fn = this.execution.host.bodyOf(this);
       const returned = await runIn(this, () => fn(...args));
       const { id: call, execution } = this;
-      const value = await drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
+      const drained = drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
       // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
-      const outcome = await encodedResult(this.execution, value);
+      const encoded = encodedResult(execution, drained instanceof Promise ? await drained : drained);
+      const outcome = encoded instanceof Promise ? await encoded : encoded;
       // In the store before the result is: whoever sees the one finds the other.
-      await this.#allSaved();
+      if (this.#writer || this.attempt > 1) await this.#allSaved();
       return outcome;
     } catch (error) {
       // They must not come behind what the verdict does to its streams.

@@ -35,16 +35,23 @@ function referenceOf({ run, stream }: StreamReference): ReadableStream {
   return readable;
 }
 
+interface DrainInto {
+  readonly run: string;
+  readonly call: string;
+  readonly writer: () => StreamTarget;
+  readonly signal: () => AbortSignal;
+}
+
 /**
  * A result with its streams drained into streams of the run, and references in their place. Die on the way, and the next
- * attempt writes them again, in the same places.
+ * attempt writes them again, in the same places. A promise only where there are streams: most results have none.
  */
-export async function drainStreams(
-  value: unknown,
-  to: { readonly run: string; readonly call: string; readonly writer: () => StreamTarget; readonly signal: () => AbortSignal },
-): Promise<unknown> {
+export function drainStreams(value: unknown, to: DrainInto): unknown {
   const streams = streamsIn(value);
-  if (streams.length === 0) return value;
+  return streams.length === 0 ? value : drainAll(value, streams, to);
+}
+
+async function drainAll(value: unknown, streams: readonly ReadableStream[], to: DrainInto): Promise<unknown> {
   const kept = new Map<unknown, ReadableStream>();
   for (const [i, source] of streams.entries()) {
     const stream = `$${to.call}/${i}`;
@@ -61,7 +68,8 @@ async function drain(source: ReadableStream, stream: string, writer: StreamTarge
 }
 
 /** The streams in a value that nobody has kept yet, in order. Each object is looked at once: a value may have cycles. */
-function streamsIn(value: unknown): ReadableStream[] {
+function streamsIn(value: unknown): readonly ReadableStream[] {
+  if (typeof value !== "object" || value === null) return [];
   const seen = new Set<unknown>();
   const found: ReadableStream[] = [];
   const look = (one: unknown): void => {
