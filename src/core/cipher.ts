@@ -74,7 +74,8 @@ export class Cipher {
     }
     const at = mark.length + 1;
     const end = at + (bytes[mark.length] ?? 0);
-    return this.#decrypt(bytes.subarray(end), Buffer.from(bytes.subarray(at, end)).toString(), place);
+    // A Buffer would be another kind of value than what was written.
+    return Uint8Array.from(this.#decrypt(bytes.subarray(end), Buffer.from(bytes.subarray(at, end)).toString(), place));
   }
 
   #encrypt(bytes: Uint8Array, id: string, place: Place): Buffer {
