@@ -32,7 +32,7 @@ export interface Server {
 }
 
 /** The caller is who the header says: what an app would find out from a session. */
-type Options = Omit<IdempotentOptions<never>, "scope">;
+type Options = Omit<IdempotentOptions<unknown>, "scope">;
 const callerOf = (header: string | null | undefined) => header ?? "somebody";
 
 /** The same routes in every framework, each in that framework's own way, over a real socket. */

@@ -53,19 +53,27 @@ export async function idempotency(app: FastifyInstance, options: IdempotentOptio
     const asked = askedOf(request);
     if (!isKeyed(policy, asked)) return go();
     let land: Flight["land"] = () => {};
-    const landed = new Promise<Captured>((resolve) => {
-      land = resolve;
+    let landed = false;
+    const response = new Promise<Captured>((resolve) => {
+      land = (captured) => {
+        landed = true;
+        resolve(captured);
+      };
     });
     const answered = answer(policy, asked, () => {
       flights.set(request, { land, reply: answered });
       go();
-      return landed;
+      return response;
     });
-    // Who is in the air is told by its flight.
-    const refuse = (tell: () => void) => (flights.has(request) ? undefined : tell());
+    // What has landed waits in onSend, and is told there. Else nobody flew, or it took too long.
+    const instead = (tell: () => void) => {
+      if (landed) return;
+      flights.delete(request);
+      tell();
+    };
     answered.then(
-      (found) => refuse(() => send(reply, found as Reply)),
-      (error: Error) => refuse(() => go(error)),
+      (found) => instead(() => send(reply, found as Reply)),
+      (error: Error) => instead(() => go(error)),
     );
   });
 
@@ -94,7 +102,8 @@ async function bodyOf(payload: unknown, bytesMax: number): Promise<Taken | null>
 }
 
 function send(reply: FastifyReply, answered: Reply): void {
-  void reply.send(replace(reply, answered));
+  // Null would be sent as JSON.
+  void reply.send(replace(reply, answered) ?? undefined);
 }
 
 function replace(reply: FastifyReply, { status, headers, body }: Reply): Buffer | null {

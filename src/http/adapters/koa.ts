@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { Readable } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
 import type { Middleware, ParameterizedContext } from "koa";
 import { type Asked, answer, isKeyed } from "../answer.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
@@ -19,8 +19,9 @@ export function idempotency(options: IdempotentOptions<ParameterizedContext>): M
     const asked = askedOf(ctx);
     if (!isKeyed(policy, asked)) return await next();
     const reply = await answer(policy, asked, async () => {
+      const letGo = keepFromClosing(ctx);
       await next().catch((error: unknown) => refused(ctx, error));
-      return await captured(ctx, policy.responseBytesMax);
+      return await captured(ctx, letGo(), policy.responseBytesMax);
     });
     if (reply === "captured") for (const [name, value] of policy.ownHeaders) ctx.set(name, value);
     else replace(ctx, reply);
@@ -51,8 +52,29 @@ function refused(ctx: ParameterizedContext, error: unknown): void {
   ctx.body = message ?? STATUS_CODES[status];
 }
 
-async function captured(ctx: ParameterizedContext, bytesMax: number): Promise<Captured> {
-  const taken = await bodyOf(ctx.body, bytesMax);
+/**
+ * Koa destroys a body that is a stream when the client leaves. Here it is read to its end all the same, and kept for the
+ * retry: Koa gets another stream in its place. Returns how to end that, which tells the body.
+ */
+function keepFromClosing({ response }: ParameterizedContext): () => unknown {
+  const proto = Object.getPrototypeOf(response) as object;
+  let held: unknown = Reflect.get(proto, "body", response);
+  Object.defineProperty(response, "body", {
+    configurable: true,
+    get: () => held,
+    set: (body: unknown) => {
+      held = body;
+      Reflect.set(proto, "body", body instanceof Readable ? new PassThrough() : body, response);
+    },
+  });
+  return () => {
+    Reflect.deleteProperty(response, "body");
+    return held;
+  };
+}
+
+async function captured(ctx: ParameterizedContext, body: unknown, bytesMax: number): Promise<Captured> {
+  const taken = await bodyOf(body, bytesMax);
   if (taken !== null) ctx.body = taken.rest === undefined ? Buffer.from(taken.bytes) : Readable.from(whole(taken));
   const { status } = ctx;
   return { status, headers: headerList(ctx.response.headers), body: taken?.bytes ?? null, whole: taken?.rest === undefined };

@@ -36,18 +36,18 @@ export class IdempotencyInterceptor implements NestInterceptor {
         resolve(next.handle());
         return capture.captured;
       });
-      reply
-        .then(async (reply) => {
+      reply.then(
+        (reply) => {
           if (reply === "captured") return capture.release(this.#policy.ownHeaders);
-          // Nest will send something in any case: that goes nowhere, and the reply goes in its place.
-          resolve(of(undefined));
-          await capture.captured;
           capture.replace(reply);
-        })
-        .catch((error: unknown) => {
+          // Nest will send something in any case: it goes nowhere.
+          resolve(of(undefined));
+        },
+        (error: unknown) => {
           capture.abandon();
           reject(error);
-        });
+        },
+      );
     });
   }
 }

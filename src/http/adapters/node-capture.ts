@@ -86,13 +86,12 @@ export class NodeCapture {
     for (const name of ["writeHead", "flushHeaders", "write", "end", "emit", "headersSent", "writableEnded"]) delete response[name];
   }
 
-  /** The handler was not asked to stop, and may still be writing. */
+  /** Who does not know that it was answered may still be writing. */
   #silence(): void {
-    const response = this.#response as unknown as Record<string, unknown>;
-    response["write"] = () => true;
-    response["end"] = () => response;
-    response["writeHead"] = () => response;
-    response["setHeader"] = () => response;
+    const response = this.#response;
+    const nothing = { value: () => response, configurable: true, writable: true };
+    for (const name of ["end", "writeHead", "setHeader", "appendHeader", "removeHeader"]) Object.defineProperty(response, name, nothing);
+    Object.defineProperty(response, "write", { value: () => true, configurable: true, writable: true });
   }
 
   #tellClosed(): void {
