@@ -156,7 +156,7 @@ export function serving(handler: (request: Request) => Response | Promise<Respon
   });
 }
 
-async function listening(handler: Parameters<typeof import("node:http").createServer>[1]): Promise<Server> {
+export async function listening(handler: Parameters<typeof import("node:http").createServer>[1]): Promise<Server> {
   const { createServer } = await import("node:http");
   const server = createServer(handler as never);
   await new Promise<void>((ready) => void server.listen(0, "127.0.0.1", ready));

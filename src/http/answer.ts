@@ -1,33 +1,16 @@
 import { sha256 } from "../core/canonical.js";
-import { InvalidInputError, NotApplied, NotKnownError, UnreachableError } from "../core/errors.js";
+import { InvalidInputError, NotKnownError, UnreachableError } from "../core/errors.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
-import type { Attempt } from "../core/run-attempt.js";
-import { within } from "./current-attempt.js";
+import type { Asked, Execute } from "./asked.js";
+import { Attempted } from "./attempted.js";
 import { fingerprintOf, type RequestBody } from "./fingerprint.js";
 import { readKey } from "./key-header.js";
 import type { Policy } from "./options.js";
 import { problemOf, problemReply, Refusal } from "./problem.js";
-import type { Captured, Reply } from "./reply.js";
+import type { Reply } from "./reply.js";
 import { fromStored, type StoredResponse, toStored } from "./stored-response.js";
 import { capture } from "./web.js";
-
-/** A request, of whatever framework. */
-export interface Asked<From> {
-  /** What the framework calls a request: what `scope` is asked with. */
-  readonly from: From;
-  readonly method: string;
-  /** As the client sent it, mounts included. */
-  readonly path: string;
-  /** With its "?", or empty. */
-  readonly query: string;
-  readonly header: (name: string) => string | null | undefined;
-  /** Read only when the key is in order. Refuses what is longer than the bound, and leaves the body to the handler. */
-  readonly body: (bytesMax: number) => Promise<RequestBody>;
-}
-
-/** Runs the handler, and resolves with the response that it made, before anything of it is sent. */
-export type Execute = () => Promise<Captured>;
 
 /** Whether this request is ours to look at. If not, nothing of it is touched. */
 export function isKeyed<From>(policy: Policy<From>, { from, method, header }: Pick<Asked<From>, "from" | "method" | "header">): boolean {
@@ -48,9 +31,12 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
     const scope = await scopeOf(policy, asked);
     const body = await asked.body(policy.bodyBytesMax);
     // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
-    const options = { ...onceOptions(policy, asked, body), key, scope, signal: attempted.signal };
-    const result = await once(policy.store, options, (attempt) => attempted.run(attempt));
-    return replyOf(policy, attempted, result);
+    const options = { ...onceOptions(policy, asked, body), key, scope };
+    const result = await new Promise<OnceResult<StoredResponse>>((resolve, reject) => {
+      attempted.onOverdue = reject;
+      once(policy.store, options, (attempt) => attempted.run(attempt)).then(resolve, reject);
+    });
+    return replyOf(policy, attempted.whole, result);
   } catch (error) {
     if (attempted.answered(error)) return "captured";
     if (attempted.threw(error)) throw error;
@@ -58,86 +44,18 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
     const problem = problemOf(error);
     if (problem === undefined) throw error;
     return problemReply(problem, policy, error instanceof Refusal ? error.message : undefined);
+  } finally {
+    attempted.end();
   }
 }
 
-function replyOf<From>(policy: Policy<From>, attempted: Attempted<From>, result: OnceResult<StoredResponse>): Reply | "captured" {
+function replyOf<From>(policy: Policy<From>, whole: boolean, result: OnceResult<StoredResponse>): Reply | "captured" {
   if (result.status === "unknown") return problemReply("outcome-unknown", policy);
   if (result.status === "running") return problemReply("in-flight", policy);
-  if (result.status === "executed")
-    return attempted.whole || policy.onTooLong === "pass" ? "captured" : problemReply("response-too-long", policy);
+  if (result.status === "executed") return whole || policy.onTooLong === "pass" ? "captured" : problemReply("response-too-long", policy);
   const reply = fromStored(result.value);
   if (reply === undefined) return problemReply("response-not-kept", policy);
   return { ...reply, headers: [...reply.headers, ...policy.ownHeaders, ["idempotent-replayed", "true"]] };
-}
-
-/** One execution of the handler, and what became of it. */
-class Attempted<From> {
-  readonly #policy: Policy<From>;
-  readonly #asked: Asked<From>;
-  readonly #execute: Execute;
-  readonly #limit = new AbortController();
-  /** What we threw because the response is not to be kept: its caller gets the response, not this. */
-  #notKept: Error | undefined;
-  #thrown: { readonly error: unknown } | undefined;
-  whole = true;
-
-  constructor(policy: Policy<From>, asked: Asked<From>, execute: Execute) {
-    this.#policy = policy;
-    this.#asked = asked;
-    this.#execute = execute;
-  }
-
-  get signal(): AbortSignal {
-    return this.#limit.signal;
-  }
-
-  async run(attempt: Attempt): Promise<StoredResponse> {
-    const { keeps, keptHeader } = this.#policy;
-    const captured = await this.#bounded(attempt);
-    const { status, whole } = captured;
-    this.whole = whole;
-    if (keeps(status)) return toStored(captured, keptHeader, this.#asked.method === "HEAD");
-    // Below 500 the handler has refused, and says so: nothing was done. From 500 on the class of the effect decides.
-    this.#notKept = status < 500 ? new NotApplied(`answered ${status}`) : new ServerError(`answered ${status}`);
-    throw this.#notKept;
-  }
-
-  /** A handler that hangs is told to stop, and given up some time after that: its key must not be taken for ever. */
-  #bounded(attempt: Attempt): Promise<Captured> {
-    const { store, timeoutMs, graceMs } = this.#policy;
-    return new Promise((resolve, reject) => {
-      const giveUp = () => reject(new Refusal("timeout", "the handler did not end in time"));
-      let cancel = store.clock.after(
-        timeoutMs,
-        () => {
-          this.#limit.abort(new Error(`the handler took longer than ${timeoutMs} ms`));
-          cancel = store.clock.after(graceMs, giveUp);
-        },
-        true,
-      );
-      const fail = (error: unknown) => {
-        if (this.#limit.signal.aborted) return giveUp();
-        this.#thrown = { error };
-        reject(error);
-      };
-      const ran = within(attempt, async () => this.#execute());
-      ran.then(resolve, fail).finally(() => cancel());
-    });
-  }
-
-  answered(error: unknown): boolean {
-    return error === this.#notKept && error !== undefined;
-  }
-
-  threw(error: unknown): boolean {
-    return this.#thrown !== undefined && this.#thrown.error === error;
-  }
-}
-
-/** Named in the attempt log. */
-class ServerError extends Error {
-  override readonly name = "ServerError";
 }
 
 /** Declared by the user: better twice than not at all. The response is captured as usual, and told apart in the log. */

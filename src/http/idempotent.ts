@@ -1,4 +1,5 @@
-import { type Asked, answer, isKeyed } from "./answer.js";
+import { answer, isKeyed } from "./answer.js";
+import type { Asked } from "./asked.js";
 import { checkOptions, type IdempotentOptions } from "./options.js";
 import { type Capture, capture, requestBytes, sent } from "./web.js";
 

@@ -1,5 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from "express";
-import { type Asked, answer, isKeyed } from "../answer.js";
+import { answer, isKeyed } from "../answer.js";
+import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
 import { NodeCapture } from "./node-capture.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";

@@ -1,7 +1,8 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Asked, answer, isKeyed } from "../answer.js";
-import { checkOptions, type IdempotentOptions } from "../options.js";
+import { answer, isKeyed } from "../answer.js";
+import type { Asked } from "../asked.js";
+import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
 import { problemReply, Refusal } from "../problem.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
@@ -20,8 +21,16 @@ interface Flight {
  * @example
  * await app.register(idempotency, { store, scope: (request) => request.user.id });
  */
-export async function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>): Promise<void> {
-  const policy = checkOptions(options);
+export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
+  try {
+    addHooks(app, checkOptions(options));
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
+}
+
+function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   const bodies = new WeakMap<FastifyRequest, Uint8Array | Refusal>();
   const flights = new WeakMap<FastifyRequest, Flight>();
   const askedOf = (request: FastifyRequest): Asked<FastifyRequest> => {

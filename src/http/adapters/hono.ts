@@ -1,7 +1,8 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { type Asked, answer, isKeyed } from "../answer.js";
+import { answer, isKeyed } from "../answer.js";
+import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
-import { type Capture, capture, requestBytes, sent } from "../web.js";
+import { type Capture, capture, requestBytes, sent, tooLong } from "../web.js";
 
 /**
  * Hono middleware: what comes after it is executed once per key. Mount it behind whoever finds out who asks.
@@ -35,7 +36,11 @@ function askedOf(c: Context): Asked<Context> {
     query: search,
     header: (name) => c.req.header(name),
     // Who has read the body before us has left it in Hono's cache.
-    body: async (bytesMax) =>
-      c.req.raw.bodyUsed ? { bytes: new Uint8Array(await c.req.arrayBuffer()) } : await requestBytes(c.req.raw, bytesMax),
+    body: async (bytesMax) => {
+      if (!c.req.raw.bodyUsed) return await requestBytes(c.req.raw, bytesMax);
+      const bytes = new Uint8Array(await c.req.arrayBuffer());
+      if (bytes.byteLength > bytesMax) throw tooLong(bytesMax);
+      return { bytes };
+    },
   };
 }

@@ -12,12 +12,16 @@ export interface MaybeParsed {
 
 /** The body for the fingerprint: its bytes wherever they can be had, else what the parser made of them. */
 export async function nodeBody(request: IncomingMessage, { body, rawBody }: MaybeParsed, bytesMax: number): Promise<RequestBody> {
-  for (const known of [rawBody, body]) {
-    if (known instanceof Uint8Array) return { bytes: known };
-    if (typeof known === "string") return { bytes: Buffer.from(known) };
-  }
+  if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw tooLong(bytesMax);
+  for (const known of [rawBody, body])
+    if (known instanceof Uint8Array || typeof known === "string") return bounded(Buffer.from(known), bytesMax);
   if (body !== undefined) return { parsed: body };
   return { bytes: await peek(request, bytesMax) };
+}
+
+function bounded(bytes: Buffer, bytesMax: number): RequestBody {
+  if (bytes.byteLength > bytesMax) throw tooLong(bytesMax);
+  return { bytes };
 }
 
 /** Reads the whole body, and puts it back: whoever reads the request after this finds it unread. */
