@@ -42,24 +42,29 @@ export async function idempotentFetch(
   const key = keyFor(request, options);
   // Read once: every try sends the same bytes, a form with the same boundary.
   const body = request.body === null ? null : await request.arrayBuffer();
+  let leaveLast = () => {};
   for (let tries = 1; ; tries++) {
-    const outcome = await attempt();
+    const { response, error } = await attempt();
     const last = tries === triesMax;
-    if (outcome instanceof Response && (last || !isPassing(outcome))) return outcome;
-    if (!(outcome instanceof Response) && last) throw new NotAnsweredError(key, tries, outcome.error);
-    const askedMs = outcome instanceof Response ? retryAfterMs(outcome) : undefined;
-    if (outcome instanceof Response && askedMs !== undefined && askedMs > waitMsMax) return outcome;
-    if (outcome instanceof Response) await outcome.body?.cancel();
+    if (response === undefined && last) throw new NotAnsweredError(key, tries, error);
+    if (response !== undefined && (last || !isPassing(response))) return response;
+    const askedMs = response && retryAfterMs(response);
+    if (response !== undefined && askedMs !== undefined && askedMs > waitMsMax) return response;
+    await response?.body?.cancel();
     await sleep(clock, askedMs ?? Math.min(waitMsMax, backoffMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2), request.signal);
   }
 
-  async function attempt(): Promise<Response | { readonly error: unknown }> {
+  async function attempt(): Promise<{ readonly response?: Response; readonly error?: unknown }> {
     request.signal.throwIfAborted();
     const limit = new AbortController();
+    const leave = () => limit.abort(request.signal.reason);
+    // Also while the answer is read. At the next try there is another one to leave.
+    request.signal.removeEventListener("abort", leaveLast);
+    request.signal.addEventListener("abort", leave, { once: true });
+    leaveLast = leave;
     const cancel = clock.after(tryMs, () => limit.abort(new Error(`no answer in ${tryMs} ms`)), true);
-    const signal = AbortSignal.any([request.signal, limit.signal]);
     try {
-      return await fetch(new Request(request.url, { ...partsOf(request), body, signal }));
+      return { response: await fetch(request.url, { ...partsOf(request), body, signal: limit.signal }) };
     } catch (error) {
       request.signal.throwIfAborted();
       return { error };

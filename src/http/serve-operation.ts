@@ -3,7 +3,7 @@ import type { NamedOperation } from "../core/named-operation.js";
 import { duration, oneOf } from "../core/options.js";
 import type { Store } from "../core/store.js";
 import { problemOf, problemReply } from "./problem.js";
-import { responseOf } from "./web.js";
+import { isResponse, responseOf } from "./web.js";
 
 export interface ServeOptions<Input, Value> {
   readonly store: Store;
@@ -37,7 +37,7 @@ export function serveOperation<Input, Value>(
   const refusal = { policyUrl, retryAfterMs };
   return async (request) => {
     const asked = await input(request);
-    if (asked instanceof Response) return asked;
+    if (isResponse(asked)) return asked;
     try {
       const result = await operation.once(store, asked, { onRunning: onRunning === "wait" ? "wait" : "throw", waitMs });
       if (result.status === "unknown" || result.status === "running") return responseOf(problemReply("outcome-unknown", refusal));

@@ -6,6 +6,7 @@ import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
+import { isResponse } from "../web.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";
 
 /**
@@ -84,7 +85,7 @@ async function captured(ctx: ParameterizedContext, body: unknown, bytesMax: numb
 /** Whatever Koa takes for a body. */
 async function bodyOf(body: unknown, bytesMax: number): Promise<Taken | null> {
   if (body === null || body === undefined) return null;
-  const stream = body instanceof Response ? body.body : body instanceof Blob ? body.stream() : body;
+  const stream = isResponse(body) ? body.body : body instanceof Blob ? body.stream() : body;
   if (stream === null) return null;
   if (typeof stream === "object" && Symbol.asyncIterator in stream) return await take(stream as AsyncIterable<Uint8Array>, bytesMax);
   const bytes = stream instanceof Uint8Array ? stream : Buffer.from(typeof stream === "string" ? stream : JSON.stringify(stream));
