@@ -28,6 +28,8 @@ export interface ConformanceOptions {
   readonly otherCaller?: Readonly<Record<string, string>>;
   /** Counts at the other side: how often the operation with this key took effect. */
   readonly effects?: (key: string) => number | Promise<number>;
+  /** How long a key may be answered with 409 after its client has left. Default 20 s. */
+  readonly settleMsMax?: number;
   /** Where the table goes. Default: standard output. */
   readonly print?: (text: string) => void;
 }
