@@ -29,7 +29,7 @@ export function idempotent<More extends readonly unknown[] = []>(
   };
 }
 
-export function askedOf(request: Request): Asked<Request> {
+function askedOf(request: Request): Asked<Request> {
   const { pathname, search } = new URL(request.url);
   return {
     from: request,
