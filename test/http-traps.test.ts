@@ -208,6 +208,19 @@ describe("traps", () => {
     expect([response.status, await response.text()]).toEqual([500, "broken"]);
   });
 
+  test("HEAD has the length of a body that is not there, also when it is replayed", async () => {
+    const server = express().use(idempotency({ store, scope: "", methods: ["HEAD"] }), (_request, response) => {
+      response.setHeader("content-length", 50_000_000);
+      response.end();
+    });
+    const { url: at, close } = await listening(server);
+    onTestFinished(close);
+    for (const replayed of [null, "true"]) {
+      const { status, headers } = await fetch(at, { method: "HEAD", headers: { "idempotency-key": "k" } });
+      expect([status, headers.get("content-length"), headers.get("idempotent-replayed")]).toEqual([200, "50000000", replayed]);
+    }
+  });
+
   test("whoever answers twice is heard once", async () => {
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (_request, response) => {

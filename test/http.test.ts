@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect, list, MismatchError, NotApplied, open, operation, resolve, type SqliteTx, type Store, UnreachableError } from "onceflow";
 import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } from "onceflow/http";
+import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 let store: Store;
 let effects: EffectLedger;
@@ -78,6 +79,27 @@ describe("the table of answers", () => {
     await new Promise((go) => void setImmediate(go));
     process.off("warning", onWarning);
     expect([total(), warnings]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
+  });
+
+  test("an outcome that cannot be saved: 503 after a while, and the saving goes on", async () => {
+    for (const [key, ended] of [
+      ["returned", () => Promise.resolve(new Response("done"))],
+      ["thrown", () => Promise.reject(new Error("broken"))],
+    ] as const) {
+      let away = true;
+      const commit = async (batch: Batch) => {
+        if (away && "ledger" in batch && batch.ledger.verb === "settle") throw new UnreachableError("away");
+        return store.commit(batch as never);
+      };
+      const handler = handlerOf({ store: Object.create(store, { commit: { value: commit } }) as Store, timeoutMs: 30 }, ended);
+      const late = await handler(asked({ key }));
+      expect([late.status, late.headers.get("retry-after"), await problemIn(late)]).toEqual([503, "1", "not-saved"]);
+      expect((await handler(asked({ key }))).status).toBe(409);
+      away = false;
+      const state = async () => (await inspect(store, { scope: "http POST /orders me", key }))?.state;
+      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 10_000 });
+      expect(await state()).toBe(key === "returned" ? "completed" : "free");
+    }
   });
 
   test("an outcome that is not known: 409 of its own type, not run again, until somebody resolves it", async () => {

@@ -16,7 +16,8 @@ export class Attempted<From> {
   /** What we threw because the response is not to be kept: its caller gets the response, not this. */
   #notKept: Error | undefined;
   #thrown: { readonly error: unknown } | undefined;
-  #cancel: () => void = () => {};
+  #cancelLimit: () => void = () => {};
+  #cancelOverdue: () => void = () => {};
   /** Called when the outcome takes too long to be saved. The saving goes on. */
   onOverdue: (error: Refusal) => void = () => {};
   whole = true;
@@ -28,10 +29,8 @@ export class Attempted<From> {
   }
 
   async run(attempt: Attempt): Promise<StoredResponse> {
-    const { keeps, keptHeader, store, timeoutMs } = this.#policy;
-    const captured = await this.#bounded(attempt);
-    const overdue = () => this.onOverdue(new Refusal("not-saved", "the store cannot be reached"));
-    this.#cancel = store.clock.after(timeoutMs, overdue, true);
+    const { keeps, keptHeader } = this.#policy;
+    const captured = await this.#bounded(attempt).finally(() => this.#watchSaving());
     const { status, whole } = captured;
     this.whole = whole;
     if (keeps(status)) return toStored(captured, keptHeader, this.#asked.method === "HEAD");
@@ -48,22 +47,29 @@ export class Attempted<From> {
       const giveUp = () => reject(new Refusal("timeout", "the handler did not end in time"));
       const stop = () => {
         stoppable.stop(new Error(`the handler took longer than ${timeoutMs} ms`));
-        this.#cancel = store.clock.after(graceMs, giveUp);
+        this.#cancelLimit = store.clock.after(graceMs, giveUp);
       };
-      this.#cancel = store.clock.after(timeoutMs, stop, true);
+      this.#cancelLimit = store.clock.after(timeoutMs, stop, true);
       const fail = (error: unknown) => {
         if (stoppable.stopped) return giveUp();
         this.#thrown = { error };
         reject(error);
       };
       const ran = within(stoppable, async () => this.#execute());
-      ran.finally(() => this.#cancel()).then(resolve, fail);
+      ran.finally(() => this.#cancelLimit()).then(resolve, fail);
     });
+  }
+
+  /** However the handler ended, its outcome has to be saved before anybody is answered. */
+  #watchSaving(): void {
+    const { store, timeoutMs } = this.#policy;
+    const overdue = () => this.onOverdue(new Refusal("not-saved", "the store cannot be reached"));
+    this.#cancelOverdue = store.clock.after(timeoutMs, overdue, true);
   }
 
   /** Nothing more is to be said. */
   end(): void {
-    this.#cancel();
+    this.#cancelOverdue();
   }
 
   answered(error: unknown): boolean {
