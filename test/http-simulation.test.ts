@@ -157,8 +157,10 @@ describe("HTTP, simulated", () => {
       await Promise.all(stores.map((store) => store.close()));
       rmSync(folder, { recursive: true, force: true });
     });
-    const points: readonly CrashPoint[] = ["before begin", "after begin", "before settle", "after settle"];
+    // Not "after begin": who dies there in earnest does not renew, and this process would. Real processes die in the kill test.
+    const points: readonly CrashPoint[] = ["before begin", "before settle", "after settle"];
     let crashes = 0;
+    const until = Date.now() + 60_000;
     for (let seed = 1; seed <= 15; seed++) {
       const random = new Random(seed);
       const effects = new EffectLedger({ honoursKeys: true });
@@ -177,7 +179,9 @@ describe("HTTP, simulated", () => {
           crashes += 1;
           return undefined;
         });
-        if (response === undefined || !(await isFinal(operation, response))) await ask(operation, false);
+        if (response !== undefined && (await isFinal(operation, response))) return;
+        if (Date.now() > until) throw new Error(`seed ${seed}: ${operation.key} was not answered`);
+        await ask(operation, false);
       };
       await Promise.all(operations.flatMap((operation) => Array.from({ length: 4 }, (_, i) => ask(operation, i < 2))));
       verify(seed, operations, effects);
