@@ -1,10 +1,11 @@
 import { flow } from "./flow/run.js";
+import { http } from "./http/run.js";
 import { ledger } from "./ledger/run.js";
 import { transform } from "./transform/run.js";
 import { workflow } from "./workflow/run.js";
 
 /** `npm run bench -- <name> [flags]`. Each benchmark measures ours and what it is held against in one run. */
-const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow, transform };
+const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow, transform, http };
 
 const [name = "", ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;

@@ -245,7 +245,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -344,6 +344,25 @@ describe("the pages", () => {
     );
     expect(words.length).toBeGreaterThan(15);
     expect(words.filter((word) => !cli.includes(`\`${word}`))).toEqual([]);
+  });
+
+  test("say every export, option, problem, case, error and warning of HTTP", () => {
+    const codes = sourceCodes((file) => file.startsWith("http/"));
+    const page = textOf("docs/reference/http.md");
+    const problems = textOf("src/http/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const said = [
+      ...exportsOf("src/http.ts"),
+      ...membersOf("src/http/options.ts", "IdempotentOptions"),
+      ...membersOf("src/http/client.ts", "ClientOptions"),
+      ...membersOf("src/http/serve-operation.ts", "ServeOptions"),
+      ...membersOf("src/http/conformance/target.ts", "ConformanceOptions"),
+      ...[...problems.matchAll(/^ {2}"?([\w-]+)"?: \[/gm)].map(([, name = ""]) => name),
+      ...[...textOf("src/http/conformance/cases.ts").matchAll(/name: "([\w-]+)"/g)].map(([, name = ""]) => name),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(said.length).toBeGreaterThan(90);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
   test("promise of effects elsewhere only what can be kept", () => {

@@ -1,0 +1,46 @@
+import type { NextFunction, Request, RequestHandler, Response } from "express";
+import { answer, isKeyed } from "../answer.js";
+import type { Asked } from "../asked.js";
+import { checkOptions, type IdempotentOptions } from "../options.js";
+import { NodeCapture } from "./node-capture.js";
+import { type MaybeParsed, nodeBody } from "./peek.js";
+
+/**
+ * Express middleware: what comes after it is executed once per key. Mount it behind whoever finds out who asks.
+ *
+ * @example
+ * app.post("/orders", idempotency({ store, scope: (req) => req.user.id }), createOrder);
+ */
+export function idempotency(options: IdempotentOptions<Request>): RequestHandler {
+  const policy = checkOptions(options);
+  return (request: Request, response: Response, next: NextFunction) => {
+    const asked = askedOf(request);
+    if (!isKeyed(policy, asked)) return next();
+    const capture = new NodeCapture(response, policy.responseBytesMax);
+    const execute = () => {
+      next();
+      return capture.captured;
+    };
+    answer(policy, asked, execute).then(
+      (reply) => (reply === "captured" ? capture.release(policy.ownHeaders) : capture.replace(reply)),
+      (error: unknown) => {
+        capture.abandon();
+        next(error);
+      },
+    );
+  };
+}
+
+/** Of Express, and of Nest on Express. */
+export function askedOf(request: Request): Asked<Request> {
+  const url = request.originalUrl;
+  const at = url.indexOf("?");
+  return {
+    from: request,
+    method: request.method,
+    path: at === -1 ? url : url.slice(0, at),
+    query: at === -1 ? "" : url.slice(at),
+    header: (name) => request.get(name),
+    body: (bytesMax) => nodeBody(request, request as MaybeParsed, bytesMax),
+  };
+}

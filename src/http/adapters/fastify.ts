@@ -1,0 +1,123 @@
+import { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { answer, isKeyed } from "../answer.js";
+import type { Asked } from "../asked.js";
+import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
+import { problemReply, Refusal } from "../problem.js";
+import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
+import { type Taken, take, whole } from "../take.js";
+import { peek } from "./peek.js";
+
+/** A request that is being worked on: the handler's response goes one way, and what may be sent comes back. */
+interface Flight {
+  readonly land: (captured: Captured) => void;
+  readonly reply: Promise<Reply | "captured">;
+}
+
+/**
+ * A Fastify plugin: keyed requests of the routes that are registered after it are executed once per key. Register it behind
+ * whoever finds out who asks.
+ *
+ * @example
+ * await app.register(idempotency, { store, scope: (request) => request.user.id });
+ */
+export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
+  try {
+    addHooks(app, checkOptions(options));
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
+}
+
+function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
+  const bodies = new WeakMap<FastifyRequest, Uint8Array | Refusal>();
+  const flights = new WeakMap<FastifyRequest, Flight>();
+  const askedOf = (request: FastifyRequest): Asked<FastifyRequest> => {
+    const at = request.originalUrl.indexOf("?");
+    return {
+      from: request,
+      method: request.method,
+      path: at === -1 ? request.originalUrl : request.originalUrl.slice(0, at),
+      query: at === -1 ? "" : request.originalUrl.slice(at),
+      header: (name) => request.headers[name.toLowerCase()] as string | undefined,
+      body: async () => ({ bytes: bodies.get(request) as Uint8Array }),
+    };
+  };
+
+  // Before Fastify parses the body: the bytes count, not what a parser makes of them.
+  app.addHook("preParsing", async (request, reply, payload) => {
+    if (!isKeyed(policy, askedOf(request))) return payload;
+    try {
+      bodies.set(request, await peek(request.raw, policy.bodyBytesMax));
+      return payload;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      send(reply, problemReply(error.problem, policy, error.message));
+      return reply as never;
+    }
+  });
+
+  app.addHook("preHandler", (request, reply, go) => {
+    const asked = askedOf(request);
+    if (!isKeyed(policy, asked)) return go();
+    let land: Flight["land"] = () => {};
+    let landed = false;
+    const response = new Promise<Captured>((resolve) => {
+      land = (captured) => {
+        landed = true;
+        resolve(captured);
+      };
+    });
+    const answered = answer(policy, asked, () => {
+      flights.set(request, { land, reply: answered });
+      go();
+      return response;
+    });
+    // What has landed waits in onSend, and is told there. Else nobody flew, or it took too long.
+    const instead = (tell: () => void) => {
+      if (landed) return;
+      flights.delete(request);
+      tell();
+    };
+    answered.then(
+      (found) => instead(() => send(reply, found as Reply)),
+      (error: Error) => instead(() => go(error)),
+    );
+  });
+
+  app.addHook("onSend", async (request, reply, payload) => {
+    const flight = flights.get(request);
+    if (flight === undefined) return payload;
+    flights.delete(request);
+    const taken = await bodyOf(payload, policy.responseBytesMax);
+    const { statusCode: status } = reply;
+    flight.land({ status, headers: headerList(reply.getHeaders()), body: taken?.bytes ?? null, whole: taken?.rest === undefined });
+    const answered = await flight.reply;
+    if (answered !== "captured") return replace(reply, answered);
+    for (const [name, value] of policy.ownHeaders) reply.header(name, value);
+    return taken === null ? payload : taken.rest === undefined ? Buffer.from(taken.bytes) : Readable.from(whole(taken));
+  });
+}
+
+// For the app, not only for what is registered inside of this plugin.
+Object.defineProperty(idempotency, Symbol.for("skip-override"), { value: true });
+
+async function bodyOf(payload: unknown, bytesMax: number): Promise<Taken | null> {
+  if (payload === null || payload === undefined) return null;
+  if (typeof payload === "string") return await take(Readable.from([Buffer.from(payload)]), bytesMax);
+  if (payload instanceof Uint8Array) return await take(Readable.from([payload]), bytesMax);
+  return await take(payload as AsyncIterable<Uint8Array>, bytesMax);
+}
+
+function send(reply: FastifyReply, answered: Reply): void {
+  // Null would be sent as JSON.
+  void reply.send(replace(reply, answered) ?? undefined);
+}
+
+function replace(reply: FastifyReply, { status, headers, body }: Reply): Buffer | null {
+  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  reply.code(status);
+  for (const [name, value] of headersByName(headers)) reply.header(name, value);
+  return body === null ? null : Buffer.from(body);
+}

@@ -1,0 +1,111 @@
+import { sha256 } from "../core/canonical.js";
+import { InvalidInputError, NotKnownError, UnreachableError } from "../core/errors.js";
+import { type OnceResult, once } from "../core/once.js";
+import type { OnceOptions } from "../core/options.js";
+import type { Asked, Execute } from "./asked.js";
+import { Attempted } from "./attempted.js";
+import { fingerprintOf, type RequestBody } from "./fingerprint.js";
+import { readKey } from "./key-header.js";
+import type { Policy } from "./options.js";
+import { problemOf, problemReply, Refusal } from "./problem.js";
+import type { Reply } from "./reply.js";
+import { fromStored, type StoredResponse, toStored } from "./stored-response.js";
+import { capture } from "./web.js";
+
+/** Whether this request is ours to look at. If not, nothing of it is touched. */
+export function isKeyed<From>(policy: Policy<From>, { from, method, header }: Pick<Asked<From>, "from" | "method" | "header">): boolean {
+  if (!policy.methods.has(method.toUpperCase())) return false;
+  if ((header(policy.header) ?? undefined) !== undefined) return true;
+  return typeof policy.required === "function" ? policy.required(from) : policy.required;
+}
+
+/**
+ * request → key, scope, fingerprint → ledger → handler → stored response → reply. "captured": what the handler made may go
+ * out as it is; it is in the store. What the handler throws is thrown.
+ */
+export async function answer<From>(policy: Policy<From>, asked: Asked<From>, execute: Execute): Promise<Reply | "captured"> {
+  const attempted = new Attempted(policy, asked, execute);
+  try {
+    const key = readKey(asked.header(policy.header), policy.keyCharsMax);
+    if (key === undefined) throw new Refusal("key-missing", `send the header ${policy.header}`);
+    const scope = await scopeOf(policy, asked);
+    const body = await asked.body(policy.bodyBytesMax);
+    // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
+    const options = { ...onceOptions(policy, asked, body), key, scope };
+    const result = await new Promise<OnceResult<StoredResponse>>((resolve, reject) => {
+      attempted.onOverdue = reject;
+      once(policy.store, options, (attempt) => attempted.run(attempt)).then(resolve, reject);
+    });
+    return replyOf(policy, attempted.whole, result);
+  } catch (error) {
+    if (attempted.answered(error)) return "captured";
+    if (attempted.threw(error)) throw error;
+    if (policy.onUnreachable === "run" && isUnreachable(error)) return await unprotected(execute);
+    const problem = problemOf(error);
+    if (problem === undefined) throw error;
+    return problemReply(problem, policy, error instanceof Refusal ? error.message : undefined);
+  } finally {
+    attempted.end();
+  }
+}
+
+function replyOf<From>(policy: Policy<From>, whole: boolean, result: OnceResult<StoredResponse>): Reply | "captured" {
+  if (result.status === "unknown") return problemReply("outcome-unknown", policy);
+  if (result.status === "running") return problemReply("in-flight", policy);
+  if (result.status === "executed") return whole || policy.onTooLong === "pass" ? "captured" : problemReply("response-too-long", policy);
+  const reply = fromStored(result.value);
+  if (reply === undefined) return problemReply("response-not-kept", policy);
+  return { ...reply, headers: [...reply.headers, ...policy.ownHeaders, ["idempotent-replayed", "true"]] };
+}
+
+/** Declared by the user: better twice than not at all. The response is captured as usual, and told apart in the log. */
+async function unprotected(execute: Execute): Promise<"captured"> {
+  process.emitWarning("the store cannot be reached; a request with an idempotency key was handled without protection", {
+    type: "OnceflowWarning",
+    code: "ONCEFLOW_HTTP_UNPROTECTED",
+  });
+  await execute();
+  return "captured";
+}
+
+function isUnreachable(error: unknown): boolean {
+  return error instanceof UnreachableError || error instanceof NotKnownError;
+}
+
+function onceOptions<From>(
+  policy: Policy<From>,
+  asked: Asked<From>,
+  body: RequestBody,
+): Omit<OnceOptions<StoredResponse>, "key" | "scope"> {
+  const { effect, leaseMs, retentionMs, horizonMs, waitMs, tx, reconcile, keptHeader, responseBytesMax } = policy;
+  const { method, path, query, header } = asked;
+  const where = policy.operation === undefined ? { method, path } : {};
+  const fingerprint = fingerprintOf(policy.fingerprint, { ...where, query, contentType: header("content-type"), body });
+  const onRunning = policy.onRunning === "wait" ? "wait" : "throw";
+  const found = async (response: Response) => toStored((await capture(response, responseBytesMax)).captured, keptHeader, method === "HEAD");
+  return {
+    ...{ fingerprint, effect, leaseMs, retentionMs, horizonMs, onRunning, waitMs },
+    ...(tx === undefined ? {} : { tx }),
+    ...(reconcile === undefined
+      ? {}
+      : {
+          reconcile: async (request) => {
+            const verdict = await reconcile({ ...request, input: undefined });
+            return typeof verdict === "object" ? { found: await found(verdict.found) } : verdict;
+          },
+        }),
+  };
+}
+
+/** Method and path come first and have no spaces: no two of (method, path, caller) make the same scope. */
+async function scopeOf<From>({ scope, operation }: Policy<From>, { from, method, path }: Asked<From>): Promise<string> {
+  const caller = typeof scope === "string" ? scope : await scope(from);
+  if (typeof caller !== "string")
+    throw new InvalidInputError("scope", `must be a string, not ${String(caller)}; refuse who is not known before this`);
+  const text = operation === undefined ? `http ${method} ${path} ${caller}` : `http-operation ${encodeURIComponent(operation)} ${caller}`;
+  return isName(text) ? text : `http sha256:${sha256(text)}`;
+}
+
+function isName(text: string): boolean {
+  return /^[\x20-\x7e]{1,512}$/.test(text);
+}

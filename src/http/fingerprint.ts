@@ -1,0 +1,92 @@
+import { createHash, type Hash } from "node:crypto";
+import { canonicalJson } from "../core/canonical.js";
+import { InvalidInputError } from "../core/errors.js";
+import { isPlainObject } from "../core/plain-object.js";
+import { Refusal } from "./problem.js";
+
+/** What a request brought: its bytes, or what a body parser has made of them before we could see them. */
+export type RequestBody = { readonly bytes: Uint8Array } | { readonly parsed: unknown };
+
+/**
+ * What makes two requests the same one: `"bytes"` of the body; `"json"`, in which the order of members and white space
+ * do not count; some `fields` of it; or what a function makes of the parsed body.
+ */
+export type FingerprintPolicy = "bytes" | "json" | { readonly fields: readonly string[] } | ((body: unknown) => unknown);
+
+export interface FingerprintParts {
+  /** Undefined for an operation that several routes share. */
+  readonly method?: string;
+  readonly path?: string;
+  readonly query: string;
+  readonly contentType: string | null | undefined;
+  readonly body: RequestBody;
+}
+
+export function fingerprintOf(policy: FingerprintPolicy, { method, path, query, contentType, body }: FingerprintParts): string {
+  const hash = createHash("sha256");
+  for (const part of [method ?? "", path ?? "", query]) add(hash, Buffer.from(part));
+  if (policy === "bytes" && "bytes" in body) addBytes(hash, body.bytes, contentType);
+  else addMeaning(hash, policy, body, contentType);
+  return hash.digest("hex");
+}
+
+/** With its length in front: no two lists of parts make the same text. */
+function add(hash: Hash, part: Uint8Array): void {
+  hash.update(`${part.byteLength}:`).update(part);
+}
+
+/** A form that is encoded again at a retry gets another boundary: it does not count. */
+function addBytes(hash: Hash, bytes: Uint8Array, contentType: string | null | undefined): void {
+  const boundary = /^multipart\/.*;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(contentType ?? "");
+  if (boundary === null) return add(hash, bytes);
+  const delimiter = Buffer.from(`--${boundary[1] ?? boundary[2]}`);
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  hash.update("multipart");
+  let from = 0;
+  for (let at = body.indexOf(delimiter); at !== -1; at = body.indexOf(delimiter, from)) {
+    add(hash, body.subarray(from, at));
+    from = at + delimiter.length;
+  }
+  add(hash, body.subarray(from));
+}
+
+function addMeaning(hash: Hash, policy: FingerprintPolicy, body: RequestBody, contentType: string | null | undefined): void {
+  const value = "parsed" in body ? body : parse(body.bytes);
+  // No JSON: it counts by its bytes, whatever the policy says of JSON.
+  if (value === undefined) return addBytes(hash, "bytes" in body ? body.bytes : Buffer.alloc(0), contentType);
+  const counts =
+    typeof policy === "function" ? policy(value.parsed) : typeof policy === "object" ? pick(value.parsed, policy.fields) : value.parsed;
+  hash.update("json");
+  add(hash, Buffer.from(counts === undefined ? "" : canonical(counts)));
+}
+
+/** What has no canonical form (too deep, half a character) came from outside: its sender is told. */
+function canonical(value: unknown): string {
+  try {
+    return canonicalJson(value, "body");
+  } catch (error) {
+    if (error instanceof InvalidInputError) throw new Refusal("body-malformed", error.message);
+    throw error;
+  }
+}
+
+function parse(bytes: Uint8Array): { readonly parsed: unknown } | undefined {
+  try {
+    return { parsed: JSON.parse(Buffer.from(bytes).toString("utf8")) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A field that is not there counts as not there. Only own members are looked at. */
+function pick(body: unknown, fields: readonly string[]): unknown {
+  return fields.flatMap((field) => {
+    let value = body;
+    for (const name of field.split(".")) {
+      const inside = Array.isArray(value) || isPlainObject(value) ? (value as Record<string, unknown>) : undefined;
+      if (inside === undefined || !Object.hasOwn(inside, name)) return [];
+      value = inside[name];
+    }
+    return [[field, value]];
+  });
+}

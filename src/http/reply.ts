@@ -1,0 +1,28 @@
+/** A whole response, of whatever framework. A name may come more than once (`set-cookie`). */
+export interface Reply {
+  readonly status: number;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: Uint8Array | null;
+}
+
+/** A response as the handler made it. Not `whole`: it is longer than what is kept, and the framework still has the rest. */
+export interface Captured extends Reply {
+  readonly whole: boolean;
+}
+
+/** For frameworks that take several values of a name as an array. */
+export function headersByName(headers: Reply["headers"]): Map<string, string | string[]> {
+  const byName = new Map<string, string | string[]>();
+  for (const [name, value] of headers) {
+    const before = byName.get(name);
+    byName.set(name, before === undefined ? value : [before, value].flat());
+  }
+  return byName;
+}
+
+/** Of frameworks that keep them as Node does. */
+export function headerList(headers: Readonly<Record<string, unknown>>): [string, string][] {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined ? [] : [value].flat().map((one): [string, string] => [name.toLowerCase(), String(one)]),
+  );
+}

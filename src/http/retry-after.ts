@@ -1,0 +1,8 @@
+/** What `Retry-After` says, in milliseconds: seconds, or a date. Undefined when it says nothing. */
+export function retryAfterMs(response: Response, now = Date.now()): number | undefined {
+  const field = response.headers.get("retry-after")?.trim();
+  if (!field) return undefined;
+  if (/^\d+$/.test(field)) return Number(field) * 1000;
+  const at = Date.parse(field);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+}

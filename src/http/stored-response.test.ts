@@ -1,0 +1,41 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { decode, encode } from "../core/codec.js";
+import { fingerprintOf } from "./fingerprint.js";
+import { fromStored, headerFilter, toStored } from "./stored-response.js";
+
+test("any bytes, and any kept header, come back from the store as they were", () => {
+  const header = fc.tuple(fc.constantFrom("content-type", "set-cookie", "location"), fc.string());
+  const response = fc.record({ status: fc.integer({ min: 200, max: 599 }), headers: fc.array(header), body: fc.uint8Array() });
+  fc.assert(
+    fc.property(response, ({ status, headers, body }) => {
+      const stored = encode(toStored({ status, headers, body, whole: true }, () => true, false));
+      const back = fromStored(decode(stored) as never);
+      expect([back?.status, back?.headers]).toEqual([status, headers]);
+      expect(Buffer.from(back?.body ?? [])).toEqual(Buffer.from(body));
+    }),
+  );
+  const bom = Buffer.from([0xef, 0xbb, 0xbf, 0x61]);
+  expect(fromStored(toStored({ status: 200, headers: [], body: bom, whole: true }, () => true, false))?.body).toEqual(bom);
+});
+
+test("what belongs to the connection is never kept", () => {
+  const keeps = headerFilter(["*", "Content-*", "X-Id"]);
+  expect(["connection", "transfer-encoding", "date", "proxy-authenticate", "idempotent-replayed"].filter(keeps)).toEqual([]);
+  expect(headerFilter(["content-*", "X-Id"])("x-id")).toBe(true);
+  expect(headerFilter(["content-*"])("x-id")).toBe(false);
+});
+
+test("no two requests have one fingerprint by the place where their parts meet", () => {
+  const parts = fc.record({ method: fc.string(), path: fc.string(), query: fc.string(), body: fc.uint8Array() });
+  const print = ({ method, path, query, body }: { method: string; path: string; query: string; body: Uint8Array }) =>
+    fingerprintOf("bytes", { method, path, query, contentType: null, body: { bytes: body } });
+  fc.assert(
+    fc.property(parts, parts, (a, b) => {
+      const same = a.method === b.method && a.path === b.path && a.query === b.query && Buffer.from(a.body).equals(Buffer.from(b.body));
+      expect(print(a) === print(b)).toBe(same);
+    }),
+  );
+  const empty = { query: "", body: new Uint8Array() };
+  expect(print({ ...empty, method: "PO", path: "ST" })).not.toBe(print({ ...empty, method: "POST", path: "" }));
+});

@@ -1,0 +1,369 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect, list, MismatchError, NotApplied, open, operation, resolve, type SqliteTx, type Store, UnreachableError } from "onceflow";
+import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } from "onceflow/http";
+import type { Batch } from "onceflow/store";
+import { EffectLedger } from "onceflow/testing";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+let store: Store;
+let effects: EffectLedger;
+beforeEach(async () => {
+  store = await open("memory:");
+  effects = new EffectLedger({ honoursKeys: false });
+});
+afterEach(() => store.close());
+
+const url = "http://shop.test/orders";
+type Init = {
+  readonly key?: string;
+  readonly body?: string;
+  readonly method?: string;
+  readonly url?: string;
+  readonly headers?: Record<string, string>;
+};
+
+function asked({ key, body = '{"amount":1}', method = "POST", url: at = url, headers }: Init = {}): Request {
+  const all = new Headers(headers);
+  if (key !== undefined) all.set("idempotency-key", key);
+  return new Request(at, { method, headers: all, ...(method === "GET" || method === "HEAD" ? {} : { body }) });
+}
+
+/** Answers with something new each time, and counts. */
+async function create(request: Request): Promise<Response> {
+  const key = currentAttempt()?.effectKey ?? "none";
+  const { number: attempt = 0 } = currentAttempt() ?? {};
+  effects.call(key, { attempt, result: undefined });
+  return Response.json({ n: effects.rawCalls(key), got: await request.text() }, { status: 201 });
+}
+
+const handlerOf = (options: Partial<IdempotentOptions> = {}, handler = create) => idempotent(handler, { store, scope: "me", ...options });
+const problemIn = async (response: Response) => ((await response.json()) as { type: string }).type.replace("urn:onceflow:http:", "");
+const total = () => effects.keys().reduce((sum, key) => sum + effects.rawCalls(key), 0);
+
+describe("the table of answers", () => {
+  test("a key that is missing or malformed: 400, with a link to the policy", async () => {
+    const handler = handlerOf({ policyUrl: "https://shop.test/keys" });
+    const missing = await handler(asked());
+    expect([missing.status, missing.headers.get("link")]).toEqual([400, '<https://shop.test/keys>; rel="describedby"']);
+    expect(await problemIn(missing)).toBe("key-missing");
+    for (const key of ['""', '"open', "a b", "a,b", '"\u00e9"', "x".repeat(256)]) {
+      const refused = await handler(asked({ key }));
+      expect([key, refused.status, await problemIn(refused)]).toEqual([key, 400, "key-malformed"]);
+    }
+    expect(total()).toBe(0);
+    expect((await list(store, {})).items).toEqual([]);
+  });
+
+  test("gone: 412 while the horizon lasts, executed again after it", async () => {
+    const handler = handlerOf({ retentionMs: 0, horizonMs: 60_000 });
+    expect((await handler(asked({ key: "k" }))).status).toBe(201);
+    const late = await handler(asked({ key: "k" }));
+    expect([late.status, await problemIn(late)]).toEqual([412, "gone"]);
+    expect(total()).toBe(1);
+  });
+
+  test("a store that cannot be reached: 503, and the handler does not run", async () => {
+    const away = Object.create(store, {
+      commit: { value: async () => Promise.reject(new UnreachableError("away")) },
+      closed: { value: true },
+    }) as Store;
+    const refused = await handlerOf({ store: away })(asked({ key: "k" }));
+    expect([refused.status, refused.headers.get("retry-after"), await problemIn(refused)]).toEqual([503, "1", "store-unreachable"]);
+    expect(total()).toBe(0);
+    const warnings: string[] = [];
+    const onWarning = (warning: Error & { code?: string }) => void warnings.push(warning.code ?? "");
+    process.on("warning", onWarning);
+    expect((await handlerOf({ store: away, onUnreachable: "run" })(asked({ key: "k" }))).status).toBe(201);
+    await new Promise((go) => void setImmediate(go));
+    process.off("warning", onWarning);
+    expect([total(), warnings]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
+  });
+
+  test("an outcome that cannot be saved: 503 after a while, and the saving goes on", async () => {
+    for (const [key, ended] of [
+      ["returned", () => Promise.resolve(new Response("done"))],
+      ["thrown", () => Promise.reject(new Error("broken"))],
+    ] as const) {
+      let away = true;
+      const commit = async (batch: Batch) => {
+        if (away && "ledger" in batch && batch.ledger.verb === "settle") throw new UnreachableError("away");
+        return store.commit(batch as never);
+      };
+      const handler = handlerOf({ store: Object.create(store, { commit: { value: commit } }) as Store, timeoutMs: 30 }, ended);
+      const late = await handler(asked({ key }));
+      expect([late.status, late.headers.get("retry-after"), await problemIn(late)]).toEqual([503, "1", "not-saved"]);
+      expect((await handler(asked({ key }))).status).toBe(409);
+      away = false;
+      const state = async () => (await inspect(store, { scope: "http POST /orders me", key }))?.state;
+      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 10_000 });
+      expect(await state()).toBe(key === "returned" ? "completed" : "free");
+    }
+  });
+
+  test("an outcome that is not known: 409 of its own type, not run again, until somebody resolves it", async () => {
+    const handler = handlerOf({ effect: "atMostOnce" }, async (request) => {
+      await create(request);
+      return new Response("?", { status: 502 });
+    });
+    expect((await handler(asked({ key: "k" }))).status).toBe(502);
+    const again = await handler(asked({ key: "k" }));
+    expect([again.status, again.headers.get("retry-after"), await problemIn(again)]).toEqual([409, null, "outcome-unknown"]);
+    expect(total()).toBe(1);
+    const [record] = (await list(store, { state: "unknown" })).items;
+    if (record === undefined) return expect.unreachable("it is unknown");
+    await resolve(store, { scope: record.scope, key: record.key, attempt: 1 }, "notApplied");
+    expect((await handler(asked({ key: "k" }))).status).toBe(502);
+    expect(total()).toBe(2);
+  });
+
+  test("a refusal below 500 that is not kept leaves the key free, whatever the class", async () => {
+    let busy = true;
+    const handler = handlerOf({ effect: "atMostOnce" }, (request) =>
+      busy ? Promise.resolve(new Response(null, { status: 429 })) : create(request),
+    );
+    expect((await handler(asked({ key: "k" }))).status).toBe(429);
+    busy = false;
+    expect((await handler(asked({ key: "k" }))).status).toBe(201);
+  });
+
+  test("reconcile: what the other side has becomes the response", async () => {
+    const handler = handlerOf(
+      {
+        effect: "reconcile",
+        leaseMs: 50,
+        reconcile: ({ effectKey }) =>
+          effects.rawCalls(effectKey) > 0 ? { found: Response.json({ found: 1 }, { status: 201 }) } : "absent",
+        onRunning: "wait",
+      },
+      async (request) => {
+        await create(request);
+        throw new Error("lost");
+      },
+    );
+    await expect(handler(asked({ key: "k" }))).rejects.toThrow("lost");
+    const found = await handler(asked({ key: "k" }));
+    expect([found.status, await found.json(), total()]).toEqual([201, { found: 1 }, 1]);
+  });
+
+  test("which statuses are kept is a policy", async () => {
+    const handler = handlerOf({ keeps: () => true }, async (request) => {
+      await create(request);
+      return new Response("broken", { status: 500 });
+    });
+    await handler(asked({ key: "k" }));
+    const again = await handler(asked({ key: "k" }));
+    expect([again.status, again.headers.get("idempotent-replayed"), total()]).toEqual([500, "true", 1]);
+  });
+
+  test("what the handler throws is thrown; NotApplied frees the key in every class", async () => {
+    const handler = handlerOf({ effect: "atMostOnce" }, () => Promise.reject(new NotApplied("no")));
+    await expect(handler(asked({ key: "k" }))).rejects.toThrow("no");
+    await expect(handler(asked({ key: "k" }))).rejects.toThrow("no");
+    // An error of the ledger that the handler's own business threw is the handler's.
+    const own = new MismatchError({ scope: "", key: "other" });
+    await expect(handlerOf({}, () => Promise.reject(own))(asked({ key: "k2" }))).rejects.toBe(own);
+  });
+
+  test("other methods, and requests without a key where none is required, reach the handler as they are", async () => {
+    const seen: Request[] = [];
+    const handler = handlerOf({ required: false }, async (request) => {
+      seen.push(request);
+      return new Response("ok");
+    });
+    const plain = [asked({ method: "PUT", key: "k" }), asked({ method: "GET", key: "k" }), asked()];
+    for (const request of plain) await handler(request);
+    expect(seen).toEqual(plain);
+    expect((await list(store, {})).items).toEqual([]);
+    const some = handlerOf({ required: (request) => request.headers.has("x-strict") });
+    expect((await some(asked())).status).toBe(201);
+    expect((await some(asked({ headers: { "x-strict": "1" } }))).status).toBe(400);
+  });
+
+  test("HEAD keeps the length of a body that is not there", async () => {
+    const handler = handlerOf({ methods: ["HEAD"] }, async () => new Response(null, { headers: { "content-length": "50000000" } }));
+    for (const replayed of [null, "true"]) {
+      const { status, headers } = await handler(asked({ method: "HEAD", key: "k" }));
+      expect([status, headers.get("content-length"), headers.get("idempotent-replayed")]).toEqual([200, "50000000", replayed]);
+    }
+  });
+
+  test("every option is checked when the handler is made", () => {
+    const bad: Record<string, unknown>[] = [
+      ...[{ scope: undefined }, { store: {} }, { leaseMs: 5 }, { effect: "twice" }, { effect: "reconcile" }, { keyCharsMax: 1000 }],
+      ...[{ onRunning: "throw" }, { timeoutMs: 0 }, { header: "a b" }, { fingerprint: "md5" }, { responseBytesMax: -1 }, { operation: "" }],
+      ...[{ policyUrl: "https://x/>; y" }, { methods: "POST" }, { onTooLong: "hide" }, { onUnreachable: "hope" }, { retentionMs: -1 }],
+    ];
+    for (const options of bad) {
+      const [field = ""] = Object.keys(options);
+      expect(() => handlerOf(options as Partial<IdempotentOptions>), field).toThrow(
+        new RegExp(`^${field === "effect" ? "(effect|reconcile)" : field}:`),
+      );
+    }
+  });
+});
+
+describe("the fingerprint", () => {
+  const twice = async (options: Partial<IdempotentOptions>, first: Init, second: Init) => {
+    const handler = handlerOf(options);
+    await handler(asked({ key: "k", ...first }));
+    return (await handler(asked({ key: "k", ...second }))).status;
+  };
+
+  test('"bytes": any other byte is another request', async () => {
+    expect(await twice({}, { body: '{"a":1,"b":2}' }, { body: '{"b":2,"a":1}' })).toBe(422);
+  });
+
+  test('"json": order and white space do not count; what is no JSON counts by its bytes', async () => {
+    const json = { fingerprint: "json" } as const;
+    expect(await twice(json, { body: '{"a":1,"b":2}' }, { body: '{ "b": 2, "a": 1 }' })).toBe(201);
+    expect(await twice({ ...json, operation: "2" }, { body: '{"a":1}' }, { body: '{"a":2}' })).toBe(422);
+    expect(await twice({ ...json, operation: "3" }, { body: "a" }, { body: "b" })).toBe(422);
+    const deep = "[".repeat(300) + "]".repeat(300);
+    const refused = await handlerOf(json)(asked({ key: "deep", body: deep }));
+    expect([refused.status, await problemIn(refused)]).toEqual([400, "body-malformed"]);
+  });
+
+  test("some fields, or what a function says", async () => {
+    const fields = { fingerprint: { fields: ["amount", "customer.id"] } };
+    const body = (amount: number, id: number, at: number) => ({ body: JSON.stringify({ amount, customer: { id }, at }) });
+    expect(await twice(fields, body(1, 1, 1), body(1, 1, 2))).toBe(201);
+    expect(await twice({ ...fields, operation: "2" }, body(1, 1, 1), body(1, 2, 1))).toBe(422);
+    expect(await twice({ fingerprint: (sent) => (sent as { at: number }).at, operation: "3" }, body(1, 1, 1), body(2, 2, 1))).toBe(201);
+  });
+
+  test("an operation that routes share has neither path nor method in it, but the query", async () => {
+    const at = { operation: "create" };
+    expect(await twice(at, { url: "http://shop.test/v1/orders" }, { url: "http://shop.test/v2/orders" })).toBe(201);
+    expect(total()).toBe(1);
+    expect(await twice({ operation: "other" }, {}, { url: `${url}?dry=1` })).toBe(422);
+  });
+});
+
+test("the outcome is written in the handler's transaction", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "onceflow-http-"));
+  const sqlite = await open(`sqlite:${join(folder, "ledger.db")}`);
+  try {
+    await sqlite.transact(async (tx) => void (tx as SqliteTx).prepare("CREATE TABLE orders (n INTEGER)").run());
+    let status = 500;
+    const handler = handlerOf({ store: sqlite, tx: true }, async () => {
+      const { tx } = currentAttempt() as { readonly tx: SqliteTx };
+      tx.prepare("INSERT INTO orders VALUES (1)").run();
+      return new Response(null, { status });
+    });
+    const rows = () => sqlite.transact(async (tx) => (tx as SqliteTx).prepare("SELECT count(*) AS n FROM orders").get());
+    await handler(asked({ key: "k" }));
+    // A failure takes its rows along.
+    expect(await rows()).toEqual({ n: 0 });
+    status = 201;
+    for (let i = 0; i < 3; i++) expect((await handler(asked({ key: "k" }))).status).toBe(201);
+    expect(await rows()).toEqual({ n: 1 });
+  } finally {
+    await sqlite.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+test("a first request costs two round trips, a replay one, a refusal before the ledger none", async () => {
+  const handler = handlerOf();
+  const trips = async (init: Init) => {
+    const before = store.metrics.flushes;
+    await handler(asked(init));
+    return store.metrics.flushes - before;
+  };
+  expect([await trips({ key: "k" }), await trips({ key: "k" }), await trips({ key: "k", body: "other" }), await trips({})]).toEqual([
+    2, 1, 1, 0,
+  ]);
+});
+
+test("what is kept can be read by a person", async () => {
+  await handlerOf()(asked({ key: "k", body: "é" }));
+  const found = await inspect(store, { scope: "http POST /orders me", key: "k" });
+  expect(found?.value).toEqual({
+    status: 201,
+    headers: [["content-type", "application/json"]],
+    text: '{"n":1,"got":"é"}',
+  });
+});
+
+describe("an operation that is shared", () => {
+  interface Charge {
+    readonly order: string;
+    readonly amount: number;
+  }
+  const charge = () =>
+    operation({
+      name: "charge",
+      scope: () => "tenant",
+      key: ({ order }: Charge) => order,
+      fingerprint: ({ amount }) => ({ amount }),
+      run: ({ order, amount }, { number, effectKey }) => {
+        effects.call(effectKey, { attempt: number, result: undefined });
+        return { order, amount, call: effects.rawCalls(effectKey) };
+      },
+    });
+  const body = (amount: number) => JSON.stringify({ order: "o-1", amount });
+  const input = async (request: Request) => (await request.json()) as Charge;
+
+  test("is executed once between two routes and whoever else asks for it", async () => {
+    const shared = charge();
+    const v1 = serveOperation(shared, { store, input });
+    const v2 = serveOperation(shared, {
+      store,
+      input,
+      respond: ({ order, call }) => Response.json({ data: { order, call } }, { status: 201 }),
+    });
+    const first = await v1(asked({ body: body(1), url: "http://shop.test/v1/charges" }));
+    expect([first.status, first.headers.get("idempotent-replayed"), await first.json()]).toEqual([
+      200,
+      null,
+      { order: "o-1", amount: 1, call: 1 },
+    ]);
+    const second = await v2(asked({ body: body(1), url: "http://shop.test/v2/charges" }));
+    expect([second.status, second.headers.get("idempotent-replayed"), await second.json()]).toEqual([
+      201,
+      "true",
+      { data: { order: "o-1", call: 1 } },
+    ]);
+    // As a consumer would.
+    expect((await shared.once(store, { order: "o-1", amount: 1 })).status).toBe("replayed");
+    const other = await v1(asked({ body: body(2) }));
+    expect([other.status, await problemIn(other)]).toEqual([422, "mismatch"]);
+    expect(total()).toBe(1);
+  });
+
+  test("another name, or another scope, is another operation", async () => {
+    const options = { key: ({ order }: Charge) => order, run: () => effects.call("x", { result: null }) };
+    for (const made of [
+      charge(),
+      operation({ ...options, name: "refund" }),
+      operation({ ...options, name: "charge", scope: () => "other" }),
+    ])
+      expect((await made.once(store, { order: "o-1", amount: 1 })).status).toBe("executed");
+    expect(() => operation({ ...options, name: "" })).toThrow(/^name:/);
+    expect(() => operation({ ...options, name: "a", key: "k" as never })).toThrow(/^key:/);
+  });
+
+  test("a duplicate in flight gets 409, an answer of `input` is the answer, and what `run` throws is thrown", async () => {
+    let open = () => {};
+    const opened = new Promise<void>((go) => {
+      open = go;
+    });
+    const slow = operation({
+      name: "slow",
+      key: ({ order }: Charge) => order,
+      run: () => opened.then(() => Promise.reject(new Error("broken"))),
+    });
+    const handler = serveOperation(slow, { store, input });
+    const first = handler(asked({ body: body(1) }));
+    const gone = expect(first).rejects.toThrow("broken");
+    await new Promise((go) => void setTimeout(go, 5));
+    const duplicate = await handler(asked({ body: body(1) }));
+    expect([duplicate.status, duplicate.headers.get("retry-after"), await problemIn(duplicate)]).toEqual([409, "1", "in-flight"]);
+    open();
+    await gone;
+    const picky = serveOperation(slow, { store, input: () => new Response(null, { status: 400 }) });
+    expect((await picky(asked())).status).toBe(400);
+  });
+});
