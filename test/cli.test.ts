@@ -12,6 +12,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -48,6 +50,44 @@ function folderWith(files: Readonly<Record<string, string>>): string {
   }
   return folder;
 }
+
+describe("conformance", () => {
+  /** A server that executes every request, whatever its key. */
+  async function forgetful(): Promise<string> {
+    let made = 0;
+    const server = createServer((request, response) => {
+      request.resume().once("end", () => {
+        made += 1;
+        response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ id: made, for: request.headers["x-for"] }));
+      });
+    });
+    await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+    onTestFinished(() => void server.close());
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`;
+  }
+
+  test("finds what a server does wrong, in a table or for a program", async () => {
+    const url = await forgetful();
+    const { code, out } = await onceflow(["conformance", "http", url, "--header", "x-for: me"]);
+    expect(code).toBe(1);
+    expect(out).toMatch(/^Idempotency keys at http/);
+    expect(out).toMatch(/^ {2}failed {3}replay/m);
+    expect(out).toContain("does not conform: ");
+    const asked = await onceflow(["conformance", "http", url, "--key-optional", "--json"]);
+    const report = JSON.parse(asked.out) as { passed: boolean; cases: { name: string; verdict: string }[] };
+    expect([asked.code, report.passed]).toEqual([1, false]);
+    expect(report.cases.some(({ verdict }) => verdict === "failed")).toBe(true);
+  });
+
+  test("says what it cannot do", async () => {
+    expect(await onceflow(["conformance", "smtp", "http://127.0.0.1:1/"])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/no suite for "smtp"/),
+    });
+    expect(await onceflow(["conformance", "http", "nowhere"])).toMatchObject({ code: 2, err: expect.stringMatching(/not a URL/) });
+    expect(await onceflow(["conformance", "http", "http://127.0.0.1:1/", "--header", "none"])).toMatchObject({ code: 2 });
+  });
+});
 
 describe("validate", () => {
   test("says where, what, and what to do, in columns", async () => {

@@ -7,7 +7,9 @@ import { exitUsage } from "./exit-codes.js";
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
 const program = new Command("onceflow")
-  .description("Flow documents: check them, convert them, format them, generate code and pages from them.")
+  .description(
+    "Checks, converts and formats flow documents, generates code and pages from them, and asks servers what their idempotency keys are worth.",
+  )
   .version(version)
   .showHelpAfterError("(run with --help to see what there is)")
   .exitOverride();
