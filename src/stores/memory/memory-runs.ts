@@ -81,10 +81,16 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
     chunks: async (query) => memory.chunks.read(query),
     tail: async (run, stream) => memory.chunks.tail(run, stream),
     async purge(limit) {
-      const over = ({ endedAt, retentionMs }: RunRecord) => endedAt !== null && retentionMs !== null && endedAt + retentionMs <= now();
-      const gone = [...runs.values()].filter(over).slice(0, limit);
-      for (const { id } of gone) for (const table of [runs, journals, memory.mailboxes, memory.chunks]) table.delete(id);
-      return gone.length;
+      const at = now();
+      let gone = 0;
+      // The oldest come first: of a hundred thousand, a batch looks at few.
+      for (const { id, endedAt, retentionMs } of runs.values()) {
+        if (gone === limit) break;
+        if (endedAt === null || retentionMs === null || endedAt + retentionMs > at) continue;
+        for (const table of [runs, journals, memory.mailboxes, memory.chunks]) table.delete(id);
+        gone += 1;
+      }
+      return gone;
     },
     watch(changed) {
       memory.watchers.add(changed);
