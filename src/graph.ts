@@ -21,6 +21,9 @@ export type {
   RetryPolicy,
   StoreName,
 } from "./graph/model.js";
+export { BaseNode, type FlowNode, type Handled, type NodeContext, type NodeFunction, NodeInput, NodeOutput } from "./graph/node/node.js";
+export { NodeError, type NodeErrorCode, nodeErrorCodes } from "./graph/node/node-error.js";
+export { Packet } from "./graph/node/packet.js";
 export type { PacketProblem, PacketType } from "./graph/packets.js";
 export type { FlowPlan, PlannedDelivery, PlannedEdge, PlannedEntry, PlannedKey, PlannedNode, PlannedPort } from "./graph/plan.js";
 export { toSarif } from "./graph/sarif.js";

@@ -16,7 +16,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   graph: ["core", "workflow"],
   http: ["core"],
   inbox: ["core"],
-  testing: ["core", "stores", "workflow"],
+  testing: ["core", "stores", "workflow", "graph"],
   audit: ["core", "graph"],
   server: ["core", "flow", "workflow", "graph", "http", "inbox"],
   // "": the entry files, which are what the command line has in common with everybody else.

@@ -1,0 +1,83 @@
+import { InvalidInputError } from "../../core/errors.js";
+import { NodeError } from "./node-error.js";
+import { Packet } from "./packet.js";
+
+/** Where and why a node is called. */
+export interface NodeContext {
+  readonly flowId: string;
+  readonly executionId: string;
+  readonly nodeId: string;
+  /** What the edge's template made of the packet: hand it to providers. Undefined where the edge has no key. */
+  readonly idempotencyKey: string | undefined;
+  /** From 1; the same packet again has the next one. */
+  readonly attempt: number;
+  readonly traceHeaders: Readonly<Record<string, string>>;
+  /** Aborts when the node's time is over, or the packet is somebody else's. */
+  readonly signal: AbortSignal;
+}
+
+/** What a node is given: a packet for each of its ports that is filled. */
+export class NodeInput {
+  readonly context: NodeContext;
+  readonly #packets: ReadonlyMap<string, Packet>;
+
+  constructor(packets: Readonly<Record<string, Readonly<Record<string, unknown>>>>, context: NodeContext) {
+    this.#packets = new Map(Object.entries(packets).map(([port, data]) => [port, new Packet(data)]));
+    this.context = context;
+  }
+
+  get ports(): readonly string[] {
+    return [...this.#packets.keys()];
+  }
+
+  /** NodeError INPUT_MISSING where the port has none. */
+  packet(port: string): Packet {
+    const packet = this.#packets.get(port);
+    if (packet) return packet;
+    const there = this.ports.map((name) => `"${name}"`).join(", ") || "none";
+    throw new NodeError("INPUT_MISSING", `nothing has come in at port "${port}"; ports with a packet: ${there}`);
+  }
+}
+
+/** What a node sends on: any number of packets, to any of its ports, in order. */
+export class NodeOutput {
+  readonly #sent: { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] = [];
+
+  send(port: string, data: Readonly<Record<string, unknown>>): this {
+    if (typeof port !== "string" || port === "") throw new InvalidInputError("port", "must be the name of an output");
+    this.#sent.push({ port, data: new Packet(data).data });
+    return this;
+  }
+
+  get sent(): readonly { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] {
+    return [...this.#sent];
+  }
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a node that sends nothing on returns nothing
+export type Handled = NodeOutput | void;
+
+/** A node with settings and a life of its own. A plain function of its input is a node, too. */
+export abstract class BaseNode {
+  /** As in the document. */
+  abstract readonly operationId: string;
+
+  /** Called once, before the first packet. */
+  init(_settings: Readonly<Record<string, unknown>>): void | Promise<void> {}
+
+  abstract handle(input: NodeInput): Handled | Promise<Handled>;
+}
+
+export type NodeFunction = (input: NodeInput) => Handled | Promise<Handled>;
+export type FlowNode = BaseNode | NodeFunction;
+
+/** Calls it, and is sure to get an output. */
+export async function handle(node: FlowNode, input: NodeInput): Promise<NodeOutput> {
+  const output: unknown = await (typeof node === "function" ? node(input) : node.handle(input));
+  if (output === undefined) return new NodeOutput();
+  if (output instanceof NodeOutput) return output;
+  throw new NodeError(
+    "PERMANENT",
+    `a node must return a NodeOutput or nothing, not ${output === null ? "null" : `something of type ${typeof output}`}`,
+  );
+}

@@ -1,0 +1,83 @@
+import { randomUUID } from "node:crypto";
+import { createStore } from "../core/create-store.js";
+import { MismatchError } from "../core/errors.js";
+import { key } from "../core/key.js";
+import { once } from "../core/once.js";
+import type { Store } from "../core/store.js";
+import { type FlowNode, handle, type NodeContext, NodeInput, NodeOutput } from "../graph/node/node.js";
+import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
+
+export interface MockInputOptions {
+  /** As if the edge had a template that made this of the packet. */
+  readonly idempotencyKey?: string;
+  readonly context?: Partial<Omit<NodeContext, "idempotencyKey">>;
+}
+
+/**
+ * What a node would be given: one packet at one port.
+ *
+ * @example
+ * const input = mockNodeInput("in", { messageId: "msg-001" }, { idempotencyKey: "msg-001-sms" });
+ */
+export function mockNodeInput(
+  port: string,
+  data: Readonly<Record<string, unknown>>,
+  { idempotencyKey, context = {} }: MockInputOptions = {},
+): NodeInput {
+  return new NodeInput(
+    { [port]: data },
+    {
+      flowId: "test_flow",
+      executionId: randomUUID(),
+      nodeId: "node",
+      attempt: 1,
+      traceHeaders: {},
+      signal: new AbortController().signal,
+      ...context,
+      idempotencyKey,
+    },
+  );
+}
+
+export type Delivered =
+  | { readonly status: "processed"; readonly output: NodeOutput }
+  /** Its key is completed: acknowledged, and the node was not called. `warning`: it was completed with another packet. */
+  | { readonly status: "acknowledged"; readonly output: NodeOutput; readonly warning?: string };
+
+export interface DeliverOptions {
+  /** Default: a ledger in memory, one for each node. */
+  readonly store?: Store;
+}
+
+const ledgers = new WeakMap<FlowNode, Store>();
+
+/**
+ * One delivery, as a durable edge makes it: a key that is completed is acknowledged without calling the node, one in
+ * progress is waited for, a new one is delivered and then completed. What the node throws is thrown; its key is free again.
+ *
+ * @example
+ * await deliver(node, input); // calls it
+ * await deliver(node, input); // does not
+ */
+export async function deliver(node: FlowNode, input: NodeInput, { store = ledgerOf(node) }: DeliverOptions = {}): Promise<Delivered> {
+  const { idempotencyKey, flowId } = input.context;
+  if (idempotencyKey === undefined) return { status: "processed", output: await handle(node, input) };
+  const packets = Object.fromEntries(input.ports.map((port) => [port, input.packet(port).data]));
+  let output = new NodeOutput();
+  try {
+    const { status } = await once(store, { scope: flowId, key: key.of(idempotencyKey), input: packets }, async () => {
+      output = await handle(node, input);
+    });
+    return { status: status === "executed" ? "processed" : "acknowledged", output };
+  } catch (error) {
+    if (!(error instanceof MismatchError)) throw error;
+    const warning = `the key "${idempotencyKey}" was completed with another packet; it is probably too general`;
+    return { status: "acknowledged", output, warning };
+  }
+}
+
+function ledgerOf(node: FlowNode): Store {
+  const store = ledgers.get(node) ?? createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
+  ledgers.set(node, store);
+  return store;
+}
