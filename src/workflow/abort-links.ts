@@ -21,6 +21,8 @@ interface Link {
  * told to the code like a result, so that a replay, which runs no body, aborts at the same place.
  */
 export function linkAborts(execution: Execution, call: string, args: readonly unknown[]): AbortLinks | undefined {
+  // Most calls have plain values only: they are told by one look.
+  if (!args.some((arg) => typeof arg === "object" && arg !== null)) return undefined;
   const links = [...find(call, args)];
   if (links.length === 0) return undefined;
   for (const { id, source } of links)

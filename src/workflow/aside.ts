@@ -55,15 +55,17 @@ export function withoutLongValues(
   asideBytes: number,
 ): { readonly events: readonly Event[]; readonly aside: Chunk[] } {
   const aside: Chunk[] = [];
-  const short = events.map((event) => {
+  // A copy only when one of them is long: nearly no entry has one.
+  let short = events;
+  for (const [i, event] of events.entries()) {
     const at = valueAt(event);
     const text = at === undefined ? undefined : event[at];
     const put = typeof text === "string" ? putAside(text, asideBytes) : undefined;
-    if (at === undefined || put === undefined) return event;
+    if (at === undefined || put === undefined) continue;
     aside.push(put.chunk);
-    return event.with(at, put.reference) as unknown as Event;
-  });
-  return { events: aside.length === 0 ? events : short, aside };
+    short = short.with(i, event.with(at, put.reference) as unknown as Event);
+  }
+  return { events: short, aside };
 }
 
 /** Events with the values that they refer to. Reads nothing when there are none. */

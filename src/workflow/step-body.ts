@@ -89,8 +89,8 @@ export class StepBody {
     try {
       const fn = this.execution.host.bodyOf(this);
       const returned = await runIn(this, () => fn(...args));
-      const { id: call, execution } = this;
-      const drained = drainStreams(returned, { run: execution.id, call, writer: () => this.writer, signal: () => this.signal });
+      const { execution } = this;
+      const drained = drainStreams(returned, this);
       // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
       const encoded = encodedResult(execution, drained instanceof Promise ? await drained : drained);
       const outcome = encoded instanceof Promise ? await encoded : encoded;

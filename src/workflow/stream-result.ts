@@ -35,11 +35,12 @@ function referenceOf({ run, stream }: StreamReference): ReadableStream {
   return readable;
 }
 
+/** The body of a step: its streams are named by its call. */
 interface DrainInto {
-  readonly run: string;
-  readonly call: string;
-  readonly writer: () => StreamTarget;
-  readonly signal: () => AbortSignal;
+  readonly execution: { readonly id: string };
+  readonly id: string;
+  readonly writer: StreamTarget;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -54,9 +55,9 @@ export function drainStreams(value: unknown, to: DrainInto): unknown {
 async function drainAll(value: unknown, streams: readonly ReadableStream[], to: DrainInto): Promise<unknown> {
   const kept = new Map<unknown, ReadableStream>();
   for (const [i, source] of streams.entries()) {
-    const stream = `$${to.call}/${i}`;
-    await drain(source, stream, to.writer(), to.signal());
-    kept.set(source, referenceOf({ run: to.run, stream }));
+    const stream = `$${to.id}/${i}`;
+    await drain(source, stream, to.writer, to.signal);
+    kept.set(source, referenceOf({ run: to.execution.id, stream }));
   }
   return replaced(value, kept);
 }
