@@ -113,6 +113,12 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     return name === fault;
   };
   const records = new Map<string, Remembered>();
+  const looking = new Map<string, () => void>();
+  const anotherLook = async (id: string) => {
+    looking.get(id)?.();
+    const came = new Promise<void>((go) => void looking.set(id, go));
+    await Promise.race([came, delay(250)]);
+  };
   const problem = (status: number, headers: Record<string, string> = {}) =>
     is("refusals are plain text")
       ? new Response("no", { status, headers })
@@ -139,7 +145,8 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     ].join(" ");
     const print = [is("the query does not count") ? "" : search, is("no fingerprint") ? "" : body].join(" ");
     const known = records.get(id);
-    if (is("looks first, writes later")) await delay(5);
+    // Whoever finds nothing waits for another one that does: so this fault always shows where two come at once.
+    if (is("looks first, writes later") && known === undefined) await anotherLook(id);
     if (known !== undefined) {
       const { response } = known;
       const conflict = () => problem(409, is("409 without Retry-After") ? {} : { "retry-after": "1" });
