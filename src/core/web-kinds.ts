@@ -27,7 +27,7 @@ interface KeptRequest {
 
 const requestKind: ValueKind<Request, KeptRequest> = {
   name: "Request",
-  holds: (value): value is Request => isTagged(value, "Request") && value instanceof Request,
+  holds: isRequest,
   waits: ({ body }) => body !== null,
   keep(request, bounds) {
     const { method, url, headers, redirect } = request;
@@ -47,7 +47,7 @@ interface KeptResponse {
 
 const responseKind: ValueKind<Response, KeptResponse> = {
   name: "Response",
-  holds: (value): value is Response => isTagged(value, "Response") && value instanceof Response,
+  holds: isResponse,
   waits: ({ body }) => body !== null,
   keep(response, bounds) {
     const { status, statusText, headers, url } = response;
@@ -114,6 +114,19 @@ const viewKind: ValueKind<ArrayBufferView, ArrayBufferView> = {
 };
 
 export const webKinds = [headersKind, requestKind, responseKind, fileKind, blobKind, formDataKind, viewKind] as unknown as ValueKind[];
+
+/** Servers bring a Response of their own, which `fetch` knows nothing of, and put it in the place of the global one: either will do. */
+export function isResponse(value: unknown): value is Response {
+  return isTagged(value, "Response") && isWeb(value);
+}
+
+export function isRequest(value: unknown): value is Request {
+  return isTagged(value, "Request") && isWeb(value);
+}
+
+function isWeb(value: object): boolean {
+  return typeof (value as Partial<Response>).clone === "function";
+}
 
 function isTagged(value: unknown, tag: string): value is object {
   return typeof value === "object" && value !== null && (value as Record<symbol, unknown>)[Symbol.toStringTag] === tag;

@@ -2,8 +2,9 @@ import { InvalidInputError } from "../core/errors.js";
 import type { NamedOperation } from "../core/named-operation.js";
 import { duration, oneOf } from "../core/options.js";
 import type { Store } from "../core/store.js";
+import { isResponse } from "../core/web-kinds.js";
 import { problemOf, problemReply } from "./problem.js";
-import { isResponse, responseOf } from "./web.js";
+import { responseOf } from "./web.js";
 
 export interface ServeOptions<Input, Value> {
   readonly store: Store;

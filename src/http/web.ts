@@ -50,11 +50,6 @@ export function sent(reply: Reply | "captured", made: Capture | undefined, ownHe
   return responseOf(reply);
 }
 
-/** Servers bring a Response of their own, which `fetch` knows nothing of: either will do. */
-export function isResponse(value: unknown): value is Response {
-  return value instanceof Response || Object.prototype.toString.call(value) === "[object Response]";
-}
-
 export function responseOf({ status, headers, body }: Reply): Response {
   return new Response(body as Uint8Array<ArrayBuffer> | null, { status, headers: mutable(headers) });
 }

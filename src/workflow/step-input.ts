@@ -1,5 +1,6 @@
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
+import { isRequest, isResponse } from "../core/web-kinds.js";
 import type { AbortLinks } from "./abort-links.js";
 import { fingerprint } from "./identity.js";
 
@@ -34,7 +35,7 @@ function copied(args: readonly unknown[]): StepInput {
 
 /** A body can be read once: each attempt gets one of its own. One that was read already is the body's to complain about. */
 function unread(arg: unknown): unknown {
-  return (arg instanceof Request || arg instanceof Response) && !arg.bodyUsed && !arg.body?.locked ? arg.clone() : arg;
+  return (isRequest(arg) || isResponse(arg)) && !arg.bodyUsed && !arg.body?.locked ? arg.clone() : arg;
 }
 
 export function checkedKey(name: string, key: unknown): string {

@@ -3,7 +3,7 @@ import { InvalidInputError } from "../core/errors.js";
 import { key } from "../core/key.js";
 import { addKind } from "../core/kinds.js";
 import { once } from "../core/once.js";
-import { bytesOf, type KeptBody } from "../core/web-kinds.js";
+import { bytesOf, isResponse, type KeptBody } from "../core/web-kinds.js";
 import { currentStep } from "./context.js";
 import { ContextError } from "./errors.js";
 
@@ -57,7 +57,7 @@ export class WebhookRequest extends Request implements RequestWithResponse {
 
 /** With its body, read up to the bound. */
 export async function keptResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
-  if (!(response instanceof Response) || response.status < 200) throw new InvalidInputError(field, "must be a Response that can be sent");
+  if (!isResponse(response) || response.status < 200) throw new InvalidInputError(field, "must be a Response that can be sent");
   try {
     return await encodeLater(response, bytesMax);
   } catch (error) {

@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { HookRecord } from "../core/run.js";
+import { isResponse } from "../core/web-kinds.js";
 import { requireExecution } from "./context.js";
 import type { Hook, HookOptions } from "./hooks.js";
 import { webhookUrlOf } from "./public-url.js";
@@ -38,15 +39,14 @@ export function createWebhook(options: WebhookOptions & { readonly respondWith: 
 export function createWebhook(options?: WebhookOptions): Webhook;
 export function createWebhook({ token, metadata, respondWith }: WebhookOptions = {}): Webhook {
   const { hooks } = requireExecution("createWebhook()");
-  if (!(respondWith === undefined || respondWith === "manual" || respondWith instanceof Response))
+  if (!(respondWith === undefined || respondWith === "manual" || isResponse(respondWith)))
     throw new InvalidInputError("respondWith", 'must be a Response or "manual"');
   // Read before anything is journaled: what cannot be kept is refused here.
   encode(metadata);
   const stored = async (named: string): Promise<string> => {
-    const respond =
-      respondWith instanceof Response
-        ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
-        : (respondWith ?? "default");
+    const respond = isResponse(respondWith)
+      ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+      : (respondWith ?? "default");
     return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
   };
   const options = token === undefined ? {} : { token };

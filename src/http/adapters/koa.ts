@@ -1,12 +1,12 @@
 import { STATUS_CODES } from "node:http";
 import { PassThrough, Readable } from "node:stream";
 import type { Middleware, ParameterizedContext } from "koa";
+import { isResponse } from "../../core/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
-import { isResponse } from "../web.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";
 
 /**
