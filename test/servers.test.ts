@@ -84,7 +84,9 @@ describe("a private PostgreSQL", () => {
     const holder = spawn(process.execPath, [compiled("hold.js"), "postgres"], { stdio: ["ignore", "pipe", "inherit"] });
     const { pid, folder } = await firstLine(holder);
     const all = [pid, ...(await childrenOf(pid))];
-    expect(all.filter(isRunning)).toEqual(all);
+    // A worker of the server's (autovacuum, say) may end by itself between two looks; the server may not.
+    expect(isRunning(pid)).toBe(true);
+    expect(all.length).toBeGreaterThan(1);
 
     holder.kill("SIGKILL");
     await once(holder, "exit");
