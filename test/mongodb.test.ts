@@ -115,7 +115,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     const said = warnings();
     const store = await opened(alone);
     expect(said.join()).toContain("in no replica set");
-    expect(store.capabilities).toEqual({ transactions: false, sharedClock: true, durable: true, runs: false });
+    expect(store.capabilities).toEqual({ transactions: false, sharedClock: true, durable: true, runs: false, packets: false });
     expect(() => store.runs).toThrow(/ledger only/);
     expect(await once(store, { key: key.of("a") }, () => 1)).toMatchObject({ status: "executed", value: 1 });
     expect(await once(store, { key: key.of("a") }, () => 2)).toMatchObject({ status: "replayed", value: 1 });

@@ -32,7 +32,7 @@ type Sabotage = (record: LedgerRecord | undefined, operation: Operation, now: nu
 function sabotaged(sabotage: Sabotage): NonNullable<SimulationOptions["backend"]> {
   return (ledger) => ({
     name: "sabotaged",
-    capabilities: { transactions: false, sharedClock: true, durable: false, runs: false },
+    capabilities: { transactions: false, sharedClock: true, durable: false, runs: false, packets: false },
     flush: async (operations) =>
       operations.map((operation): Verdicted => {
         const row = `${operation.scope}\0${operation.key}`;

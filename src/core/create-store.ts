@@ -9,7 +9,7 @@ import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
 import type { Entry, RunAnswer, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
-import { type Backend, type Metrics, requireRuns, requireTransactions, type Store } from "./store.js";
+import { type Backend, type Metrics, requirePackets, requireRuns, requireTransactions, type Store } from "./store.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
@@ -117,6 +117,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     try {
       while ((await store.purge({ limit: purgeLimit })) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
       while ((await backend.runs?.purge(purgeLimit)) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
+      while ((await backend.packets?.purge(purgeLimit)) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
     } catch {
       // Expiry is part of every condition: what is not removed yet is expired all the same.
     }
@@ -149,11 +150,18 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
         requireRuns(backend);
         return group.submitRun(batch.run);
       }
+      if ("packet" in batch) {
+        requirePackets(backend);
+        return group.submitPacket(batch.packet);
+      }
       if (batch.ledger.verb === "begin") leases.catchUp();
       return group.submit(batch.ledger);
     }) as Store["commit"],
     get runs() {
       return requireRuns(backend);
+    },
+    get packets() {
+      return requirePackets(backend);
     },
     onRunChange(changed) {
       watchers.add(changed);

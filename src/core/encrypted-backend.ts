@@ -1,4 +1,5 @@
 import type { Cipher } from "./cipher.js";
+import { encryptedPackets } from "./encrypted-packets.js";
 import { encryptedRuns } from "./encrypted-runs.js";
 import type { Answer, Operation, Settlement } from "./operation.js";
 import type { LedgerRecord, RecordId } from "./record.js";
@@ -12,7 +13,7 @@ import type { Backend, Reading, Verdicted } from "./store.js";
 export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
   const sealed = sealOnce(cipher);
   const reading = ({ record, now }: Reading): Reading => ({ record: openedRecord(record, cipher), now });
-  const { name, capabilities, flushesAtOnce, removesByItself, runs } = backend;
+  const { name, capabilities, flushesAtOnce, removesByItself, runs, packets } = backend;
   return withMembers<Backend>({
     name,
     capabilities,
@@ -37,6 +38,7 @@ export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
     settleWithin: backend.settleWithin && settlesWithin(backend.settleWithin.bind(backend), sealed, cipher),
     standIn: backend.standIn?.bind(backend),
     runs: runs && encryptedRuns(runs, cipher),
+    packets: packets && encryptedPackets(packets, cipher),
     close: () => backend.close(),
   });
 }

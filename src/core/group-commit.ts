@@ -2,6 +2,7 @@ import type { Clock } from "./clock.js";
 import { decide } from "./decide.js";
 import { NotKnownError, OnceflowError, StoreRefusedError, UnreachableError } from "./errors.js";
 import type { Answer, Operation } from "./operation.js";
+import type { PacketAnswer, PacketOperation } from "./packet-operation.js";
 import type { RecordId } from "./record.js";
 import type { RunAnswer, RunOperation } from "./run-operation.js";
 import type { Backend, Verdicted } from "./store.js";
@@ -30,10 +31,11 @@ interface Member<Op, Ans> {
 }
 type RecordMember = Member<Operation, Answer>;
 type RunMember = Member<RunOperation, RunAnswer>;
-type AnyMember = RecordMember | RunMember;
+type PacketMember = Member<PacketOperation, PacketAnswer>;
+type AnyMember = RecordMember | RunMember | PacketMember;
 
 export interface GroupCommitOptions {
-  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
+  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs" | "packets">;
   readonly clock: Clock;
   /** Called with everything a flush has answered, before anybody learns of it. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
@@ -52,7 +54,7 @@ export interface Answered {
 const triesMax = 100;
 
 export class GroupCommit {
-  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
+  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs" | "packets">;
   readonly #clock: Clock;
   readonly #onAnswers: (answered: readonly Answered[]) => void;
   readonly #onRunAnswer: ((operation: RunOperation, answer: RunAnswer) => void) | undefined;
@@ -83,6 +85,12 @@ export class GroupCommit {
   submitRun(operation: RunOperation): Promise<RunAnswer> {
     return new Promise((resolve, reject) => {
       this.#enqueue({ operation, row: rowOfRun(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+    });
+  }
+
+  submitPacket(operation: PacketOperation): Promise<PacketAnswer> {
+    return new Promise((resolve, reject) => {
+      this.#enqueue({ operation, row: rowOfPacket(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
     });
   }
 
@@ -142,11 +150,16 @@ export class GroupCommit {
     return [...leaders.values()].sort(byRecord);
   }
 
-  /** Records and runs are two writes, side by side: no operation is about both. */
+  /** Records, runs and packets are writes side by side: no operation of one flush waits for another. */
   async #flush(members: readonly AnyMember[]): Promise<void> {
     const records = members.filter(isRecord);
     const runs = members.filter(isRun);
-    await Promise.all([records.length > 0 ? this.#flushRecords(records) : undefined, runs.length > 0 ? this.#flushRuns(runs) : undefined]);
+    const packets = members.filter(isPacket);
+    await Promise.all([
+      records.length > 0 ? this.#flushRecords(records) : undefined,
+      runs.length > 0 ? this.#flushRuns(runs) : undefined,
+      packets.length > 0 ? this.#flushPackets(packets) : undefined,
+    ]);
   }
 
   async #flushRecords(members: readonly RecordMember[]): Promise<void> {
@@ -168,6 +181,20 @@ export class GroupCommit {
         if (answer === undefined || answer === "again") continue;
         this.#onRunAnswer?.(member.operation, answer);
         member.resolve(answer);
+      }
+    } catch (error) {
+      await this.#failed(members, error);
+    }
+  }
+
+  async #flushPackets(members: readonly PacketMember[]): Promise<void> {
+    this.flushes += 1;
+    try {
+      const answers = (await this.#backend.packets?.flush(members.map((m) => m.operation))) ?? [];
+      this.#requeue(members.filter((_, i) => (answers[i] ?? "again") === "again"));
+      for (const [i, member] of members.entries()) {
+        const answer = answers[i];
+        if (answer !== undefined && answer !== "again") member.resolve(answer);
       }
     } catch (error) {
       await this.#failed(members, error);
@@ -250,13 +277,23 @@ function rowOfRun(operation: RunOperation): string {
   return "run" in operation.to ? `\0run\0${operation.to.run}` : `\0token\0${operation.to.token}`;
 }
 
+/** The row that decides whether anything of it is written. */
+function rowOfPacket(operation: PacketOperation): string {
+  return `\0packet\0${operation.verb === "settlePacket" ? operation.no : (operation.execution?.no ?? operation.packets[0]?.no)}`;
+}
+
+function isPacket(member: AnyMember): member is PacketMember {
+  const { verb } = member.operation;
+  return verb === "sendPackets" || verb === "settlePacket";
+}
+
 function isRun(member: AnyMember): member is RunMember {
   const { verb } = member.operation;
   return verb === "append" || verb === "start" || verb === "send" || verb === "write";
 }
 
 function isRecord(member: AnyMember): member is RecordMember {
-  return !isRun(member);
+  return !isRun(member) && !isPacket(member);
 }
 
 function byRecord(a: AnyMember, b: AnyMember): number {

@@ -1,3 +1,4 @@
+import type { PacketOperation } from "./packet-operation.js";
 import type { EffectClass, LedgerRecord, RecordId } from "./record.js";
 import type { RunOperation } from "./run-operation.js";
 
@@ -57,10 +58,11 @@ export interface Resolve extends RecordId {
 export type Operation = Begin | Settle | Renew | Resolve;
 
 /**
- * What one atomic write carries: an operation on a record of the ledger, or one on a run, with the journal entry, hooks,
- * children and mail that belong to it. Its verdict decides whether anything of it is written.
+ * What one atomic write carries: an operation on a record of the ledger; or one on a run, with the journal entry, hooks,
+ * children and mail that belong to it; or one on a packet, with its key and what it sends on. Its verdict decides whether
+ * anything of it is written.
  */
-export type Batch = { readonly ledger: Operation } | { readonly run: RunOperation };
+export type Batch = { readonly ledger: Operation } | { readonly run: RunOperation } | { readonly packet: PacketOperation };
 
 export type Answer =
   /** begin: run the operation. The class that holds may be stricter than the one asked for. */

@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
 import { ConfigurationError } from "./errors.js";
 import type { Answer, Operation, Settle } from "./operation.js";
+import type { PacketAnswer, PacketBackend, PacketOperation } from "./packet-operation.js";
 import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
 import type { RenewQuery, RunAnswer, RunBackend, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
 
@@ -13,6 +14,8 @@ export interface Capabilities {
   readonly durable: boolean;
   /** Has queue and journal beside the ledger: workflows can run on it. */
   readonly runs: boolean;
+  /** Keeps packets, too: flow graphs and outboxes can run on it. */
+  readonly packets: boolean;
 }
 
 /** A record together with the store's time at which it was read. */
@@ -123,6 +126,8 @@ export interface Backend {
   standIn?(): StandIn;
   /** Queue and journal, where the database has them. */
   readonly runs?: RunBackend;
+  /** Packets, where the database keeps them. */
+  readonly packets?: PacketBackend;
   close(): Promise<void>;
 }
 
@@ -140,6 +145,15 @@ export function requireRuns({ name, runs }: Pick<Backend, "name" | "runs">): Run
   if (runs !== undefined) return runs;
   throw new ConfigurationError(
     `[onceflow] [${name}] this store has a ledger only, and workflows need queue and journal too; open one that has them (sqlite:, postgres://, memory:)`,
+    { code: "MISSING_CAPABILITY" },
+  );
+}
+
+/** Before anything is written: a store that keeps no packets says so by name. */
+export function requirePackets({ name, packets }: Pick<Backend, "name" | "packets">): PacketBackend {
+  if (packets !== undefined) return packets;
+  throw new ConfigurationError(
+    `[onceflow] [${name}] this store keeps no packets, which flow graphs and outboxes need; open one that does (sqlite:, postgres://, memory:)`,
     { code: "MISSING_CAPABILITY" },
   );
 }
@@ -180,8 +194,11 @@ export interface Store {
   /** All of the batch or nothing; nothing when the fence it names is stale. */
   commit(batch: { readonly ledger: Operation }): Promise<Answer>;
   commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;
+  commit(batch: { readonly packet: PacketOperation }): Promise<PacketAnswer>;
   /** Queue and journal to read; refused by name where the store has none. */
   readonly runs: RunBackend;
+  /** Packets to claim and read; refused by name where the store keeps none. */
+  readonly packets: PacketBackend;
   /**
    * Calls back when a run may have changed, here or in another process; `ended` when it is known to be over, so that
    * nobody has to look whether it can be claimed; `what` is "chunks" when only a stream has grown. Returns how to stop.

@@ -67,8 +67,11 @@ function aroundWrites(point: CrashPoint, die: () => void) {
 function ofStore(store: Store, point: CrashPoint, around: Around): PropertyDescriptorMap {
   if (byItself.includes(point))
     throw new InvalidInputError("point", `"${point}" is inside of a store: wrap its backend, and make the store of that by createStore`);
-  const commit = (batch: Batch) =>
-    "ledger" in batch ? around.writes([batch.ledger.verb], () => store.commit(batch)) : store.commit(batch);
+  const commit = (batch: Batch) => {
+    if ("run" in batch) return store.commit(batch);
+    if ("packet" in batch) return around.writes([batch.packet.verb], () => store.commit(batch));
+    return around.writes([batch.ledger.verb], () => store.commit(batch));
+  };
   return {
     commit: { value: commit },
     purge: { value: (query: PurgeQuery) => around.writes(["purge"], () => store.purge(query)) },

@@ -22,7 +22,7 @@ export function mortal(store: Store): Mortal {
     new Proxy(of, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
-        if (name === "runs") return whileAlive(value as object);
+        if (name === "runs" || name === "packets") return whileAlive(value as object);
         // Nobody stops its worker any more, and it would not answer.
         if (name === "beforeClose") return () => () => {};
         if (typeof value !== "function" || notAsked.has(name)) return value;

@@ -112,7 +112,7 @@ async function backendOf(sdk: Sdk, options: Omit<DynamoStoreOptions, keyof Store
   const ledger = { table, seen, gate: new Gate(atOnceMax) };
   return {
     name: "dynamodb",
-    capabilities: { transactions: false, sharedClock: false, durable: true, runs: false },
+    capabilities: { transactions: false, sharedClock: false, durable: true, runs: false, packets: false },
     removesByItself: true,
     flush: (operations) => flush(ledger, operations),
     // A key that is throttled, or whose reply is slow, holds nobody else up.

@@ -4,6 +4,7 @@ import type { Operation } from "../../core/operation.js";
 import type { AttemptEntry, LedgerRecord } from "../../core/record.js";
 import type { AuditedEntry, Backend, Verdicted } from "../../core/store.js";
 import { listRecords } from "./list.js";
+import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./memory-packets.js";
 import { createMemoryRuns, type MemoryRuns, memoryRunBackend } from "./memory-runs.js";
 import { purgeRecords } from "./purge.js";
 
@@ -13,12 +14,19 @@ export interface MemoryLedger {
   readonly attempts: Map<string, AttemptEntry[]>;
   readonly audit: Map<string, AuditedEntry[]>;
   readonly runs: MemoryRuns;
+  readonly packets: MemoryPackets;
   /** The ledger's own clock, whole milliseconds. */
   now(): number;
 }
 
 export function createMemoryLedger(now: () => number = wallClock): MemoryLedger {
-  return { records: new Map(), attempts: new Map(), audit: new Map(), runs: createMemoryRuns(), now };
+  const records = new Map<string, LedgerRecord>();
+  const attempts = new Map<string, AttemptEntry[]>();
+  const packets = createMemoryPackets(now, {
+    get: (id) => records.get(rowOf(id)),
+    put: (next, past) => put({ records, attempts }, next, past),
+  });
+  return { records, attempts, audit: new Map(), runs: createMemoryRuns(), packets, now };
 }
 
 /** Monotonic, and comparable with dates: a step of the system's clock must not lapse every lease at once. */
@@ -33,7 +41,7 @@ const auditedMax = 1000;
 export function memoryBackend(ledger: MemoryLedger): Backend {
   return {
     name: "memory",
-    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true },
+    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true, packets: true },
     flush: async (operations) => operations.map((operation) => apply(ledger, operation)),
     read: async (id) => {
       const record = ledger.records.get(rowOf(id));
@@ -52,6 +60,7 @@ export function memoryBackend(ledger: MemoryLedger): Backend {
     },
     audited: async (id, limit) => (ledger.audit.get(rowOf(id)) ?? []).slice(-limit),
     runs: memoryRunBackend(ledger.runs, ledger.now),
+    packets: memoryPacketBackend(ledger.packets),
     close: async () => {},
   };
 }
@@ -62,8 +71,13 @@ function apply(ledger: MemoryLedger, operation: Operation): Verdicted {
   const now = ledger.now();
   const record = ledger.records.get(row);
   const { answer, next, past } = decide(record, operation, now);
-  // Frozen, because the very objects are handed out: nobody can change what is recorded.
-  if (next) ledger.records.set(row, Object.freeze(next));
-  if (past) ledger.attempts.set(row, [...(ledger.attempts.get(row) ?? []), Object.freeze(past)]);
+  if (next) put(ledger, next, past);
   return { answer, record: next ?? record, now };
+}
+
+/** Frozen, because the very objects are handed out: nobody can change what is recorded. */
+function put({ records, attempts }: Pick<MemoryLedger, "records" | "attempts">, next: LedgerRecord, past: AttemptEntry | undefined): void {
+  const row = rowOf(next);
+  records.set(row, Object.freeze(next));
+  if (past) attempts.set(row, [...(attempts.get(row) ?? []), Object.freeze(past)]);
 }

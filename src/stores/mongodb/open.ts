@@ -92,7 +92,7 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
   const queue = replicated ? mongoRuns(client, collections) : undefined;
   return {
     name: "mongodb",
-    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated },
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
     flush: (operations) => flush(collections, inTurn, operations),
     flushesAtOnce: atOnceMax,
     read: (id) => asking("a read", () => readRecord(collections, id)),

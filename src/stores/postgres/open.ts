@@ -77,7 +77,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
 
   return {
     name: "postgres",
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
     flush: (operations) => flusher.run("a flush", (client) => flush(client, schema, operations)),
     read: (id) => reading("a read", () => readRecord(pool, schema, id)),
     attempts: ({ scope, key, afterAttempt, limit }) =>

@@ -36,7 +36,7 @@ export async function redisBackend(connection: Connection, options: RedisBackend
   }
   return {
     name: "redis",
-    capabilities: { transactions: false, sharedClock: true, durable: true, runs: false },
+    capabilities: { transactions: false, sharedClock: true, durable: true, runs: false, packets: false },
     // A member of a Cluster that does not answer holds up who asked it, and not everybody else.
     flushesAtOnce: 3,
     flush: async (operations) => {

@@ -49,7 +49,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
 
   return {
     name: "sqlite",
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
     flush: (operations) => writing(() => flush.run(operations)),
     read: async (id) => {
       const record = statements.read(id);

@@ -33,7 +33,7 @@ export async function dynamoTarget({ url, by = "url" }: DynamoTargetOptions): Pr
   });
   return {
     name: `dynamodb by ${by}`,
-    capabilities: { transactions: false, sharedClock: false, durable: true, runs: false },
+    capabilities: { transactions: false, sharedClock: false, durable: true, runs: false, packets: false },
     severs: by === "proxy",
     // The emulator takes long for an answer when the machine is busy.
     leaseMs: 1500,

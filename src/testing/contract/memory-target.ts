@@ -21,7 +21,7 @@ export function memoryTarget({ time, runs = (faithful) => faithful }: MemoryTarg
   };
   return {
     name: `memory on ${time} time`,
-    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true },
+    capabilities: { transactions: false, sharedClock: true, durable: false, runs: true, packets: true },
     severs: false,
     async create() {
       const remove = async () => {};

@@ -30,7 +30,7 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
   const { hostname, port } = new URL(url);
   return {
     name: `mongodb${replicated ? "" : ", standing alone"}${shared ? ", with a client of the user's own" : ""}`,
-    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated },
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
     severs: !shared,
     async create() {
       created += 1;

@@ -33,7 +33,7 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
   const servers = await own.servers("all");
   return {
     name: client === undefined ? "redis" : "redis with a client of the user's own",
-    capabilities: { transactions: false, sharedClock: true, durable: true, runs: false },
+    capabilities: { transactions: false, sharedClock: true, durable: true, runs: false, packets: false },
     severs: client === undefined,
     // Of a Cluster six processes share the machine with the tests.
     leaseMs: 1000,

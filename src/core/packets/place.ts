@@ -1,0 +1,91 @@
+import type { NewPacket, NewPart, Placed } from "../packet-operation.js";
+import { toDead } from "./dead.js";
+import { beginKey, mine } from "./key.js";
+import { enter } from "./lane.js";
+import type { PacketRow } from "./table.js";
+import type { Tally } from "./tally.js";
+
+/** Where a new packet goes: to the sender at once, into its queue, behind others, or to the parts of its node. */
+export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
+  const { table, now } = tally;
+  const row = rowOf(packet, now);
+  const whole = packet.join === null ? row : join(tally, row, packet.join);
+  if (whole === undefined) {
+    table.insert({ ...row, state: "part", dueAt: now + (packet.join as NewPart).waitMs });
+    return { kind: "part" };
+  }
+  const entered: PacketRow = { ...whole, ...enter(table, whole, whole.lane) };
+  if (entered.state === "due" && packet.claim && packet.delayMs === 0 && worker !== null) return claimAtOnce(tally, entered, worker);
+  table.insert(entered);
+  tally.add(entered, { open: 1 });
+  return { kind: entered.state === "held" ? "held" : "due" };
+}
+
+function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
+  const { table } = tally;
+  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "mine") {
+    const packet: PacketRow = { ...row, owner: worker, attempt: 1 };
+    table.insert(packet);
+    tally.add(row, { open: 1 });
+    return { kind: "claimed", packet };
+  }
+  if (verdict.kind === "held") {
+    table.insert({ ...row, state: "held", hold: "key", dueAt: verdict.dueAt });
+    tally.add(row, { open: 1 });
+    return { kind: "held" };
+  }
+  tally.note(row, verdict.kind, row.key?.key ?? null);
+  if (verdict.kind === "mismatch" && row.key?.onMismatch === "deadLetter") {
+    table.insert(row);
+    tally.add(row, { dead: toDead(tally, row, {}) ? 1 : 0 });
+    return { kind: "dead" };
+  }
+  tally.add(row, { duplicates: 1 });
+  return { kind: verdict.kind };
+}
+
+/** The packet with the first part of every other port in it; undefined while one is missing. */
+function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart): PacketRow | undefined {
+  const waiting = table.parts(row.execution ?? 0, node);
+  const others = ports.filter((name) => name !== port).map((name) => waiting.find(({ part }) => part?.port === name));
+  if (others.includes(undefined)) return undefined;
+  const parts: Record<string, { no: number; payload: string }> = {};
+  const keys = new Map([[port, row.key]]);
+  for (const other of others as PacketRow[]) {
+    const name = (other.part as NewPart).port;
+    parts[name] = { no: other.no, payload: other.payload };
+    keys.set(name, other.key);
+    table.remove(other);
+  }
+  const key = ports.map((name) => keys.get(name)).find((each) => each) ?? null;
+  return { ...row, key, parts };
+}
+
+function rowOf({ no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket, now: number): PacketRow {
+  return {
+    no,
+    flow,
+    queue,
+    state: "due",
+    owner: null,
+    attempt: 0,
+    since: 0,
+    crashes: 0,
+    dueAt: now + delayMs,
+    execution,
+    key,
+    lane: lane?.name ?? null,
+    payload,
+    parts: null,
+    history: null,
+    note: null,
+    createdAt: now,
+    dead: null,
+    hold: null,
+    place: null,
+    deadBlocks: lane?.deadBlocks ?? false,
+    part,
+    letter,
+  };
+}

@@ -1,0 +1,76 @@
+import { decide } from "../decide.js";
+import { assert } from "../errors.js";
+import type { NewExecution, PacketAnswer, Placed, SendPackets } from "../packet-operation.js";
+import { place } from "./place.js";
+import type { PacketTable } from "./table.js";
+import { Tally } from "./tally.js";
+
+/** Owns the key of a trigger; and stands in its note, where nothing is encrypted. */
+const ownerPrefix = "execution:";
+
+/** Begins an execution, or adds packets: all of it or nothing. */
+export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer {
+  const { worker, execution, packets } = send;
+  const tally = new Tally(table);
+  const { now } = tally;
+  const there = execution ? table.execution(execution.no) : packets[0] && table.packet(packets[0].no);
+  // The reply to this very send was lost, and it was sent again.
+  if (there !== undefined) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+  if (execution) {
+    if (table.flowState(execution.flow) === "archived") return { kind: "archived" };
+    const triggered = trigger(table, execution, now);
+    if (triggered) return triggered;
+    const { no, flow, entry, input, key, retentionMs } = execution;
+    const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
+    table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
+  }
+  const placed = packets.map((packet) => place(tally, packet, worker));
+  tally.finish();
+  return { kind: "packetsSent", now, placed, ended: tally.ended };
+}
+
+/** What a send that was done before finds of its packets. Those that are gone were done with. */
+export function found(table: PacketTable, { packets, worker }: Pick<SendPackets, "packets" | "worker">): Placed[] {
+  return packets.map(({ no }) => {
+    const row = table.packet(no);
+    if (row === undefined || row.state === "kept") return { kind: "duplicate" };
+    return row.owner === worker ? { kind: "claimed", packet: row } : { kind: row.state };
+  });
+}
+
+/** The key of a trigger is completed in the commit that begins its execution; or names the execution that there is. */
+function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): PacketAnswer | undefined {
+  if (id === null) return undefined;
+  const { scope, key, fingerprint, retentionMs } = id;
+  const owner = `${ownerPrefix}${no}`;
+  const record = table.record(id);
+  const begun = decide(
+    record,
+    {
+      verb: "begin",
+      scope,
+      key,
+      owner,
+      fingerprint,
+      effect: "idempotent",
+      leaseMs: 1,
+      retentionMs,
+      horizonMs: 0,
+      reconcileAfterMs: 0,
+      over: null,
+      progress: null,
+    },
+    now,
+  );
+  if (begun.answer.kind === "started" && begun.next) {
+    const to = { state: "completed", outcome: null } as const;
+    const { next } = decide(begun.next, { verb: "settle", scope, key, owner, attempt: begun.next.attempt, to, note: owner }, now);
+    assert(next !== undefined, "what has just begun can be settled");
+    table.putRecord(next, begun.past);
+    return undefined;
+  }
+  const note = record?.note ?? "";
+  assert(note.startsWith(ownerPrefix), "the key of a trigger notes its execution");
+  const execution = Number(note.slice(ownerPrefix.length));
+  return { kind: "triggered", execution, mismatch: begun.answer.kind === "mismatch" };
+}

@@ -1,0 +1,66 @@
+import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "../packet.js";
+import type { DeadLetter, NewPart } from "../packet-operation.js";
+import type { AttemptEntry, LedgerRecord, RecordId } from "../record.js";
+
+/**
+ * What the verbs of packets are made of: rows, read and written under one lock, without an await between. Memory and
+ * SQLite are that by themselves. PostgreSQL locks and reads what a flush may touch, lets the verbs work on it in memory,
+ * and writes what they changed.
+ */
+export interface PacketTable {
+  now(): number;
+
+  packet(no: number): PacketRow | undefined;
+  insert(row: PacketRow): void;
+  change(row: PacketRow, to: Partial<PacketRow>): void;
+  remove(row: PacketRow): void;
+  /** Nobody's, neither dead nor kept, due by now: the first that became so first. */
+  due(queue: QueueId, now: number, limit: number): readonly PacketRow[];
+  /** When the first of these is due. */
+  nextDue(queue: QueueId): number | null;
+  ownedBy(worker: number, limit: number): readonly PacketRow[];
+
+  /** The last place of a lane that is taken, and the row with the first one. */
+  lastPlace(queue: QueueId, lane: string): number | null;
+  head(queue: QueueId, lane: string): PacketRow | undefined;
+  /** Oldest first, by (createdAt, no). */
+  heldBy(key: RecordId, limit: number): readonly PacketRow[];
+  /** Parts that wait, oldest first, by (createdAt, no); those of one node, or all. */
+  parts(execution: number, node?: string): readonly PacketRow[];
+
+  record(id: RecordId): LedgerRecord | undefined;
+  putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
+
+  execution(no: number): ExecutionRow | undefined;
+  insertExecution(row: ExecutionRow): void;
+  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void;
+  removeKept(execution: number): void;
+  note(execution: number, note: ExecutionNote): void;
+
+  flowState(flow: string): FlowState;
+  /** The end of its lease; undefined when it is not known any more. */
+  worker(no: number): number | undefined;
+  lapsedWorkers(now: number): readonly number[];
+  /** When the first lease of others ends. */
+  nextLapse(except: number): number | null;
+  removeWorker(no: number): void;
+}
+
+export interface QueueId {
+  readonly flow: string;
+  readonly queue: string;
+}
+
+export interface PacketRow extends PacketRecord {
+  /** What it is held by. */
+  readonly hold: "key" | "lane" | null;
+  /** Its place in its lane; null where it has none, or has left it as a dead letter. */
+  readonly place: number | null;
+  readonly deadBlocks: boolean;
+  readonly part: NewPart | null;
+  readonly letter: DeadLetter | null;
+}
+
+export interface ExecutionRow extends ExecutionRecord {
+  readonly retentionMs: number | null;
+}

@@ -1,0 +1,96 @@
+import { type ExecutionNote, outputsMax } from "../packet.js";
+import type { Woken } from "../packet-operation.js";
+import { toDead } from "./dead.js";
+import type { PacketRow, PacketTable } from "./table.js";
+
+interface Change {
+  open: number;
+  duplicates: number;
+  dead: number;
+  outputs: string[];
+}
+
+/**
+ * What one verb changes of executions. A packet that goes and one that comes cancel out: a chain of nodes costs no write
+ * of its execution but the last.
+ */
+export class Tally {
+  readonly table: PacketTable;
+  readonly now: number;
+  readonly woken: Woken[] = [];
+  readonly ended: number[] = [];
+  readonly #changes = new Map<number, Change>();
+
+  constructor(table: PacketTable) {
+    this.table = table;
+    this.now = table.now();
+  }
+
+  add({ execution }: Pick<PacketRow, "execution">, change: Partial<Omit<Change, "outputs">>): void {
+    if (execution === null) return;
+    const sum = this.#of(execution);
+    sum.open += change.open ?? 0;
+    sum.duplicates += change.duplicates ?? 0;
+    sum.dead += change.dead ?? 0;
+  }
+
+  output({ execution }: Pick<PacketRow, "execution">, outputs: readonly string[]): void {
+    if (execution !== null && outputs.length > 0) this.#of(execution).outputs.push(...outputs);
+  }
+
+  note(
+    { execution, queue, no }: Pick<PacketRow, "execution" | "queue" | "no">,
+    kind: ExecutionNote["kind"],
+    about: string | null = null,
+  ): void {
+    if (execution !== null) this.table.note(execution, { at: this.now, kind, queue, packet: no, about });
+  }
+
+  wake({ no, queue, flow, execution }: PacketRow, to: Woken["to"]): void {
+    this.woken.push({ no, queue, flow, execution, to });
+  }
+
+  /** Writes the sums. An execution with nothing under way has ended; parts that still wait in it do so in vain. */
+  finish(): void {
+    for (const [no, change] of this.#changes) {
+      if (change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) continue;
+      const execution = this.table.execution(no);
+      if (execution === undefined) continue;
+      const sum = {
+        open: execution.open + change.open,
+        duplicates: execution.duplicates + change.duplicates,
+        dead: execution.dead + change.dead,
+      };
+      if (sum.open === 0) this.#closeParts(no, sum);
+      const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
+      const outputs = change.outputs.length === 0 ? {} : { outputs: [...execution.outputs, ...change.outputs].slice(0, outputsMax) };
+      this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
+      if (endedAt !== null && execution.endedAt === null) {
+        this.table.removeKept(no);
+        this.ended.push(no);
+      }
+    }
+  }
+
+  /** Whether a branch was a duplicate, or died, or led elsewhere: what it was to bring does not come. */
+  #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
+    const duplicated = sum.duplicates > 0 && sum.dead === 0;
+    for (const part of this.table.parts(execution)) {
+      this.note(part, "joinClosed", duplicated ? "duplicate" : null);
+      this.wake(part, duplicated ? "closed" : "dead");
+      if (duplicated) {
+        this.table.remove(part);
+        sum.duplicates += 1;
+      } else if (toDead(this, part, { note: "joinClosed" })) sum.dead += 1;
+    }
+  }
+
+  #of(execution: number): Change {
+    let change = this.#changes.get(execution);
+    if (change === undefined) {
+      change = { open: 0, duplicates: 0, dead: 0, outputs: [] };
+      this.#changes.set(execution, change);
+    }
+    return change;
+  }
+}

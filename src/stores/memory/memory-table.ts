@@ -1,0 +1,217 @@
+import { rowOf } from "../../core/group-commit.js";
+import type { ExecutionNote, FlowState } from "../../core/packet.js";
+import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
+import { DueHeap } from "./due-heap.js";
+
+/** The ledger as packets use it. */
+export interface Records {
+  get(id: RecordId): LedgerRecord | undefined;
+  put(next: LedgerRecord, past: AttemptEntry | undefined): void;
+}
+
+/** Packets in memory, with the few ways in which they are found. */
+export class MemoryTable implements PacketTable {
+  readonly packets = new Map<number, PacketRow>();
+  readonly executions = new Map<number, ExecutionRow>();
+  readonly notes = new Map<number, ExecutionNote[]>();
+  readonly flows = new Map<string, FlowState>();
+  readonly workers = new Map<number, number>();
+  /** Rows by what they are looked for: a queue's that may come due, a worker's, a lane's, a key's, an execution's parts. */
+  readonly #due = new Map<string, DueHeap>();
+  readonly #groups = new Map<string, Map<number, PacketRow>>();
+  readonly #lastPlaces = new Map<string, number>();
+  readonly #records: Records;
+  readonly now: () => number;
+
+  constructor(now: () => number, records: Records) {
+    this.now = now;
+    this.#records = records;
+  }
+
+  packet(no: number): PacketRow | undefined {
+    return this.packets.get(no);
+  }
+
+  insert(row: PacketRow): void {
+    // Frozen, because the very objects are handed out.
+    this.packets.set(row.no, Object.freeze(row));
+    for (const group of groupsOf(row)) this.#group(group).set(row.no, row);
+    if (row.lane !== null && row.place !== null) this.#lastPlaces.set(laneOf(row, row.lane), row.place);
+    if (mayComeDue(row)) this.#waits(row);
+  }
+
+  change({ no }: PacketRow, to: Partial<PacketRow>): void {
+    const before = this.packets.get(no);
+    if (before === undefined) return;
+    const after = Object.freeze({ ...before, ...to });
+    this.packets.set(no, after);
+    const groups = groupsOf(after);
+    for (const name of groupsOf(before)) if (!groups.includes(name)) this.#leave(name, no);
+    // Whoever stays in a group keeps its place there.
+    for (const name of groups) this.#group(name).set(no, after);
+    if (after.lane !== null && after.place !== null && after.place !== before.place)
+      this.#lastPlaces.set(laneOf(after, after.lane), after.place);
+    if (mayComeDue(after) && !(mayComeDue(before) && before.dueAt === after.dueAt)) this.#waits(after);
+  }
+
+  remove({ no }: PacketRow): void {
+    const row = this.packets.get(no);
+    if (row === undefined) return;
+    this.packets.delete(no);
+    for (const name of groupsOf(row)) this.#leave(name, no);
+  }
+
+  due(queue: QueueId, now: number, limit: number): PacketRow[] {
+    const heap = this.#due.get(queueOf(queue));
+    const found: PacketRow[] = [];
+    for (let first = this.#first(heap); first && first.dueAt <= now && found.length < limit; first = this.#first(heap)) {
+      // Whoever was handed back is in there twice.
+      if (found.at(-1)?.no !== first.no) found.push(first);
+      heap?.pop();
+    }
+    // They are still where they were, until somebody changes them.
+    for (const { dueAt, no } of found) heap?.push(dueAt, no);
+    return found;
+  }
+
+  nextDue(queue: QueueId): number | null {
+    return this.#first(this.#due.get(queueOf(queue)))?.dueAt ?? null;
+  }
+
+  ownedBy(worker: number, limit: number): PacketRow[] {
+    return this.#in(`owner ${worker}`).slice(0, limit);
+  }
+
+  lastPlace(queue: QueueId, lane: string): number | null {
+    return this.#lastPlaces.get(laneOf(queue, lane)) ?? null;
+  }
+
+  head(queue: QueueId, lane: string): PacketRow | undefined {
+    return this.#groups.get(laneOf(queue, lane))?.values().next().value;
+  }
+
+  heldBy(key: RecordId, limit: number): PacketRow[] {
+    return this.#in(`key ${rowOf(key)}`)
+      .sort(byAge)
+      .slice(0, limit);
+  }
+
+  parts(execution: number, node?: string): PacketRow[] {
+    return this.#in(`parts ${execution}`)
+      .filter(({ part }) => node === undefined || part?.node === node)
+      .sort(byAge);
+  }
+
+  record(id: RecordId): LedgerRecord | undefined {
+    return this.#records.get(id);
+  }
+
+  putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void {
+    this.#records.put(next, past);
+  }
+
+  execution(no: number): ExecutionRow | undefined {
+    return this.executions.get(no);
+  }
+
+  insertExecution(row: ExecutionRow): void {
+    this.executions.set(row.no, Object.freeze(row));
+  }
+
+  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void {
+    this.insertExecution({ ...(this.executions.get(row.no) ?? row), ...to });
+  }
+
+  removeKept(execution: number): void {
+    for (const row of this.#in(`kept ${execution}`)) this.remove(row);
+  }
+
+  note(execution: number, note: ExecutionNote): void {
+    const notes = this.notes.get(execution) ?? [];
+    this.notes.set(execution, notes);
+    notes.push(Object.freeze(note));
+  }
+
+  flowState(flow: string): FlowState {
+    return this.flows.get(flow) ?? "active";
+  }
+
+  worker(no: number): number | undefined {
+    return this.workers.get(no);
+  }
+
+  lapsedWorkers(now: number): number[] {
+    return [...this.workers].filter(([, until]) => until <= now).map(([no]) => no);
+  }
+
+  nextLapse(except: number): number | null {
+    const ends = [...this.workers].filter(([no]) => no !== except).map(([, until]) => until);
+    return ends.length === 0 ? null : Math.min(...ends);
+  }
+
+  removeWorker(no: number): void {
+    this.workers.delete(no);
+  }
+
+  /** What comes first in a queue, and is still there. */
+  #first(heap: DueHeap | undefined): PacketRow | undefined {
+    for (let top = heap?.peek(); top !== undefined; top = heap?.peek()) {
+      const row = this.packets.get(top.no);
+      if (row !== undefined && row.dueAt === top.at && mayComeDue(row)) return row;
+      heap?.pop();
+    }
+    return undefined;
+  }
+
+  #waits(row: PacketRow): void {
+    const queue = queueOf(row);
+    const heap = this.#due.get(queue) ?? new DueHeap();
+    this.#due.set(queue, heap);
+    heap.push(row.dueAt, row.no);
+  }
+
+  #leave(name: string, no: number): void {
+    const group = this.#groups.get(name);
+    group?.delete(no);
+    if (group?.size !== 0) return;
+    this.#groups.delete(name);
+    this.#lastPlaces.delete(name);
+  }
+
+  #group(name: string): Map<number, PacketRow> {
+    const group = this.#groups.get(name) ?? new Map<number, PacketRow>();
+    this.#groups.set(name, group);
+    return group;
+  }
+
+  #in(name: string): PacketRow[] {
+    return [...(this.#groups.get(name)?.values() ?? [])];
+  }
+}
+
+function groupsOf(row: PacketRow): string[] {
+  const groups: string[] = [];
+  if (row.owner !== null) groups.push(`owner ${row.owner}`);
+  if (row.lane !== null && row.place !== null) groups.push(laneOf(row, row.lane));
+  if (row.hold === "key" && row.key !== null) groups.push(`key ${rowOf(row.key)}`);
+  if (row.state === "part") groups.push(`parts ${row.execution}`);
+  if (row.state === "kept") groups.push(`kept ${row.execution}`);
+  return groups;
+}
+
+function mayComeDue({ owner, state }: PacketRow): boolean {
+  return owner === null && state !== "dead" && state !== "kept";
+}
+
+function queueOf({ flow, queue }: QueueId): string {
+  return `${flow}\0${queue}`;
+}
+
+function laneOf(queue: QueueId, lane: string): string {
+  return `lane ${queueOf(queue)}\0${lane}`;
+}
+
+function byAge(a: PacketRow, b: PacketRow): number {
+  return a.createdAt - b.createdAt || a.no - b.no;
+}
