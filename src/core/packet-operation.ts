@@ -38,6 +38,8 @@ export interface NewPacket {
   /** Where it goes when it fails for good. Null: it is dropped. */
   readonly letter: DeadLetter | null;
   readonly delayMs: number;
+  /** What is wrong with it, as a history: it goes to the dead letters at once. */
+  readonly failed?: string;
   /** The sender has room for it: it is claimed in the commit that sends it, if nothing is in its way. */
   readonly claim: boolean;
 }

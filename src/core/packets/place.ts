@@ -9,6 +9,13 @@ import type { Tally } from "./tally.js";
 export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
   const { table, now } = tally;
   const row = rowOf(packet, now);
+  if (packet.failed !== undefined) {
+    table.insert(row);
+    const kept = toDead(tally, row, { history: packet.failed });
+    tally.note(row, kept ? "dead" : "dropped");
+    tally.add(row, { dead: kept ? 1 : 0 });
+    return { kind: "dead" };
+  }
   const whole = packet.join === null ? row : join(tally, row, packet.join);
   if (whole === undefined) {
     table.insert({ ...row, state: "part", dueAt: now + (packet.join as NewPart).waitMs });
