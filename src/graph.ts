@@ -26,5 +26,13 @@ export { NodeError, type NodeErrorCode, nodeErrorCodes } from "./graph/node/node
 export { Packet } from "./graph/node/packet.js";
 export type { PacketProblem, PacketType } from "./graph/packets.js";
 export type { FlowPlan, PlannedDelivery, PlannedEdge, PlannedEntry, PlannedKey, PlannedNode, PlannedPort } from "./graph/plan.js";
+export type { Listener, RuntimeEvent } from "./graph/runtime/event.js";
+export type { HistoryEntry } from "./graph/runtime/history.js";
+export type { NodeMetrics, RuntimeMetrics } from "./graph/runtime/metrics.js";
+export type { FlowOutput } from "./graph/runtime/payload.js";
+export { createRuntime, type FlowInfo, type Page, type Runtime } from "./graph/runtime/runtime.js";
+export type { RuntimeOptions } from "./graph/runtime/runtime-options.js";
+export type { Triggered, TriggerOptions } from "./graph/runtime/trigger.js";
+export type { DeadLetterDetails, DeadLetterView, ExecutionDetails, ExecutionView, NoteView, PacketView } from "./graph/runtime/views.js";
 export { toSarif } from "./graph/sarif.js";
 export type { JsonSchema } from "./graph/schema-compiler.js";

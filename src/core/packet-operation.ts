@@ -92,14 +92,14 @@ export type PacketOperation = SendPackets | SettlePacket;
 
 export type PacketAnswer =
   /** One placing for each packet, in order. */
-  | { readonly kind: "packetsSent"; readonly now: number; readonly placed: readonly Placed[]; readonly ended: readonly number[] }
+  | { readonly kind: "packetsSent"; readonly now: number; readonly placed: readonly Placed[]; readonly ended: readonly Ended[] }
   | {
       readonly kind: "packetSettled";
       readonly now: number;
       readonly placed: readonly Placed[];
       readonly woken: readonly Woken[];
       /** Executions that ended with it. */
-      readonly ended: readonly number[];
+      readonly ended: readonly Ended[];
     }
   /** The trigger's key is there. Nothing was written. */
   | { readonly kind: "triggered"; readonly execution: number; readonly mismatch: boolean }
@@ -126,6 +126,13 @@ export interface Woken {
   readonly to: "due" | "duplicate" | "mismatch" | "dead" | "closed";
 }
 
+/** An execution with nothing under way any more. */
+export interface Ended {
+  readonly no: number;
+  readonly flow: string;
+  readonly status: ExecutionStatus;
+}
+
 export interface PacketClaimQuery {
   readonly worker: number;
   /** In the order of their priority. */
@@ -138,7 +145,7 @@ export interface PacketClaims {
   readonly claimed: readonly PacketRecord[];
   /** Acknowledged instead of delivered, closed, or made dead letters while looking. */
   readonly closed: readonly Woken[];
-  readonly ended: readonly number[];
+  readonly ended: readonly Ended[];
   /** When the next packet of these queues can be claimed, as far as is known now. */
   readonly nextAt: number | null;
   /** Flows among these that are not active. */

@@ -50,11 +50,16 @@ async function save(store: Store, settle: Settle | Resolve): Promise<Answer> {
   }
 }
 
-async function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {
+function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {
+  return untilAnswered(store, () => store.commit({ ledger: operation }), until, signal);
+}
+
+/** The same write again, as long as the store cannot be reached or its reply was lost. */
+export async function untilAnswered<T>(store: Store, write: () => Promise<T>, until: number, signal?: AbortSignal): Promise<T> {
   let doubt: NotKnownError | undefined;
   for (let backoffMs = backoffMsMin; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
     try {
-      return await store.commit({ ledger: operation });
+      return await write();
     } catch (error) {
       if (error instanceof NotKnownError) doubt = error;
       const passing = error instanceof NotKnownError || error instanceof UnreachableError;

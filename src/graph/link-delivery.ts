@@ -18,7 +18,7 @@ const retentionMsDefault = 30 * 86_400_000;
 const priorityDefault = 5;
 
 /** The edge's own words first, then its policy's (already one with them), the flow's defaults, and ours. */
-export function linkDelivery({ delivery }: Edge, around: Around): PlannedDelivery {
+export function linkDelivery({ delivery }: Pick<Edge, "delivery">, around: Around): PlannedDelivery {
   const { flow, ends } = around;
   const { mode, topic, bus, timeoutMs, inFlightMax, recovery, store, partitionKey, consumerGroup } = delivery;
   const nodeTimeoutMs = timeoutMs ?? ends.to.node.execution.timeoutMs ?? flow.defaults.execution.timeoutMs;

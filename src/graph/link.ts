@@ -99,11 +99,17 @@ function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets
 /** As the document says; else every node that no edge leads to. */
 function linkEntries(flow: Flow, nodes: ReadonlyMap<string, PlannedNode>, packets: Packets, findings: Findings): readonly PlannedEntry[] {
   const roots = [...nodes.values()].filter(({ incoming }) => incoming.length === 0);
-  const entryOf = (node: PlannedNode, packet = node.inputs[0]?.packet): PlannedEntry => ({
-    node: node.id,
-    port: node.inputs.find((input) => input.packet !== undefined && input.packet === packet)?.name ?? node.inputs[0]?.name ?? "in",
-    ...(packet && { packet }),
-  });
+  const kept = flow.edges.length === 0 || flow.edges.some(({ delivery: { mode } }) => mode !== "direct" && mode !== "ephemeral");
+  const entryOf = (planned: PlannedNode, packet = planned.inputs[0]?.packet): PlannedEntry => {
+    const node = flow.nodes.find(({ id }) => id === planned.id) as Node;
+    const delivery = { mode: kept ? "durable" : "direct", spot: node.spot } as const;
+    return {
+      node: node.id,
+      port: planned.inputs.find((input) => input.packet !== undefined && input.packet === packet)?.name ?? node.inputs[0]?.name ?? "in",
+      delivery: linkDelivery({ delivery }, { flow, packets, findings, packet, ends: { from: { node }, to: { node } } }),
+      ...(packet && { packet }),
+    };
+  };
   const declared = flow.entrypoints.flatMap((entrypoint) =>
     declaredEntries(entrypoint, nodes, roots, entryOf, { flow, packets, findings }),
   );

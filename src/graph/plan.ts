@@ -82,6 +82,8 @@ export interface PlannedEntry {
   readonly port: string;
   readonly packet?: PacketType;
   readonly filter?: Expression<boolean>;
+  /** Durable; direct where every edge of the flow is direct or ephemeral: then nothing of it is kept anyway. */
+  readonly delivery: PlannedDelivery;
 }
 
 /** Everything that an edge, its policy, the flow's defaults and ours say about a delivery. */

@@ -30,6 +30,7 @@ export function mockNodeInput(
       flowId: "test_flow",
       executionId: randomUUID(),
       nodeId: "node",
+      packetId: "pk_1",
       attempt: 1,
       traceHeaders: {},
       signal: new AbortController().signal,

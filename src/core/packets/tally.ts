@@ -1,5 +1,5 @@
-import { type ExecutionNote, outputsMax } from "../packet.js";
-import type { Woken } from "../packet-operation.js";
+import { type ExecutionNote, outputsMax, statusOf } from "../packet.js";
+import type { Ended, Woken } from "../packet-operation.js";
 import { toDead } from "./dead.js";
 import type { PacketRow, PacketTable } from "./table.js";
 
@@ -18,7 +18,7 @@ export class Tally {
   readonly table: PacketTable;
   readonly now: number;
   readonly woken: Woken[] = [];
-  readonly ended: number[] = [];
+  readonly ended: Ended[] = [];
   readonly #changes = new Map<number, Change>();
 
   constructor(table: PacketTable) {
@@ -67,7 +67,7 @@ export class Tally {
       this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
       if (endedAt !== null && execution.endedAt === null) {
         this.table.removeKept(no);
-        this.ended.push(no);
+        this.ended.push({ no, flow: execution.flow, status: statusOf(sum) });
       }
     }
   }

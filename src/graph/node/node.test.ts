@@ -9,6 +9,7 @@ const context = {
   flowId: "f",
   executionId: "e",
   nodeId: "n",
+  packetId: "p",
   idempotencyKey: undefined,
   attempt: 1,
   traceHeaders: {},

@@ -7,6 +7,8 @@ export interface NodeContext {
   readonly flowId: string;
   readonly executionId: string;
   readonly nodeId: string;
+  /** The same at every delivery of one packet. */
+  readonly packetId: string;
   /** What the edge's template made of the packet: hand it to providers. Undefined where the edge has no key. */
   readonly idempotencyKey: string | undefined;
   /** From 1; the same packet again has the next one. */
@@ -66,6 +68,12 @@ export abstract class BaseNode {
   init(_settings: Readonly<Record<string, unknown>>): void | Promise<void> {}
 
   abstract handle(input: NodeInput): Handled | Promise<Handled>;
+
+  /**
+   * Where an edge delivers in batches: all of them in one call. One answer for each, in order; an Error in the place of an
+   * output fails that one alone, a throw fails all.
+   */
+  handleBatch?(inputs: readonly NodeInput[]): Promise<readonly (Handled | Error)[]>;
 }
 
 export type NodeFunction = (input: NodeInput) => Handled | Promise<Handled>;
@@ -73,7 +81,10 @@ export type FlowNode = BaseNode | NodeFunction;
 
 /** Calls it, and is sure to get an output. */
 export async function handle(node: FlowNode, input: NodeInput): Promise<NodeOutput> {
-  const output: unknown = await (typeof node === "function" ? node(input) : node.handle(input));
+  return outputOf(await (typeof node === "function" ? node(input) : node.handle(input)));
+}
+
+export function outputOf(output: unknown): NodeOutput {
   if (output === undefined) return new NodeOutput();
   if (output instanceof NodeOutput) return output;
   throw new NodeError(

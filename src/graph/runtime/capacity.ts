@@ -1,0 +1,51 @@
+import type { Route, RunningNode } from "./routes.js";
+
+/** How many packets may be with this process at once: in all, per node (`concurrency`), per edge (`maxInFlight`). */
+export class Capacity {
+  readonly #max: number;
+  readonly #perNode = new Map<RunningNode, number>();
+  readonly #perRoute = new Map<Route, number>();
+  #taken = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get free(): number {
+    return Math.max(0, this.#max - this.#taken);
+  }
+
+  takenBy(route: Route): number {
+    return this.#perRoute.get(route) ?? 0;
+  }
+
+  roomFor(route: Route): number {
+    const { concurrency = Number.POSITIVE_INFINITY } = route.node.plan.execution;
+    const { inFlightMax = Number.POSITIVE_INFINITY } = route.delivery;
+    const node = concurrency - (this.#perNode.get(route.node) ?? 0);
+    // What waits for somebody else's work must not keep that from being done.
+    const all = route.node.plan.kind === "subworkflow" ? Number.POSITIVE_INFINITY : this.free;
+    return Math.max(0, Math.min(all, node, inFlightMax - this.takenBy(route)));
+  }
+
+  /** False: there is no room. */
+  take(route: Route): boolean {
+    if (this.roomFor(route) < 1) return false;
+    this.#add(route, 1);
+    return true;
+  }
+
+  give(route: Route): void {
+    this.#add(route, -1);
+  }
+
+  #add(route: Route, by: 1 | -1): void {
+    if (route.node.plan.kind !== "subworkflow") this.#taken += by;
+    this.#perNode.set(route.node, (this.#perNode.get(route.node) ?? 0) + by);
+    this.#perRoute.set(route, this.takenBy(route) + by);
+  }
+}

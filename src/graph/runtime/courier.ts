@@ -1,0 +1,422 @@
+import { type Clock, sleep } from "../../core/clock.js";
+import type { PacketRecord } from "../../core/packet.js";
+import type { Ended, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import type { Store } from "../../core/store.js";
+import { BaseNode } from "../node/node.js";
+import { NodeError } from "../node/node-error.js";
+import { Attempt } from "./attempt.js";
+import { BatchCall } from "./batch.js";
+import { Capacity } from "./capacity.js";
+import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
+import type { Ephemeral } from "./ephemeral.js";
+import type { Listeners } from "./event.js";
+import { Gather } from "./gather.js";
+import { executionId, packetId } from "./ids.js";
+import { Numbers } from "./numbers.js";
+import type { Sender } from "./outgoing.js";
+import type { Trace } from "./payload.js";
+import type { Route } from "./routes.js";
+import type { ResolvedOptions } from "./runtime-options.js";
+import type { Sent } from "./stage.js";
+
+/** Between two looks for more, while there is little room: a look costs a write. */
+const lookEveryMs = 5;
+const troubleMsMax = 1000;
+/** How long deliveries of an edge that saves now and then wait for each other. */
+const checkpointMs = 200;
+
+/**
+ * Carries packets from the store to their nodes: claims what is due, delivers it, takes what a delivery sends on in the
+ * same commit as long as it has room, renews its lease, hands back when it stops. Any number of them work on one store.
+ */
+export class Courier implements DeliveryHost {
+  readonly store: Store;
+  readonly random: () => number;
+  readonly crashMax: number;
+  readonly timeoutMs: number;
+  readonly graceMs: number;
+  readonly capacity: Capacity;
+  readonly #clock: Clock;
+  readonly #options: ResolvedOptions;
+  readonly #listeners: Listeners;
+  readonly #numbers: Numbers;
+  readonly #routes: ReadonlyMap<string, Route>;
+  /** Routes that are worked on here, those of high priority first. */
+  readonly #worked: readonly Route[];
+  readonly #ephemeral: Ephemeral;
+  readonly #attempts = new Set<Attempt>();
+  readonly #batches = new Map<Route, Gather<PacketRecord>>();
+  readonly #checkpoints = new Map<Route, Gather<() => void>>();
+  readonly #resting = new Set<string>();
+  #idle: (() => void)[] = [];
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+  #more = true;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #cancelLook: () => void = () => {};
+  #lookAt = Number.POSITIVE_INFINITY;
+  #cancelRenew: () => void = () => {};
+  #stopWatching: () => void = () => {};
+  #stopped = false;
+
+  constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, listeners: Listeners) {
+    this.store = store;
+    this.#clock = store.clock;
+    this.#routes = routes;
+    this.#worked = [...routes.values()]
+      .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
+      .sort((a, b) => b.delivery.priority - a.delivery.priority);
+    this.#ephemeral = ephemeral;
+    this.#options = options;
+    this.#listeners = listeners;
+    this.random = options.random;
+    this.crashMax = options.crashMax;
+    this.timeoutMs = options.timeoutMs;
+    this.graceMs = options.graceMs;
+    this.capacity = new Capacity(options.concurrency);
+    this.#numbers = new Numbers(store, options.leaseMs);
+  }
+
+  get worker(): number {
+    return this.#numbers.worker;
+  }
+
+  get numbers(): Numbers {
+    return this.#numbers;
+  }
+
+  async start(): Promise<void> {
+    await this.#numbers.join();
+    this.#scheduleRenew();
+    if (!this.#options.work) return;
+    this.#stopWatching = this.store.packets.watch(() => this.wake());
+    this.#look();
+  }
+
+  // ——— looking
+
+  /** Something may be due. */
+  wake(): void {
+    this.#more = true;
+    this.#lookSoon();
+  }
+
+  #lookSoon(): void {
+    if (this.#stopped || !this.#options.work) return;
+    const plenty = this.capacity.free * 2 >= this.#options.concurrency;
+    const wait = plenty ? 0 : this.#lookedAt + lookEveryMs - this.#clock.now();
+    if (wait <= 0) this.#look();
+    else this.#lookLater(wait);
+  }
+
+  #lookLater(ms: number): void {
+    const at = this.#clock.now() + ms;
+    if (at >= this.#lookAt) return;
+    this.#cancelLook();
+    this.#lookAt = at;
+    this.#cancelLook = this.#clock.after(ms, () => {
+      this.#lookAt = Number.POSITIVE_INFINITY;
+      this.#look();
+    });
+  }
+
+  /** One look at a time; who asks during one gets another behind it. */
+  #look(): void {
+    if (this.#stopped) return;
+    this.#lookAgain = true;
+    this.#looking ??= this.#lookWhileAsked().finally(() => {
+      this.#looking = undefined;
+      this.#checkIdle();
+    });
+  }
+
+  async #lookWhileAsked(): Promise<void> {
+    for (let troubleMs = 20; this.#lookAgain && !this.#stopped; ) {
+      this.#lookAgain = false;
+      try {
+        await this.#claim();
+        troubleMs = 20;
+      } catch (error) {
+        if (this.store.closed) return;
+        this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+        await sleep(this.#clock, troubleMs);
+        troubleMs = Math.min(troubleMs * 2, troubleMsMax);
+        this.#lookAgain = true;
+      }
+    }
+  }
+
+  async #claim(): Promise<void> {
+    this.#lookedAt = this.#clock.now();
+    const open = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) })).filter(({ room }) => room > 0);
+    if (open.length === 0) return;
+    this.#more = false;
+    const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
+    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
+    this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
+    this.#tellWoken(claims.closed);
+    this.#tellEnded(claims.ended);
+    for (const packet of claims.claimed) {
+      const route = this.#routeOf(packet);
+      this.capacity.take(route);
+      this.#dispatch(route, packet);
+    }
+    if (!claims.known) return await this.#rejoin();
+    const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
+    if (wait <= 0) this.#more = true;
+    if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
+    else this.#lookLater(Math.min(Math.max(wait, 1), this.#options.pollMs));
+  }
+
+  #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
+    for (const flow of asked) {
+      if (resting.includes(flow)) this.#resting.add(flow);
+      else this.#resting.delete(flow);
+    }
+  }
+
+  /** In this process at once; in others when they next look. */
+  setResting(flow: string, resting: boolean): void {
+    if (resting) this.#resting.add(flow);
+    else this.#resting.delete(flow);
+    this.wake();
+  }
+
+  #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
+    return this.#routes.get(routeKey(flow, queue)) as Route;
+  }
+
+  // ——— delivering
+
+  #dispatch(route: Route, packet: PacketRecord): void {
+    const { size, waitMs } = route.delivery.batch;
+    if (size <= 1) return void this.#deliver(route, packet);
+    let batch = this.#batches.get(route);
+    if (batch === undefined) {
+      batch = new Gather(this.#clock, size, waitMs, (packets: readonly PacketRecord[]) => this.#deliverBatch(route, packets));
+      this.#batches.set(route, batch);
+    }
+    batch.add(packet);
+  }
+
+  #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
+    const { work } = route.node;
+    const call = work instanceof BaseNode && work.handleBatch ? new BatchCall(work, packets.length) : undefined;
+    for (const packet of packets) void this.#deliver(route, packet, call);
+  }
+
+  async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
+    const attempt = new Attempt();
+    this.#attempts.add(attempt);
+    if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
+    try {
+      this.#delivered(route, packet, await deliver(this, route, packet, attempt, batch));
+    } catch (error) {
+      // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
+      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+    } finally {
+      this.#attempts.delete(attempt);
+      this.capacity.give(route);
+      this.#checkpoints.get(route)?.flush();
+      if (this.#more) this.#lookSoon();
+      this.#checkIdle();
+    }
+  }
+
+  #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
+    if (answer.kind !== "packetSettled") {
+      for (const each of sent) if (each.claim) this.capacity.give(this.#routeOf(each));
+      return;
+    }
+    this.#ephemeral.send(ephemeral, packet.execution, trace);
+    if (this.#listeners.any) this.#tell(route, packet, { to, failure, ms });
+    this.take(answer, sent);
+    this.#tellWoken(answer.woken);
+    if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
+  }
+
+  #tell(route: Route, packet: PacketRecord, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
+    const what = about(route, packet);
+    const { code = "", message = "" } = failure ?? {};
+    if (to.kind === "done") this.#listeners.tell({ type: "processed", ...what, ms });
+    if (to.kind === "retry") this.#listeners.tell({ type: "retrying", ...what, code, message, delayMs: to.delayMs });
+    if (to.kind === "dead") this.#listeners.tell({ type: "dead", ...what, code, message, deadLetter: route.letter?.name });
+  }
+
+  /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
+  take(answer: Extract<PacketAnswer, { readonly placed: readonly Placed[] }>, sent: readonly NewPacket[]): void {
+    for (const [i, placed] of answer.placed.entries()) {
+      const packet = sent[i];
+      if (packet === undefined) continue;
+      const route = this.#routes.get(routeKey(packet.flow, packet.queue));
+      if (route === undefined) continue;
+      if (placed.kind === "claimed") {
+        this.#dispatch(route, placed.packet);
+        continue;
+      }
+      if (packet.claim) this.capacity.give(route);
+      if (placed.kind === "due") this.wake();
+      else if (this.#listeners.any) this.#tellPlaced(route, packet, placed);
+    }
+    this.#tellEnded(answer.ended);
+  }
+
+  #tellPlaced(route: Route, packet: NewPacket, { kind }: Placed): void {
+    const what = about(route, { ...packet, attempt: 0 });
+    if (kind === "held") this.#listeners.tell({ type: "held", ...what });
+    if (kind === "duplicate" || kind === "mismatch") this.#listeners.tell({ type: "acknowledged", ...what, mismatch: kind === "mismatch" });
+    if (kind === "dead")
+      this.#listeners.tell({ type: "dead", ...what, code: "VALIDATION", message: packet.failed ?? "", deadLetter: route.letter?.name });
+  }
+
+  #tellWoken(woken: readonly Woken[]): void {
+    for (const { no, flow, queue, execution, to } of woken) {
+      if (to === "due") this.wake();
+      const route = this.#routes.get(routeKey(flow, queue));
+      if (route === undefined || !this.#listeners.any) continue;
+      const what = about(route, { no, execution, attempt: 0 });
+      if (to === "duplicate" || to === "mismatch") this.#listeners.tell({ type: "acknowledged", ...what, mismatch: to === "mismatch" });
+      if (to === "closed") this.#listeners.tell({ type: "closed", ...what });
+      if (to === "dead")
+        this.#listeners.tell({
+          type: "dead",
+          ...what,
+          code: "INPUT_MISSING",
+          message: "the other ports of its node were not filled",
+          deadLetter: route.letter?.name,
+        });
+    }
+  }
+
+  #tellEnded(ended: readonly Ended[]): void {
+    for (const { no, flow, status } of ended) this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
+  }
+
+  // ——— as a host of deliveries
+
+  senderOf(execution: number | null, trace: Trace): Sender {
+    const { onMismatch, joinWaitMs } = this.#options;
+    return { execution, trace, valueBytesMax: this.store.valueBytesMax, onMismatch, joinWaitMs, next: this.#numbers.next };
+  }
+
+  sendEphemeral(sent: readonly Sent[], execution: number | null, trace: Trace): void {
+    this.#ephemeral.send(sent, execution, trace);
+  }
+
+  needsRoom(sent: readonly Sent[]): void {
+    const full = sent.find(({ route }) => !this.#ephemeral.hasRoom(route));
+    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.route.queue} is full`);
+  }
+
+  reserve(route: Route): boolean {
+    const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
+    return ours && this.capacity.take(route);
+  }
+
+  beforeCommit(route: Route): Promise<void> {
+    const { mode, checkpointEvery } = route.delivery;
+    if (mode !== "checkpoint" || checkpointEvery <= 1) return nothing;
+    let turn = this.#checkpoints.get(route);
+    if (turn === undefined) {
+      turn = new Gather(this.#clock, checkpointEvery, checkpointMs, (all: readonly (() => void)[]) => {
+        for (const go of all) go();
+      });
+      this.#checkpoints.set(route, turn);
+    }
+    const gather = turn;
+    return new Promise((go) => {
+      gather.add(go);
+      // All that are here have come: nobody is left to wait for.
+      if (gather.waiting >= this.capacity.takenBy(route)) gather.flush();
+    });
+  }
+
+  // ——— lease
+
+  #scheduleRenew(): void {
+    this.#cancelRenew = this.#clock.after(Math.max(10, this.#options.leaseMs / 3), () => void this.#renew(), !this.#options.work);
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
+      else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
+    } catch (error) {
+      if (this.store.closed) return;
+      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+    }
+    if (!this.#stopped) this.#scheduleRenew();
+  }
+
+  /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
+  async #rejoin(): Promise<void> {
+    this.#listeners.tell({ type: "leaseLost" });
+    for (const attempt of this.#attempts)
+      attempt.abort(new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's"));
+    await this.#numbers.join();
+    this.wake();
+  }
+
+  // ——— ending
+
+  /** Resolves when nothing is with this process, and a look has found nothing due. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      this.wake();
+      this.#checkIdle();
+    });
+  }
+
+  #checkIdle(): void {
+    if (this.#idle.length === 0 || this.#looking !== undefined || this.#more || this.capacity.taken > 0 || this.#attempts.size > 0) return;
+    if (this.#ephemeral.length > 0) return;
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+
+  /** Claims nothing more, lets deliveries end within `graceMs`, and hands back what was not begun. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopped = true;
+    this.#stopWatching();
+    this.#cancelLook();
+    await this.#looking;
+    for (const gather of [...this.#batches.values(), ...this.#checkpoints.values()]) gather.flush();
+    await this.#ended(graceMs);
+    this.#cancelRenew();
+    for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
+    // What still runs has begun: it is left to its lease, and counts as what it is.
+    if (this.#attempts.size === 0 && !this.store.closed) await this.store.packets.leave(this.worker);
+  }
+
+  #ended(graceMs: number): Promise<void> {
+    if (this.#attempts.size === 0) return nothing;
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(graceMs, resolve);
+      this.#idle.push(() => {
+        cancel();
+        resolve();
+      });
+      this.#more = false;
+      this.#checkIdle();
+    });
+  }
+}
+
+const nothing = Promise.resolve();
+
+export function routeKey(flow: string, queue: string): string {
+  return `${flow}\0${queue}`;
+}
+
+function about(route: Route, { no, execution, attempt }: Pick<PacketRecord, "no" | "execution" | "attempt">) {
+  return {
+    flow: route.flow.id,
+    executionId: execution === null ? undefined : executionId(execution),
+    node: route.node.plan.id,
+    edge: route.queue,
+    packetId: packetId(no),
+    attempt,
+  };
+}

@@ -1,0 +1,66 @@
+import { MismatchError } from "../../core/errors.js";
+import { key as keys } from "../../core/key.js";
+import { once } from "../../core/once.js";
+import { untilAnswered } from "../../core/save.js";
+import type { Courier } from "./courier.js";
+import { packetsFor } from "./delivery.js";
+import type { EphemeralHost } from "./ephemeral.js";
+import { failureOf } from "./failure.js";
+import { withFailure } from "./history.js";
+import { keyScope, packetFor } from "./outgoing.js";
+import type { ResolvedOptions } from "./runtime-options.js";
+
+/** What edges in memory need of the store: keys, what they send on, and their dead letters. */
+export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: ResolvedOptions): EphemeralHost {
+  const { store, capacity } = courier;
+  return {
+    clock: store.clock,
+    timeoutMs,
+    graceMs,
+    random,
+    next: courier.numbers.next,
+    take: (route) => capacity.take(route),
+    give(route) {
+      capacity.give(route);
+      courier.wake();
+    },
+    async onceByKey(route, key, { data }, work) {
+      if (key === undefined) return await work();
+      const retentionMs = route.delivery.key?.retentionMs;
+      const operation = {
+        scope: keyScope(route.flow.id),
+        key: keys.of(key),
+        input: data,
+        ...(retentionMs === undefined ? {} : { retentionMs }),
+      };
+      await once(store, operation, work).catch((error: unknown) => {
+        // Completed with another packet: acknowledged, as everywhere.
+        if (!(error instanceof MismatchError)) throw error;
+      });
+    },
+    async send({ routed }, { execution, trace }) {
+      const inMemory = routed.filter(({ route }) => route.delivery.mode === "ephemeral");
+      courier.needsRoom(inMemory);
+      const kept = routed.filter((sent) => !inMemory.includes(sent));
+      const packets = packetsFor(courier, kept, courier.senderOf(execution, trace));
+      if (packets.length > 0) {
+        const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets } as const;
+        const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+        if (answer.kind === "packetsSent") courier.take(answer, packets);
+      }
+      courier.sendEphemeral(inMemory, execution, trace);
+    },
+    async dead({ route, data, execution, trace }, error, attempts) {
+      if (route.letter === null) return;
+      const packet = packetFor({ route, data, problem: undefined }, courier.senderOf(execution, trace));
+      const failed = withFailure(null, failureOf(error), { attempt: attempts, at: Date.now(), ms: 0 });
+      const send = {
+        verb: "sendPackets",
+        worker: courier.worker,
+        execution: null,
+        packets: [{ ...packet, failed, join: null, lane: null }],
+      } as const;
+      await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+    },
+  };
+}

@@ -1,0 +1,111 @@
+import { ConfigurationError } from "../../core/errors.js";
+import type { Store } from "../../core/store.js";
+import { findingText } from "../finding.js";
+import { loadFlows } from "../load-flows.js";
+import { BaseNode, type FlowNode } from "../node/node.js";
+import type { FlowPlan, PlannedNode } from "../plan.js";
+import { alertRoute } from "./alert.js";
+import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
+import type { ResolvedOptions, RuntimeOptions } from "./runtime-options.js";
+import { type ChildFlows, subworkflow } from "./subworkflow.js";
+
+/** Documents → plans → routes, with the nodes of this process in them. Throws what is wrong, all at once where it can. */
+export async function routeFlows(
+  options: RuntimeOptions,
+  resolved: ResolvedOptions,
+  flows: ChildFlows,
+): Promise<ReadonlyMap<string, Routed>> {
+  const plans = await plansOf(options);
+  const workOf = workFinder(options, flows);
+  const routed = new Map<string, Routed>();
+  for (const plan of plans) {
+    if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
+    const made = route(plan, workOf, resolved.deadRetentionMs);
+    routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan)]) });
+  }
+  checkNodes(plans, options, workOf);
+  checkStreams(plans, options);
+  tellBindings(plans, options.store);
+  await initNodes(plans, workOf);
+  return routed;
+}
+
+async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan[]> {
+  const plans: FlowPlan[] = [];
+  for (const document of documents) {
+    if (typeof document === "object" && "nodes" in document) {
+      plans.push(document);
+      continue;
+    }
+    const { ok, flows, findings } = await loadFlows(document, load);
+    const errors = findings.filter(({ severity }) => severity === "error").map(findingText);
+    if (!ok) throw new ConfigurationError(`[onceflow] a flow document cannot be run:\n${errors.join("\n")}`, { code: "FLOW_INVALID" });
+    plans.push(...flows);
+  }
+  return plans;
+}
+
+type WorkOf = (node: PlannedNode) => FlowNode | undefined;
+
+/** What is given for its operationId; else what its kind does by itself. */
+function workFinder({ nodes = {}, workflows = {}, store }: RuntimeOptions, flows: ChildFlows): WorkOf {
+  const given = nodesOf(nodes as NodesOption);
+  const made = new Map<PlannedNode, FlowNode | undefined>();
+  return (node) => {
+    if (made.has(node)) return made.get(node);
+    const work =
+      given.get(node.operationId) ?? (node.kind === "subworkflow" ? subworkflow(node, { store, workflows, flows }) : passOn(node));
+    made.set(node, work);
+    return work;
+  };
+}
+
+function checkNodes(plans: readonly FlowPlan[], { partial = false, work = true }: RuntimeOptions, workOf: WorkOf): void {
+  if (partial || !work) return;
+  const missing = plans.flatMap(({ id, nodes }) =>
+    [...nodes.values()].filter((node) => workOf(node) === undefined).map(({ operationId }) => `${operationId} (flow ${id})`),
+  );
+  if (missing.length === 0) return;
+  throw new ConfigurationError(
+    `[onceflow] there is no node for ${missing.join(", ")}; add them to \`nodes\`, or set \`partial\` if other processes have them`,
+    { code: "NODES_MISSING" },
+  );
+}
+
+function checkStreams(plans: readonly FlowPlan[], { streams = "refuse" }: RuntimeOptions): void {
+  const edges = plans.flatMap(({ edges }) => edges.filter(({ delivery }) => delivery.mode === "stream"));
+  if (edges.length === 0 || streams === "store") return;
+  throw new ConfigurationError(
+    `[onceflow] edges of mode stream need a broker, and there is no binding for one yet: ${edges.map(({ id }) => id).join(", ")}; ` +
+      'write mode: durable, or set streams: "store" to deliver them by the store',
+    { code: "STREAM_UNBOUND" },
+  );
+}
+
+/** A document may name another database than the one that it is run on: it runs all the same, and that is said. */
+function tellBindings(plans: readonly FlowPlan[], { name }: Store): void {
+  for (const { id, edges } of plans) {
+    const others = new Set(
+      edges.map(({ delivery: { store } }) => store).filter((store) => store !== undefined && bindingOf(store) !== name),
+    );
+    if (others.size === 0) continue;
+    process.emitWarning(`flow "${id}" names ${[...others].join(", ")}; it runs on ${name}, the store that it was given`, {
+      type: "OnceflowWarning",
+      code: "ONCEFLOW_STORE_BINDING",
+    });
+  }
+}
+
+function bindingOf(store: string): string {
+  return store === "mongo" ? "mongodb" : store;
+}
+
+/** Once for each node of each flow: its settings are its own. One object for two nodes is told of both. */
+async function initNodes(plans: readonly FlowPlan[], workOf: WorkOf): Promise<void> {
+  for (const { nodes } of plans) {
+    for (const node of nodes.values()) {
+      const work = workOf(node);
+      if (work instanceof BaseNode) await work.init(node.settings);
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import type { Failure } from "./failure.js";
+
+/** One attempt at a packet that failed. */
+export interface HistoryEntry {
+  readonly attempt: number;
+  /** When it began, ms since 1970 by the clock of the process. */
+  readonly at: number;
+  readonly ms: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Of an endless story the beginning and the end are kept. */
+const entriesMax = 50;
+
+export function historyOf(text: string | null): readonly HistoryEntry[] {
+  return text === null ? [] : (JSON.parse(text) as HistoryEntry[]);
+}
+
+export function withFailure(text: string | null, { code, message }: Failure, about: Omit<HistoryEntry, "code" | "message">): string {
+  const before = historyOf(text);
+  const kept = before.length < entriesMax ? before : [...before.slice(0, 1), ...before.slice(2 - entriesMax)];
+  return JSON.stringify([...kept, { ...about, code, message }]);
+}

@@ -1,0 +1,75 @@
+import type { PacketRecord } from "../../core/packet.js";
+import type { NewPacket, PacketOutcome } from "../../core/packet-operation.js";
+import type { DeliveryHost } from "./delivery.js";
+import type { Failure } from "./failure.js";
+import { withFailure } from "./history.js";
+import { noTrace } from "./payload.js";
+import type { Route } from "./routes.js";
+
+interface Recovered {
+  readonly to: PacketOutcome;
+  readonly packets: readonly NewPacket[];
+  readonly failure?: Failure;
+}
+
+/** Notes of an execution that are looked through. */
+const notesMax = 1000;
+
+/**
+ * A worker died over this packet. Delivered again, unless its edge says otherwise; undefined means that.
+ * A packet that kills whoever has it ends as a dead letter.
+ */
+export async function recover(host: DeliveryHost, route: Route, packet: PacketRecord): Promise<Recovered | undefined> {
+  const { strategy = "replayFromCheckpoint", replayFrom } = route.delivery.recovery ?? {};
+  if (packet.crashes > host.crashMax) return dead(packet, `workers fell silent over it ${packet.crashes} times`);
+  switch (strategy) {
+    case "fail":
+      return dead(packet, "a worker fell silent over it, and its edge says: fail");
+    case "skip":
+      return { to: { kind: "done", keep: false, note: "skipped" }, packets: [] };
+    case "replayFromCheckpoint":
+      return replayFrom === undefined ? undefined : await replay(host, route, packet, replayFrom);
+    case "replayFromEntrypoint":
+      return await replay(host, route, packet, undefined);
+  }
+}
+
+/** The packet goes, and one from further back comes in its place: what entered the flow, or what was kept before a node. */
+async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, node: string | undefined): Promise<Recovered | undefined> {
+  const { packets } = host.store;
+  const execution = packet.execution === null ? undefined : await packets.execution(packet.execution);
+  if (execution === undefined) return undefined;
+  const restarts = (await packets.notes(execution.no, notesMax)).filter(({ kind }) => kind === "restarted").length;
+  if (restarts >= host.crashMax) return dead(packet, `its execution was started again ${restarts} times`);
+  const kept =
+    node === undefined
+      ? undefined
+      : (await packets.packetsOf(execution.no, notesMax)).find((row) => row.state === "kept" && leadsTo(route, row.queue, node));
+  if (node !== undefined && kept === undefined) return undefined;
+  const { next } = host.senderOf(execution.no, noTrace);
+  const again: NewPacket = {
+    no: next(),
+    flow: route.flow.id,
+    queue: kept?.queue ?? execution.entry,
+    execution: execution.no,
+    payload: kept?.payload ?? execution.input,
+    // Its key, if it had one, is completed: with it the packet would be acknowledged instead of delivered.
+    key: null,
+    lane: null,
+    join: null,
+    letter: route.letter,
+    delayMs: 0,
+    claim: false,
+  };
+  return { to: { kind: "done", keep: false, note: "restarted" }, packets: [again] };
+}
+
+function leadsTo({ flow }: Route, queue: string, node: string): boolean {
+  return flow.edges.some(({ id, to }) => id === queue && to.node === node) || queue.startsWith(`->${node}.`);
+}
+
+function dead(packet: PacketRecord, message: string): Recovered {
+  const failure: Failure = { code: "CRASHED", message, final: true };
+  const history = withFailure(packet.history, failure, { attempt: packet.attempt, at: Date.now(), ms: 0 });
+  return { to: { kind: "dead", history }, packets: [], failure };
+}

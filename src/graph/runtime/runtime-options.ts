@@ -1,0 +1,105 @@
+import { InvalidInputError } from "../../core/errors.js";
+import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/options.js";
+import type { Store } from "../../core/store.js";
+import type { WorkflowFunction } from "../../workflow/define.js";
+import type { FlowSource, LoadOptions } from "../load-flows.js";
+import type { FlowPlan } from "../plan.js";
+import type { NodesOption } from "./routes.js";
+
+export interface RuntimeOptions extends LoadOptions {
+  readonly store: Store;
+  /** Paths of flow documents, their texts, or plans that are loaded already. */
+  readonly documents: readonly (FlowSource | FlowPlan)[];
+  /** By operationId: functions, or objects of classes that extend BaseNode. */
+  readonly nodes?: NodesOption;
+  /** Durable workflows that nodes of kind `subworkflow` may name. */
+  readonly workflows?: Readonly<Record<string, WorkflowFunction>>;
+  /** Not all nodes are here: other processes work on the rest. Default false: a node that is missing is an error. */
+  readonly partial?: boolean;
+  /** False: this process only triggers and looks. Default true. */
+  readonly work?: boolean;
+  /** Packets with this process at once. Default 100. */
+  readonly concurrency?: number;
+  /** How long this process may be silent before others take its packets over. Default 30 s. */
+  readonly leaseMs?: number;
+  /** How often it looks for work that nobody told it of. Default 1 s. */
+  readonly pollMs?: number;
+  /** Bounds a delivery whose edge and node say nothing. Default 10 minutes. */
+  readonly timeoutMs?: number;
+  /** How long a node has to end after its time is over, before it is tried again. Default 5 s. */
+  readonly graceMs?: number;
+  /** How often workers may die over one packet before it is a dead letter. Default 10. */
+  readonly crashMax?: number;
+  /** How long a node waits until all of its ports are filled. Default one day. */
+  readonly joinWaitMs?: number;
+  /** A key that was completed with another packet: acknowledge with a note (default), or make a dead letter of it. */
+  readonly onMismatch?: "acknowledge" | "deadLetter";
+  /** How long executions are kept after their end, keys of triggers, and dead letters. Default 30 days each. */
+  readonly retentionMs?: number | "forever";
+  readonly deadLetterRetentionMs?: number | "forever";
+  /** Edges of mode `stream` need a broker. "store": they are delivered durably by the store instead. Default: refused. */
+  readonly streams?: "refuse" | "store";
+  /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
+  readonly random?: () => number;
+}
+
+const dayMs = 86_400_000;
+const monthMs = 30 * dayMs;
+
+export interface ResolvedOptions {
+  readonly work: boolean;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly pollMs: number;
+  readonly timeoutMs: number;
+  readonly graceMs: number;
+  readonly crashMax: number;
+  readonly joinWaitMs: number;
+  readonly onMismatch: "acknowledge" | "deadLetter";
+  readonly retentionMs: number | null;
+  readonly deadRetentionMs: number | null;
+  readonly random: () => number;
+}
+
+/** Everything is checked before anything is opened. */
+export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
+  const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;
+  const { crashMax = 10, joinWaitMs = dayMs, onMismatch = "acknowledge", random = Math.random } = options;
+  if (typeof (options.store as { readonly commit?: unknown } | undefined)?.commit !== "function")
+    throw new InvalidInputError("store", "must be a store from open(url)");
+  if (!Array.isArray(options.documents)) throw new InvalidInputError("documents", "must be a list of paths, texts or plans");
+  count("concurrency", concurrency, 100_000);
+  count("crashMax", crashMax, 1000);
+  duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);
+  duration("pollMs", pollMs, 1, leaseMsMax);
+  duration("timeoutMs", timeoutMs, 1);
+  duration("graceMs", graceMs);
+  duration("joinWaitMs", joinWaitMs, 1);
+  oneOf("onMismatch", onMismatch, ["acknowledge", "deadLetter"]);
+  oneOf("streams", options.streams ?? "refuse", ["refuse", "store"]);
+  return {
+    work,
+    concurrency,
+    leaseMs,
+    pollMs: Math.min(pollMs, Math.ceil(leaseMs / 2)),
+    timeoutMs,
+    graceMs,
+    crashMax,
+    joinWaitMs,
+    onMismatch,
+    retentionMs: retention("retentionMs", options.retentionMs),
+    deadRetentionMs: retention("deadLetterRetentionMs", options.deadLetterRetentionMs),
+    random,
+  };
+}
+
+function count(field: string, value: unknown, max: number): void {
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > max)
+    throw new InvalidInputError(field, `must be a whole number from 1 to ${max}, not ${String(value)}`);
+}
+
+function retention(field: string, value: number | "forever" = monthMs): number | null {
+  if (value === "forever") return null;
+  duration(field, value);
+  return value;
+}

@@ -1,0 +1,265 @@
+import { sleep } from "../../core/clock.js";
+import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import type { ExecutionStatus, FlowState } from "../../core/packet.js";
+import type { QueueCount, Spot } from "../../core/packet-operation.js";
+import { requirePackets, type Store } from "../../core/store.js";
+import type { FlowPlan } from "../plan.js";
+import { Courier, routeKey } from "./courier.js";
+import { Ephemeral } from "./ephemeral.js";
+import { ephemeralHost } from "./ephemeral-host.js";
+import { type Listener, Listeners, type RuntimeEvent } from "./event.js";
+import { routeFlows } from "./flows.js";
+import { executionNo, packetNo } from "./ids.js";
+import { Counters, type RuntimeMetrics } from "./metrics.js";
+import type { Data } from "./payload.js";
+import type { Routed } from "./routes.js";
+import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
+import { type Triggered, type TriggerOptions, trigger } from "./trigger.js";
+import {
+  type DeadLetterDetails,
+  type DeadLetterView,
+  deadLetterDetails,
+  deadLetterView,
+  type ExecutionDetails,
+  type ExecutionView,
+  executionDetails,
+  executionView,
+} from "./views.js";
+
+export interface Page {
+  /** At most 1,000; default 100. */
+  readonly limit?: number;
+  /** The last one of the page before. */
+  readonly before?: string;
+}
+
+export interface FlowInfo {
+  readonly id: string;
+  readonly state: FlowState;
+  readonly plan: FlowPlan;
+}
+
+const pageMax = 1000;
+
+/**
+ * Runs flows: `trigger` puts a packet in, and the packets that come of it are carried from node to node, each in the store
+ * before it is delivered, where its edge says so.
+ *
+ * @example
+ * const runtime = await createRuntime({ store, documents: ["orders.flowdsl.yaml"], nodes: { charge_payment: charge } });
+ * const { executionId } = await runtime.trigger("orders", "TakeOrder", { orderId: "o-1" }, { key: "o-1" });
+ */
+export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
+  const resolved = resolveOptions(options);
+  const { store } = options;
+  requirePackets(store);
+  // Nodes that run other flows know the runtime that is made of them.
+  let runtime: Runtime | undefined;
+  const flows = await routeFlows(options, resolved, {
+    async run(flow, entry, data, key, signal) {
+      const { executionId = "" } = await (runtime as Runtime).trigger(flow, entry, data, { key });
+      return await (runtime as Runtime).wait(executionId, { signal });
+    },
+  });
+  runtime = new Runtime(store, flows, resolved);
+  await runtime.start();
+  return runtime;
+}
+
+export class Runtime {
+  readonly store: Store;
+  readonly #flows: ReadonlyMap<string, Routed>;
+  readonly #options: ResolvedOptions;
+  readonly #listeners = new Listeners();
+  readonly #counters = new Counters();
+  readonly #courier: Courier;
+  readonly #ephemeral = new Ephemeral();
+  #forgetClose: () => void = () => {};
+  #stopping: Promise<void> | undefined;
+
+  constructor(store: Store, flows: ReadonlyMap<string, Routed>, options: ResolvedOptions) {
+    this.store = store;
+    this.#flows = flows;
+    this.#options = options;
+    const routes = new Map(
+      [...flows].flatMap(([flow, { routes }]) => [...routes].map(([queue, route]) => [routeKey(flow, queue), route] as const)),
+    );
+    this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#listeners);
+    this.#ephemeral.attach(ephemeralHost(this.#courier, options));
+    this.#listeners.add((event) => this.#counters.count(event));
+  }
+
+  async start(): Promise<void> {
+    await this.#courier.start();
+    this.#forgetClose = this.store.beforeClose(() => this.stop());
+  }
+
+  /** Durable before it resolves. Errors of direct calls are thrown. */
+  async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
+    if (this.#stopping) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
+    return await trigger(
+      { courier: this.#courier, ephemeral: this.#ephemeral, options: this.#options, listeners: this.#listeners },
+      this.#flow(flow),
+      entry,
+      payload,
+      options,
+    );
+  }
+
+  // ——— what there is
+
+  async flows(): Promise<FlowInfo[]> {
+    return await Promise.all(
+      [...this.#flows.values()].map(async ({ plan }) => ({ id: plan.id, state: await this.store.packets.flowState(plan.id), plan })),
+    );
+  }
+
+  async executions({
+    flow,
+    status,
+    ...page
+  }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
+    const { packets } = this.store;
+    const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
+    const before = last && { at: last.createdAt, no: last.no };
+    const query = { limit: limitOf(page), ...(flow !== undefined && { flow }), ...(status && { status }), ...(before && { before }) };
+    return (await packets.executions(query)).map(executionView);
+  }
+
+  async execution(id: string): Promise<ExecutionDetails | undefined> {
+    const { packets } = this.store;
+    const no = executionNo(id);
+    const found = await packets.execution(no);
+    return found && executionDetails(found, await packets.notes(no, pageMax), await packets.packetsOf(no, pageMax));
+  }
+
+  /** The execution when it has ended. What is still in memory only, on ephemeral edges, is not waited for. */
+  async wait(
+    id: string,
+    { signal, timeoutMs = Number.POSITIVE_INFINITY }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
+  ): Promise<ExecutionDetails> {
+    const { clock } = this.store;
+    const until = clock.now() + timeoutMs;
+    for (;;) {
+      const changed = this.#nextEnd(id);
+      try {
+        const found = await this.execution(id);
+        if (found === undefined) throw new InvalidInputError("executionId", `there is no execution ${id}`);
+        if (found.status !== "running") return found;
+        const left = Math.min(this.#options.pollMs, until - clock.now());
+        if (left <= 0) throw new InvalidInputError("timeoutMs", `execution ${id} is still running after ${timeoutMs} ms`);
+        // Another process may end it: then nobody here is told.
+        const stop = new AbortController();
+        const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+        await Promise.race([changed.ended, sleep(clock, left, either)]).finally(() => stop.abort());
+      } finally {
+        changed.forget();
+      }
+    }
+  }
+
+  #nextEnd(id: string): { readonly ended: Promise<void>; readonly forget: () => void } {
+    let forget = (): void => {};
+    const ended = new Promise<void>((resolve) => {
+      forget = this.#listeners.add((event: RuntimeEvent) => {
+        if (event.type === "ended" && event.executionId === id) resolve();
+      });
+    });
+    return { ended, forget };
+  }
+
+  async deadLetters({ flow, queue, ...page }: Page & { readonly flow?: string; readonly queue?: string } = {}): Promise<DeadLetterView[]> {
+    const before = page.before === undefined ? undefined : await this.#deadSpot(page.before);
+    const query = {
+      limit: limitOf(page),
+      ...(flow !== undefined && { flow }),
+      ...(queue !== undefined && { name: queue }),
+      ...(before && { before }),
+    };
+    return (await this.store.packets.deadLetters(query)).map(deadLetterView);
+  }
+
+  async deadLetter(id: string): Promise<DeadLetterDetails | undefined> {
+    const found = await this.store.packets.packet(packetNo(id));
+    return found?.dead ? deadLetterDetails(found) : undefined;
+  }
+
+  async #deadSpot(id: string): Promise<Spot | undefined> {
+    const found = await this.store.packets.packet(packetNo(id));
+    return found?.dead ? { at: found.dead.at, no: found.no } : undefined;
+  }
+
+  /** Delivered again, with its key and its history. False: there is no such dead letter. */
+  async reinject(id: string): Promise<boolean> {
+    const done = await this.store.packets.reinject(packetNo(id));
+    this.#courier.wake();
+    return done;
+  }
+
+  /** Removed for good. */
+  async discard(id: string): Promise<boolean> {
+    const done = await this.store.packets.discard(packetNo(id));
+    this.#courier.wake();
+    return done;
+  }
+
+  /** How many packets there are, by edge. */
+  counts(): Promise<readonly QueueCount[]> {
+    return this.store.packets.counts();
+  }
+
+  get metrics(): RuntimeMetrics {
+    return this.#counters.metrics(this.#courier.capacity.taken);
+  }
+
+  // ——— what happens
+
+  on(listener: Listener): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** What is under way ends; nothing else is delivered. Triggers are still taken. */
+  pause(flow: string): Promise<void> {
+    return this.#setState(flow, "paused");
+  }
+
+  resume(flow: string): Promise<void> {
+    return this.#setState(flow, "active");
+  }
+
+  /** As paused; and triggers are refused. */
+  archive(flow: string): Promise<void> {
+    return this.#setState(flow, "archived");
+  }
+
+  async #setState(flow: string, state: FlowState): Promise<void> {
+    this.#flow(flow);
+    await this.store.packets.setFlowState(flow, state);
+    this.#courier.setResting(flow, state !== "active");
+    const type = state === "active" ? "resumed" : state;
+    this.#listeners.tell({ type, flow });
+  }
+
+  /** Resolves when nothing is with this process and nothing is due. What waits for a time, or for others, is not waited for. */
+  idle(): Promise<void> {
+    return this.#courier.idle();
+  }
+
+  /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
+  stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#forgetClose();
+    this.#stopping ??= this.#courier.stop(graceMs);
+    return this.#stopping;
+  }
+
+  #flow(id: string): Routed {
+    const flow = this.#flows.get(id);
+    if (flow) return flow;
+    throw new InvalidInputError("flow", `there is no flow "${String(id)}"; there are ${[...this.#flows.keys()].join(", ") || "none"}`);
+  }
+}
+
+function limitOf({ limit = 100 }: Page): number {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= pageMax) return limit;
+  throw new InvalidInputError("limit", `must be a whole number from 1 to ${pageMax}, not ${String(limit)}`);
+}

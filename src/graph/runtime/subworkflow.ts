@@ -1,0 +1,78 @@
+import { ConfigurationError } from "../../core/errors.js";
+import type { Store } from "../../core/store.js";
+import type { WorkflowFunction } from "../../workflow/define.js";
+import { start } from "../../workflow/start.js";
+import { type NodeFunction, type NodeInput, NodeOutput } from "../node/node.js";
+import { NodeError } from "../node/node-error.js";
+import type { PlannedNode } from "../plan.js";
+import type { Data, FlowOutput } from "./payload.js";
+
+export interface ChildFlows {
+  /** Triggers a flow under a key, and waits until it has ended. */
+  run(
+    flow: string,
+    entry: string | undefined,
+    data: Data,
+    key: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly status: string; readonly outputs: readonly FlowOutput[] }>;
+}
+
+/**
+ * A node of kind `subworkflow`: `settings.flow` names a flow of this runtime, `settings.workflow` a durable workflow. Either
+ * is started under an id that is made of the packet: delivered again after a crash, the node finds the one that there is.
+ */
+export function subworkflow(
+  plan: PlannedNode,
+  {
+    store,
+    workflows,
+    flows,
+  }: { readonly store: Store; readonly workflows: Readonly<Record<string, WorkflowFunction>>; readonly flows: ChildFlows },
+): NodeFunction {
+  const { flow, workflow, entry } = plan.settings as { readonly flow?: unknown; readonly workflow?: unknown; readonly entry?: unknown };
+  const port = plan.outputs[0]?.name ?? "out";
+  if (typeof workflow === "string") {
+    const called = Object.hasOwn(workflows, workflow) ? workflows[workflow] : undefined;
+    if (called === undefined) throw misses(plan, `settings.workflow: there is no "${workflow}" among the runtime's workflows`);
+    return async (input) => {
+      const run = await start(called as WorkflowFunction<[Data], unknown>, [dataOf(input)], { id: idOf(input), store });
+      const result: unknown = await run.returnValue;
+      return new NodeOutput().send(port, isData(result) ? result : { result });
+    };
+  }
+  if (typeof flow !== "string") throw misses(plan, "settings.flow or settings.workflow must name what it runs");
+  return async (input) => {
+    const { status, outputs } = await flows.run(
+      flow,
+      typeof entry === "string" ? entry : undefined,
+      dataOf(input),
+      idOf(input),
+      input.context.signal,
+    );
+    if (status !== "completed")
+      throw new NodeError("PERMANENT", `flow "${flow}" has ended with dead letters; re-inject them, then this one`);
+    const output = new NodeOutput();
+    for (const { data } of outputs) output.send(port, data);
+    return output;
+  };
+}
+
+function misses({ id }: PlannedNode, what: string): ConfigurationError {
+  return new ConfigurationError(`[onceflow] node "${id}" (subworkflow): ${what}`, { code: "SUBWORKFLOW_UNKNOWN" });
+}
+
+/** The same for every delivery of one packet, and for no other. */
+function idOf({ context: { flowId, nodeId, packetId, idempotencyKey } }: NodeInput): string {
+  return `${flowId}/${nodeId}/${idempotencyKey ?? packetId}`;
+}
+
+function dataOf(input: NodeInput): Data {
+  const [only, second] = input.ports;
+  if (only !== undefined && second === undefined) return input.packet(only).data;
+  return Object.fromEntries(input.ports.map((port) => [port, input.packet(port).data]));
+}
+
+function isData(value: unknown): value is Data {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,182 @@
+import { InvalidInputError } from "../../core/errors.js";
+import { checkName, key as keys } from "../../core/key.js";
+import { once } from "../../core/once.js";
+import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
+import { requireTransactions, type Tx } from "../../core/store.js";
+import { Attempt } from "./attempt.js";
+import type { Courier } from "./courier.js";
+import { packetsFor } from "./delivery.js";
+import type { Ephemeral } from "./ephemeral.js";
+import type { Listeners } from "./event.js";
+import { executionId, packetId } from "./ids.js";
+import { fingerprintOf } from "./outgoing.js";
+import { type Data, encodePayload, noTrace, type Trace } from "./payload.js";
+import type { Entry, Routed } from "./routes.js";
+import type { ResolvedOptions } from "./runtime-options.js";
+import { keyOf, problemOf, runStage } from "./stage.js";
+
+export interface TriggerOptions {
+  /** Names this trigger: the same key again is the same execution. */
+  readonly key?: string;
+  readonly traceHeaders?: Trace;
+  /** An open transaction of the user's own: the packet is sent when that commits, or never. */
+  readonly tx?: Tx;
+}
+
+export interface Triggered {
+  /** Undefined: the entry's filter does not let it in. */
+  readonly executionId: string | undefined;
+  /** "duplicate": the key had been used, and this is its execution. */
+  readonly status: "started" | "duplicate" | "filtered";
+  /** The key had been used with another payload. */
+  readonly mismatch: boolean;
+}
+
+interface Around {
+  readonly courier: Courier;
+  readonly ephemeral: Ephemeral;
+  readonly options: ResolvedOptions;
+  readonly listeners: Listeners;
+}
+
+/** How long a store that cannot be reached is tried. Nothing has happened yet: giving up is safe. */
+const triggerMsMax = 10_000;
+
+/** A packet comes in: checked, then one commit that has the execution, the packet, and the key of the trigger. */
+export async function trigger(
+  around: Around,
+  flow: Routed,
+  name: string | undefined,
+  payload: Data,
+  options: TriggerOptions,
+): Promise<Triggered> {
+  const entry = entryOf(flow, name);
+  const { route, filter } = entry;
+  if (typeof payload !== "object" || payload === null || Array.isArray(payload))
+    throw new InvalidInputError("payload", "must be an object with named members");
+  if (options.key !== undefined) checkName("key", options.key);
+  const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
+  if (!passes.ok) throw new InvalidInputError("payload", `the entry's filter has no value for it: ${passes.why}`);
+  if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
+  const problem = problemOf(route, payload);
+  if (problem !== undefined) throw new InvalidInputError("payload", problem);
+  const key = keyOf(route, payload);
+  if (!key.ok) throw new InvalidInputError("payload", key.why);
+  if (route.delivery.mode === "direct") return await triggerDirect(around, entry, payload, options);
+  return await triggerDurable(around, entry, payload, options);
+}
+
+function entryOf({ plan, entries }: Routed, name: string | undefined): Entry {
+  const found = entries.filter(({ route }) => name === undefined || route.node.plan.id === name);
+  const [only, second] = found;
+  if (only !== undefined && second === undefined) return only;
+  const names = entries.map(({ route }) => route.node.plan.id).join(", ");
+  if (only === undefined)
+    throw new InvalidInputError("entry", `flow "${plan.id}" is not entered at "${String(name)}"; it is at ${names || "no node"}`);
+  if (name !== undefined) return only;
+  throw new InvalidInputError("entry", `flow "${plan.id}" has several entries; say which: ${names}`);
+}
+
+async function triggerDurable(
+  around: Around,
+  { route }: Entry,
+  payload: Data,
+  { key, traceHeaders = noTrace, tx }: TriggerOptions,
+): Promise<Triggered> {
+  const { courier, options, listeners } = around;
+  const { store, numbers } = courier;
+  const no = numbers.next();
+  const sender = courier.senderOf(no, traceHeaders);
+  const flow = route.flow.id;
+  const execution: NewExecution = {
+    no,
+    flow,
+    entry: route.queue,
+    input: encodePayload(payload, traceHeaders, store.valueBytesMax),
+    key:
+      key === undefined ? null : { scope: triggerScope(flow), key, fingerprint: fingerprintOf(payload), retentionMs: options.retentionMs },
+    retentionMs: options.retentionMs,
+  };
+  const sent = [{ route, data: payload, problem: undefined }];
+  const packets = packetsFor(tx === undefined ? courier : { reserve: () => false }, sent, sender);
+  const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
+  let answer: PacketAnswer;
+  try {
+    answer =
+      tx === undefined
+        ? await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + triggerMsMax)
+        : await within(store, tx, send);
+  } catch (error) {
+    for (const packet of packets) if (packet.claim) courier.capacity.give(route);
+    throw error;
+  }
+  if (answer.kind === "packetsSent") {
+    listeners.tell({ type: "triggered", flow, executionId: executionId(no), node: route.node.plan.id, key });
+    courier.take(answer, packets);
+    return { executionId: executionId(no), status: "started", mismatch: false };
+  }
+  for (const packet of packets) if (packet.claim) courier.capacity.give(route);
+  if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
+  throw new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+}
+
+async function within(store: Courier["store"], tx: Tx, send: SendPackets): Promise<PacketAnswer> {
+  requireTransactions(store);
+  return await (store.packets.sendWithin as NonNullable<Courier["store"]["packets"]["sendWithin"]>)(tx, send);
+}
+
+/** The scope of the keys of a flow's triggers. */
+function triggerScope(flow: string): string {
+  return `${flow}.triggers`;
+}
+
+/** Nothing of it is kept: the caller waits for the nodes, and gets their errors. With a key it runs once. */
+async function triggerDirect(
+  around: Around,
+  { route }: Entry,
+  payload: Data,
+  { key, traceHeaders = noTrace, tx }: TriggerOptions,
+): Promise<Triggered> {
+  const { courier, ephemeral, options } = around;
+  if (tx !== undefined)
+    throw new InvalidInputError("tx", `flow "${route.flow.id}" keeps nothing: all of its edges are direct or ephemeral`);
+  const no = courier.numbers.next();
+  const run = async (): Promise<void> => {
+    const attempt = new Attempt();
+    const stage = {
+      flowId: route.flow.id,
+      executionId: executionId(no),
+      packetId: packetId(no),
+      attempt: 1,
+      traceHeaders,
+      signal: attempt.signal,
+    };
+    const name = keyOf(route, payload);
+    const running = runStage(route.node, { [route.port]: payload }, name.ok ? name.value : undefined, stage);
+    const { timeoutMs } = route.delivery;
+    const { routed } =
+      timeoutMs === undefined ? await running : await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
+    if (routed.length === 0) return;
+    courier.needsRoom(routed);
+    ephemeral.send(routed, no, traceHeaders);
+  };
+  if (key === undefined) {
+    await run();
+    return { executionId: executionId(no), status: "started", mismatch: false };
+  }
+  const { status, value } = await once(
+    courier.store,
+    {
+      scope: triggerScope(route.flow.id),
+      key: keys.of(key),
+      input: payload,
+      ...(options.retentionMs === null ? {} : { retentionMs: options.retentionMs }),
+    },
+    async () => {
+      await run();
+      return no;
+    },
+  );
+  return { executionId: executionId(Number(value)), status: status === "executed" ? "started" : "duplicate", mismatch: false };
+}

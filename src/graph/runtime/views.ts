@@ -1,0 +1,128 @@
+import { type ExecutionNote, type ExecutionRecord, type ExecutionStatus, type PacketRecord, statusOf } from "../../core/packet.js";
+import { type HistoryEntry, historyOf } from "./history.js";
+import { executionId, packetId } from "./ids.js";
+import { type Data, decodeOutput, decodePayload, type FlowOutput } from "./payload.js";
+
+/** An execution as people see it. */
+export interface ExecutionView {
+  readonly id: string;
+  readonly flow: string;
+  readonly status: ExecutionStatus;
+  /** The queue that it began with. */
+  readonly entry: string;
+  readonly key: string | undefined;
+  /** Packets under way. */
+  readonly open: number;
+  readonly duplicates: number;
+  readonly dead: number;
+  readonly createdAt: Date;
+  readonly endedAt: Date | undefined;
+}
+
+export interface ExecutionDetails extends ExecutionView {
+  readonly input: Data;
+  /** What its nodes sent and no edge took. */
+  readonly outputs: readonly FlowOutput[];
+  /** What happened out of the ordinary, oldest first. */
+  readonly notes: readonly NoteView[];
+  /** What is still in the store of it. */
+  readonly packets: readonly PacketView[];
+}
+
+export interface NoteView extends Omit<ExecutionNote, "at" | "packet" | "queue"> {
+  readonly at: Date;
+  readonly packetId: string;
+  readonly edge: string;
+}
+
+export interface PacketView {
+  readonly id: string;
+  readonly edge: string;
+  readonly state: "due" | "held" | "part" | "dead" | "kept" | "delivering";
+  readonly attempt: number;
+  readonly key: string | undefined;
+}
+
+/** A packet that failed for good. */
+export interface DeadLetterView {
+  readonly id: string;
+  readonly flow: string;
+  /** The name of its queue of dead letters. */
+  readonly queue: string;
+  readonly edge: string;
+  readonly executionId: string | undefined;
+  readonly key: string | undefined;
+  readonly attempts: number;
+  readonly deadAt: Date;
+  readonly expiresAt: Date | undefined;
+  /** What it failed with at last. */
+  readonly error: { readonly code: string; readonly message: string };
+}
+
+export interface DeadLetterDetails extends DeadLetterView {
+  /** By port, where its node has several. */
+  readonly payload: Data;
+  readonly history: readonly HistoryEntry[];
+}
+
+export function executionView(record: ExecutionRecord): ExecutionView {
+  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt } = record;
+  return {
+    id: executionId(no),
+    flow,
+    status: statusOf(record),
+    entry,
+    key: key ?? undefined,
+    open,
+    duplicates,
+    dead,
+    createdAt: new Date(createdAt),
+    endedAt: endedAt === null ? undefined : new Date(endedAt),
+  };
+}
+
+export function executionDetails(
+  record: ExecutionRecord,
+  notes: readonly ExecutionNote[],
+  packets: readonly PacketRecord[],
+): ExecutionDetails {
+  return {
+    ...executionView(record),
+    input: decodePayload(record.input).data,
+    outputs: record.outputs.map(decodeOutput),
+    notes: notes.map(({ at, packet, queue, kind, about }) => ({ at: new Date(at), kind, edge: queue, packetId: packetId(packet), about })),
+    packets: packets.map(({ no, queue, state, owner, attempt, key }) => {
+      return { id: packetId(no), edge: queue, state: owner === null ? state : "delivering", attempt, key: key?.key };
+    }),
+  };
+}
+
+const whyClosed = {
+  joinTimeout: { code: "INPUT_MISSING", message: "the other ports of its node were not filled in time" },
+  joinClosed: { code: "INPUT_MISSING", message: "the other ports of its node will not be filled: their branches have ended" },
+} as const;
+
+export function deadLetterView(record: PacketRecord): DeadLetterView {
+  const { no, flow, queue, execution, key, attempt, dead, note } = record;
+  const last = historyOf(record.history).at(-1);
+  const byKey = { code: "MISMATCH", message: "its key was completed with another packet" };
+  return {
+    id: packetId(no),
+    flow,
+    queue: dead?.name ?? "",
+    edge: queue,
+    executionId: execution === null ? undefined : executionId(execution),
+    key: key?.key,
+    attempts: attempt,
+    deadAt: new Date(dead?.at ?? 0),
+    expiresAt: typeof dead?.expiresAt === "number" ? new Date(dead.expiresAt) : undefined,
+    error: note !== null ? whyClosed[note] : last ? { code: last.code, message: last.message } : byKey,
+  };
+}
+
+export function deadLetterDetails(record: PacketRecord): DeadLetterDetails {
+  const own = decodePayload(record.payload).data;
+  const parts = Object.entries(record.parts ?? {}).map(([port, part]) => [port, decodePayload(part.payload).data] as const);
+  const payload = parts.length === 0 ? own : { [record.queue]: own, ...Object.fromEntries(parts) };
+  return { ...deadLetterView(record), payload, history: historyOf(record.history) };
+}
