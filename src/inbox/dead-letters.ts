@@ -79,7 +79,7 @@ export function recordOf({ scopeOf }: Policy, ref: DeadLetterRef): RecordId {
 }
 
 /** Past its retention it is over, whether or not it has been removed. */
-export function isDead({ record, now }: Reading): boolean {
+function isDead({ record, now }: Reading): boolean {
   return record.state === "failed" && (record.expiresAt === null || now < record.expiresAt);
 }
 

@@ -61,11 +61,12 @@ async function failed(policy: Policy, { message, options }: Task, { error, attem
 
 /** Nothing has run here, or somebody else has taken over what did. */
 async function refused(policy: Policy, task: Task, error: unknown): Promise<Handled> {
+  // First: what a dead letter died of may be any of the errors below.
+  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, identityOf(task)), replayed: true };
   if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
   if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
   if (error instanceof GoneError || error instanceof ResultNotKeptError) return { status: "duplicate" };
   if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task) }, error);
-  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, identityOf(task)), replayed: true };
   throw error;
 }
 
@@ -101,7 +102,7 @@ function unkeyedOptions({ scopeOf, leaseMs, retentionMs }: Policy, message: Mess
 }
 
 /** As the error asks for; else longer from attempt to attempt. */
-export function backoffMs({ backoffMs: given, backoffMsMax }: Policy, attempt: number, error: unknown): number {
+function backoffMs({ backoffMs: given, backoffMsMax }: Policy, attempt: number, error: unknown): number {
   const asked = typeof error === "object" && error !== null && "retryAfterMs" in error ? error.retryAfterMs : undefined;
   const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : given * 2 ** (attempt - 1);
   return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), backoffMsMax) : backoffMsMax;
