@@ -70,6 +70,12 @@ async function refused(policy: Policy, task: Task, error: unknown): Promise<Hand
   throw error;
 }
 
+/** Whether it would not be run again. */
+export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
+  const record = "unkeyed" in task ? undefined : (await store.read(identityOf(task)))?.record;
+  return record?.state === "completed" || record?.state === "failed";
+}
+
 async function attemptOf({ store }: Policy, id: RecordId): Promise<number> {
   return (await store.read(id))?.record.attempt ?? 1;
 }

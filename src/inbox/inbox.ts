@@ -9,7 +9,7 @@ import {
   readDeadLetter,
 } from "./dead-letters.js";
 import { Gate } from "./gate.js";
-import { type HandleOptions, handleTask } from "./handle.js";
+import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
 import { Lanes } from "./lanes.js";
 import type { Message, MessageHandler } from "./message.js";
@@ -75,7 +75,9 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
   async function handleOne(task: Task | Unkeyed, how: HandleOptions, gate: Gate): Promise<Handled> {
     const { orderKey } = task.message;
     const handle = () => handleTask(policy, task, how, gate);
-    const handled = await (order === "perKey" && orderKey !== undefined ? lanes.run(orderKey, copyOf(task), handle) : handle());
+    const inLane = order === "perKey" && orderKey !== undefined;
+    const isOver = () => hasOutcome(policy, task);
+    const handled = inLane ? await lanes.run(orderKey, { id: copyOf(task), handle, isOver }) : await handle();
     counts[counterOf(handled)] += 1;
     return handled;
   }

@@ -1,6 +1,15 @@
 import type { Clock } from "../core/clock.js";
 import type { Handled } from "./handled.js";
 
+/** A message in a lane. */
+export interface Passing {
+  /** The same for all its copies. */
+  readonly id: string;
+  readonly handle: () => Promise<Handled>;
+  /** Whether it was handled before: its order does not matter any more. */
+  readonly isOver: () => Promise<boolean>;
+}
+
 interface Head {
   readonly id: string;
   readonly until: number;
@@ -24,11 +33,11 @@ export class Lanes {
     this.#leaseMs = leaseMs;
   }
 
-  async run(lane: string, id: string, handle: () => Promise<Handled>): Promise<Handled> {
+  async run(lane: string, passing: Passing): Promise<Handled> {
     const before = this.#tails.get(lane);
     const turn = (async () => {
       await before?.catch(() => {});
-      return await this.#next(lane, id, handle);
+      return await this.#next(lane, passing);
     })();
     this.#tails.set(lane, turn);
     try {
@@ -38,10 +47,11 @@ export class Lanes {
     }
   }
 
-  async #next(lane: string, id: string, handle: () => Promise<Handled>): Promise<Handled> {
+  async #next(lane: string, { id, handle, isOver }: Passing): Promise<Handled> {
     const head = this.#heads.get(lane);
     const forMs = head === undefined || head.id === id ? 0 : head.until - this.#clock.now();
-    if (forMs > 0) return { status: "held", forMs: Math.ceil(forMs) };
+    // A copy of one that went before the head: whoever redelivers in order would deliver nothing else until it has passed.
+    if (forMs > 0) return (await isOver()) ? await handle() : { status: "held", forMs: Math.ceil(forMs) };
     // Unless it is seen to end, it comes again.
     this.#expect(lane, id, 0);
     const handled = await handle();
