@@ -1,0 +1,60 @@
+import type { Clock } from "../core/clock.js";
+import type { Handled } from "./handled.js";
+
+interface Head {
+  readonly id: string;
+  readonly until: number;
+}
+
+const headsMax = 10_000;
+
+/**
+ * Messages with the same order key go through one lane: one after the other, as they came. One that has to come again
+ * holds those behind it back, until it has come, or for as long as it can be expected: who waits for ever for a message
+ * that another process got would wait in vain.
+ */
+export class Lanes {
+  readonly #clock: Clock;
+  readonly #leaseMs: number;
+  readonly #tails = new Map<string, Promise<unknown>>();
+  readonly #heads = new Map<string, Head>();
+
+  constructor(clock: Clock, leaseMs: number) {
+    this.#clock = clock;
+    this.#leaseMs = leaseMs;
+  }
+
+  async run(lane: string, id: string, handle: () => Promise<Handled>): Promise<Handled> {
+    const before = this.#tails.get(lane);
+    const turn = (async () => {
+      await before?.catch(() => {});
+      return await this.#next(lane, id, handle);
+    })();
+    this.#tails.set(lane, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#tails.get(lane) === turn) this.#tails.delete(lane);
+    }
+  }
+
+  async #next(lane: string, id: string, handle: () => Promise<Handled>): Promise<Handled> {
+    const head = this.#heads.get(lane);
+    const forMs = head === undefined || head.id === id ? 0 : head.until - this.#clock.now();
+    if (forMs > 0) return { status: "held", forMs: Math.ceil(forMs) };
+    // Unless it is seen to end, it comes again.
+    this.#expect(lane, id, 0);
+    const handled = await handle();
+    if (handled.status === "retry") this.#expect(lane, id, handled.afterMs);
+    else if (handled.status === "held") this.#expect(lane, id, handled.forMs);
+    else this.#heads.delete(lane);
+    return handled;
+  }
+
+  #expect(lane: string, id: string, inMs: number): void {
+    const now = this.#clock.now();
+    this.#heads.set(lane, { id, until: now + inMs + this.#leaseMs });
+    if (this.#heads.size <= headsMax) return;
+    for (const [other, { until }] of this.#heads) if (until <= now && other !== lane) this.#heads.delete(other);
+  }
+}
