@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { SQS } from "@aws-sdk/client-sqs";
 
 /** A client for `sqs://key:secret@region/?endpoint=…`; without an endpoint it is Amazon's own, without a key the machine's credentials. */
@@ -14,14 +13,8 @@ export function clientOf(url: string): SQS {
   });
 }
 
-export interface FreshQueue {
-  readonly queueUrl: string;
-  drop(): Promise<void>;
-}
-
-/** A queue of its own on a server that others use at the same time. */
-export async function freshQueue(client: SQS, attributes: Record<string, string> = {}): Promise<FreshQueue> {
-  const suffix = attributes["FifoQueue"] === "true" ? ".fifo" : "";
-  const { QueueUrl = "" } = await client.createQueue({ QueueName: `onceflow-${randomUUID()}${suffix}`, Attributes: attributes });
-  return { queueUrl: QueueUrl, drop: async () => void (await client.deleteQueue({ QueueUrl })) };
+/** The address of the queue with this name, made if it is not there. */
+export async function queueNamed(client: SQS, name: string, attributes: Record<string, string>): Promise<string> {
+  const { QueueUrl = "" } = await client.createQueue({ QueueName: name, Attributes: attributes });
+  return QueueUrl;
 }
