@@ -12,13 +12,19 @@ import { Gate } from "./gate.js";
 import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
 import { Lanes } from "./lanes.js";
-import type { Message, MessageHandler } from "./message.js";
+import { type Message, type MessageHandler, plainMessage } from "./message.js";
 import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
 import { discard, type RedriveOptions, redrive } from "./redrive.js";
 import { type AnyMessageHandler, copyOf, type Task, taskOf, type Unkeyed } from "./task.js";
 
 interface AnyInbox {
   readonly consumer: string;
+  /** The name of its operation, where it has one. */
+  readonly operation: string | undefined;
+  /** Whether keys are made here, by `key` or by the operation: then the ids of messages need not be the same at every redelivery. */
+  readonly keyed: boolean;
+  /** Makes a dead letter of a message that cannot be handled, under a key of its own: who delivers it could not even read it. */
+  readonly refuse: (message: Message, error: unknown) => Promise<Handled<never>>;
   /** Dead letters, by key, a page at a time. */
   readonly deadLetters: (options?: DeadLettersOptions) => Promise<readonly DeadLetter[]>;
   /** One of them, with the history of its attempts. */
@@ -84,6 +90,11 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
 
   return {
     consumer,
+    operation: options.operation?.name,
+    keyed: options.operation !== undefined || options.key !== undefined,
+    async refuse(message: Message, error: unknown) {
+      return await handleOne({ message: plainMessage(message), unkeyed: error }, {}, new Gate(1));
+    },
     async handle(message: Message, fn?: AnyMessageHandler, how: HandleOptions = {}) {
       return await handleOne(taskOf(policy, message, fn), how, new Gate(1));
     },
