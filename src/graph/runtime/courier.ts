@@ -1,10 +1,11 @@
 import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
 import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
-import { Attempt } from "./attempt.js";
+import { Attempt, leaseLost } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
@@ -56,7 +57,6 @@ export class Courier implements DeliveryHost {
   #lookAt = Number.POSITIVE_INFINITY;
   #cancelRenew: () => void = () => {};
   #stopWatching: () => void = () => {};
-  #renewedAt = 0;
   #stopped = false;
 
   constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
@@ -86,7 +86,6 @@ export class Courier implements DeliveryHost {
   }
 
   async start(): Promise<void> {
-    this.#renewedAt = this.#clock.now();
     await this.#numbers.join();
     this.#scheduleRenew();
     if (!this.#options.work) return;
@@ -98,6 +97,7 @@ export class Courier implements DeliveryHost {
 
   /** Something may be due. */
   wake(): void {
+    if (this.#stopped) return;
     this.#more = true;
     this.#lookSoon();
   }
@@ -150,10 +150,12 @@ export class Courier implements DeliveryHost {
   async #claim(): Promise<void> {
     this.#lookedAt = this.#clock.now();
     const open = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) })).filter(({ room }) => room > 0);
-    if (open.length === 0) return;
-    this.#more = false;
+    // Whoever ends next looks again: nobody else would.
+    this.#more = open.length === 0;
+    if (this.#more) return;
+    const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
@@ -162,7 +164,7 @@ export class Courier implements DeliveryHost {
       this.capacity.add(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#rejoin();
+    if (!claims.known) return await this.#rejoin(worker);
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
@@ -230,7 +232,7 @@ export class Courier implements DeliveryHost {
 
   #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
     if (answer.kind !== "packetSettled") {
-      for (const each of sent) if (each.claim) this.capacity.give(this.#routeOf(each));
+      this.giveBack(sent);
       return;
     }
     this.#ephemeral.send(ephemeral, packet.execution, trace);
@@ -286,6 +288,27 @@ export class Courier implements DeliveryHost {
     return ours && this.capacity.take(route);
   }
 
+  /** What was not sent needs no room. */
+  giveBack(packets: readonly NewPacket[]): void {
+    for (const packet of packets) if (packet.claim) this.capacity.give(this.#routeOf(packet));
+  }
+
+  /**
+   * A process that stood still for longer than its lease finds that out before it calls a node, not after: somebody else
+   * may be at it. What happens between this and the call itself, nobody can see.
+   */
+  isOurs({ owner }: PacketRecord): true | Promise<boolean> {
+    return (owner === this.worker && this.#numbers.sure) || this.#askIfOurs(owner);
+  }
+
+  async #askIfOurs(owner: number | null): Promise<boolean> {
+    while (owner === this.worker && !this.#numbers.sure) {
+      const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
+      if (!known) await this.#rejoin(owner);
+    }
+    return owner === this.worker;
+  }
+
   beforeCommit(route: Route): Promise<void> {
     const { mode, checkpointEvery } = route.delivery;
     if (mode !== "checkpoint" || checkpointEvery <= 1) return nothing;
@@ -311,21 +334,22 @@ export class Courier implements DeliveryHost {
   }
 
   async #renew(): Promise<void> {
-    const asked = this.#clock.now();
+    const { worker } = this;
     try {
-      if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
+      if (!(await this.#numbers.renew())) await this.#rejoin(worker);
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
-      this.#renewedAt = asked;
     } catch (error) {
       if (this.store.closed) return;
       this.#teller.trouble(error);
-      if (asked - this.#renewedAt > this.#options.leaseMs) this.#abortAll();
+      if (!this.#numbers.sure) this.#abortAll();
     }
     if (!this.#stopped) this.#scheduleRenew();
   }
 
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
-  async #rejoin(): Promise<void> {
+  async #rejoin(lost: number): Promise<void> {
+    // Several may find it out.
+    if (lost !== this.worker || this.#stopped) return;
     this.#teller.leaseLost();
     this.#abortAll();
     await this.#numbers.join();
@@ -333,7 +357,7 @@ export class Courier implements DeliveryHost {
   }
 
   #abortAll(): void {
-    const reason = new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+    const reason = leaseLost();
     for (const attempt of this.#attempts) attempt.abort(reason);
   }
 

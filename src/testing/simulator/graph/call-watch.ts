@@ -17,7 +17,6 @@ export interface Call {
 }
 
 interface Limits {
-  readonly concurrency: number;
   readonly node: number;
   readonly allowedMs: number;
 }
@@ -29,6 +28,8 @@ export class CallWatch {
   readonly #observer: PacketObserver;
   readonly #open = new Set<Call>();
   readonly #begun = new Set<string>();
+  /** When a packet's attempt began: the time of a stage is that of all its nodes. */
+  readonly #begunAt = new Map<string, number>();
   calls = 0;
 
   constructor(world: World, table: MemoryTable, observer: PacketObserver) {
@@ -41,7 +42,7 @@ export class CallWatch {
     const no = packetNo(packetId);
     const packet = this.#observer.book.packets.get(no);
     const name = `${nodeId} with ${packet?.name ?? packetId} attempt ${attempt}`;
-    const call: Call = { name, key, process, worker: packet?.owner ?? 0, node: nodeId, overAt: this.#world.now() + limits.allowedMs };
+    const call: Call = { name, key, process, worker: packet?.owner ?? 0, node: nodeId, overAt: this.#overAt(`${no} ${attempt}`, limits) };
     this.calls += 1;
     this.#observer.note(() => `p${process.id} calls ${name}`);
     this.#observer.guard(() => {
@@ -58,6 +59,12 @@ export class CallWatch {
     return call;
   }
 
+  #overAt(attempt: string, { allowedMs }: Limits): number {
+    const at = this.#begunAt.get(attempt) ?? this.#world.now();
+    this.#begunAt.set(attempt, at);
+    return at + allowedMs;
+  }
+
   end(call: Call): void {
     this.#open.delete(call);
     this.#observer.note(() => `p${call.process.id} ends ${call.name}`);
@@ -72,11 +79,9 @@ export class CallWatch {
     }
   }
 
-  #withinLimits({ name, process, node }: Call, { concurrency, node: perNode }: Limits): void {
+  #withinLimits({ name, process, node }: Call, { node: perNode }: Limits): void {
     const here = [...this.#open].filter((other) => other.process === process && this.#world.now() < other.overAt);
     const lives = here.filter(({ worker }) => this.#observer.isLive(worker));
-    if (lives.length >= concurrency)
-      throw new PromiseBroken(`${name}: p${process.id} has ${lives.length} calls already, of ${concurrency}`);
     const same = lives.filter((other) => other.node === node).length;
     if (same >= perNode) throw new PromiseBroken(`${name}: p${process.id} has ${same} calls of ${node} already, of ${perNode}`);
   }

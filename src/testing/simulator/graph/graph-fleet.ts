@@ -62,7 +62,7 @@ export class GraphFleet {
     const runtime = createRuntime({
       store,
       documents: [flow],
-      nodes: nodesFor(this.#options, process, concurrency),
+      nodes: nodesFor(this.#options, process),
       ...{ work, concurrency, leaseMs, pollMs, timeoutMs, graceMs, crashMax, joinWaitMs, onMismatch },
       random: () => world.random.next(),
     });

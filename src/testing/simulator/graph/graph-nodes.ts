@@ -18,8 +18,8 @@ export interface NodeWorld {
 }
 
 /** The nodes of one process. Each takes a while, has an effect, and may throw, hang, or not listen. */
-export function nodesFor(around: NodeWorld, process: SimulatedProcess, concurrency: number): BaseNode[] {
-  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(around, process, node, concurrency));
+export function nodesFor(around: NodeWorld, process: SimulatedProcess): BaseNode[] {
+  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(around, process, node));
 }
 
 class SimulatedNode extends BaseNode {
@@ -27,24 +27,22 @@ class SimulatedNode extends BaseNode {
   readonly #around: NodeWorld;
   readonly #process: SimulatedProcess;
   readonly #plan: PlannedNode;
-  readonly #concurrency: number;
 
-  constructor(around: NodeWorld, process: SimulatedProcess, plan: PlannedNode, concurrency: number) {
+  constructor(around: NodeWorld, process: SimulatedProcess, plan: PlannedNode) {
     super();
     this.operationId = plan.operationId;
     this.#around = around;
     this.#process = process;
     this.#plan = plan;
-    this.#concurrency = concurrency;
   }
 
   override async handle(input: NodeInput): Promise<NodeOutput> {
     const { plan, watch } = this.#around;
-    const { id, incoming, execution } = this.#plan;
-    // Of several edges the one with the longest time: which of them it came by is not told.
-    const timeouts = incoming.map(({ delivery }) => delivery.timeoutMs ?? plan.timeoutMs);
+    const { id, execution } = this.#plan;
+    // The shortest of all: by which edge it came is not told.
+    const timeouts = plan.flow.edges.map(({ delivery }) => delivery.timeoutMs ?? plan.timeoutMs);
     const allowedMs = Math.min(plan.timeoutMs, ...timeouts) + plan.graceMs;
-    const limits = { concurrency: this.#concurrency, node: execution.concurrency ?? Number.POSITIVE_INFINITY, allowedMs };
+    const limits = { node: execution.concurrency ?? Number.POSITIVE_INFINITY, allowedMs };
     const call = watch.begin(this.#process, input.context, limits);
     try {
       await this.#work(input);

@@ -11,6 +11,7 @@ export interface KnownPacket {
   /** Its place among all of its lane: the count of arrivals. Parts have none. */
   order: number;
   part: boolean;
+  reinjected: boolean;
   fate: Fate | undefined;
   owner: number | null;
   attempt: number;
@@ -37,6 +38,7 @@ export class PacketBook {
       name: `${queue} #${this.packets.size + 1}`,
       order: this.#next(),
       part: placed.kind === "part",
+      reinjected: false,
       fate: undefined,
       owner: null,
       attempt: 0,
@@ -75,6 +77,7 @@ export class PacketBook {
     if (packet.fate !== "dead") throw new PromiseBroken(`${packet.name}: re-injected, and it was ${packet.fate ?? "no dead letter"}`);
     packet.fate = undefined;
     packet.part = part;
+    packet.reinjected = true;
     packet.crashes = 0;
     packet.order = this.#next();
   }

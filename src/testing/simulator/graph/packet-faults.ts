@@ -1,8 +1,40 @@
+import type { PacketRecord } from "../../../core/packet.js";
 import type { PacketBackend } from "../../../core/packet-operation.js";
 import type { Backend } from "../../../core/store.js";
 import { faulty, type Weathered } from "../workflow/run-faults.js";
 
 export type WithPackets = Backend & { readonly packets: PacketBackend };
+
+/** As every store has it: what a claim took whose reply was lost, the worker's next claim gives back. */
+function withDoubts(
+  packets: PacketBackend,
+  overNetwork: (claim: PacketBackend["claim"]) => PacketBackend["claim"],
+): PacketBackend["claim"] {
+  const doubtful = new Map<number, PacketRecord>();
+  const faulty = overNetwork(async (query) => {
+    for (const { no, owner, attempt } of [...doubtful.values()].filter(({ owner }) => owner === query.worker)) {
+      doubtful.delete(no);
+      const release = {
+        verb: "settlePacket",
+        no,
+        worker: owner as number,
+        attempt,
+        to: { kind: "release" },
+        packets: [],
+        outputs: [],
+      } as const;
+      await packets.flush([release]);
+    }
+    const claims = await packets.claim(query);
+    for (const packet of claims.claimed) doubtful.set(packet.no, packet);
+    return claims;
+  });
+  return async (query) => {
+    const claims = await faulty(query);
+    for (const { no } of claims.claimed) doubtful.delete(no);
+    return claims;
+  };
+}
 
 /** Ledger and packets as a process sees them over a bad network: every call may be lost, or kill the process. */
 export function withPacketFaults(backend: WithPackets, weathered: Weathered): WithPackets {
@@ -16,7 +48,7 @@ export function withPacketFaults(backend: WithPackets, weathered: Weathered): Wi
     packets: {
       ...packets,
       flush: write("flush", packets.flush),
-      claim: write("claim", packets.claim),
+      claim: withDoubts(packets, (claim) => write("claim", claim)),
       join: write("join", packets.join),
       renew: write("renew", packets.renew),
       leave: write("leave", packets.leave),

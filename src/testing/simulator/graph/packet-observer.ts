@@ -96,15 +96,23 @@ export class PacketObserver {
             if (known) this.workers.set(worker, this.#table.now() + leaseMs);
           },
         ),
-      leave: (worker) =>
-        this.#turn(
-          () => packets.leave(worker),
-          () => {
-            this.note(() => `w${worker} leaves`);
-            this.workers.delete(worker);
-            for (const packet of this.book.packets.values()) if (packet.owner === worker) packet.owner = null;
-          },
-        ),
+      leave: (worker) => {
+        let had = new Set<number>();
+        const leave = () => {
+          had = new Set(this.#table.ownedBy(worker).map(({ no }) => no));
+          return packets.leave(worker);
+        };
+        return this.#turn(leave, () => {
+          this.note(() => `w${worker} leaves`);
+          this.workers.delete(worker);
+          for (const [no, packet] of this.book.packets) {
+            if (packet.owner !== worker) continue;
+            packet.owner = null;
+            // What had been taken from it before was a crash.
+            if (!had.has(no)) packet.crashes += 1;
+          }
+        });
+      },
       reinject: (no) =>
         this.#turn(
           () => packets.reinject(no),
