@@ -48,6 +48,8 @@ export class Courier implements DeliveryHost {
   readonly #batches = new Map<Route, Gather<PacketRecord>>();
   readonly #checkpoints = new Map<Route, Gather<() => void>>();
   readonly #resting = new Set<string>();
+  /** Packets on their way to the store, to be claimed there. */
+  readonly #sending = new Set<number>();
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -161,6 +163,8 @@ export class Courier implements DeliveryHost {
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
       const route = this.#routeOf(packet);
+      // Sent by us, and the reply was lost: what it says when it is sent again is no news.
+      this.#sending.delete(packet.no);
       this.capacity.add(route);
       this.#dispatch(route, packet);
     }
@@ -249,13 +253,14 @@ export class Courier implements DeliveryHost {
       if (packet === undefined) continue;
       const route = this.#routes.get(routeKey(packet.flow, packet.queue));
       if (route === undefined) continue;
-      if (placed.kind === "claimed") {
+      const awaited = this.#sending.delete(packet.no);
+      if (placed.kind === "claimed" && awaited) {
         this.#dispatch(route, placed.packet);
         continue;
       }
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
-      else this.#teller.placed(route, packet, placed);
+      else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
     }
     this.#teller.ended(answer.ended);
   }
@@ -283,14 +288,19 @@ export class Courier implements DeliveryHost {
     if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.route.queue} is full`);
   }
 
-  reserve(route: Route): boolean {
+  reserve(route: Route, no: number): boolean {
     const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    return ours && this.capacity.take(route);
+    if (!ours || !this.capacity.take(route)) return false;
+    this.#sending.add(no);
+    return true;
   }
 
   /** What was not sent needs no room. */
   giveBack(packets: readonly NewPacket[]): void {
-    for (const packet of packets) if (packet.claim) this.capacity.give(this.#routeOf(packet));
+    for (const packet of packets) {
+      this.#sending.delete(packet.no);
+      if (packet.claim) this.capacity.give(this.#routeOf(packet));
+    }
   }
 
   /**

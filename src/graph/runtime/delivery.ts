@@ -28,7 +28,7 @@ export interface DeliveryHost {
   /** Throws where a queue in memory is full. */
   needsRoom(sent: readonly Sent[]): void;
   /** True: this process takes the packet in the commit that sends it, and has kept room for it. */
-  reserve(route: Route): boolean;
+  reserve(route: Route, no: number): boolean;
   giveBack(packets: readonly NewPacket[]): void;
   /** Whether it is still this process's, as far as can be known before a node is called. */
   isOurs(packet: PacketRecord): true | Promise<boolean>;
@@ -157,7 +157,7 @@ function done(host: DeliveryHost, route: Route, { execution }: PacketRecord, lea
 export function packetsFor(host: Pick<DeliveryHost, "reserve">, sent: readonly Sent[], sender: Sender): NewPacket[] {
   const packets = sent.map((each) => packetFor(each, sender));
   return packets.map((packet, i) =>
-    packet.failed === undefined && host.reserve((sent[i] as Sent).route) ? { ...packet, claim: true } : packet,
+    packet.failed === undefined && host.reserve((sent[i] as Sent).route, packet.no) ? { ...packet, claim: true } : packet,
   );
 }
 

@@ -52,7 +52,8 @@ export class CallWatch {
       const once = `${no} ${nodeId} ${attempt}`;
       if (this.#begun.has(once)) throw new PromiseBroken(`${name}: called twice`);
       this.#begun.add(once);
-      this.#alone(call);
+      // Nothing is kept of a direct call: its key is for providers only.
+      if (key === packet?.key) this.#alone(call);
       this.#withinLimits(call, limits);
     });
     this.#open.add(call);
