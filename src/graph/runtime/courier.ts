@@ -314,7 +314,9 @@ export class Courier implements DeliveryHost {
   async #askIfOurs(owner: number | null): Promise<boolean> {
     while (owner === this.worker && !this.#numbers.sure) {
       const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
-      if (!known) await this.#rejoin(owner);
+      if (known) continue;
+      await this.#rejoin(owner);
+      return false;
     }
     return owner === this.worker;
   }
@@ -408,11 +410,12 @@ export class Courier implements DeliveryHost {
     this.#cancelRenew();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#attempts.size === 0 && !this.store.closed) await this.store.packets.leave(this.worker);
+    if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();
   }
 
   #ended(graceMs: number): Promise<void> {
-    if (this.#attempts.size === 0) return nothing;
+    // Also while something is on its way to the store that would be ours there.
+    if (this.#attempts.size === 0 && this.capacity.taken === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {

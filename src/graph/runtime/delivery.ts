@@ -104,7 +104,7 @@ async function settlingOf(
       batch &&
       ((...[, input]: Parameters<typeof handle>): Promise<NodeOutput> => {
         joined = true;
-        return batch.join(input, () => host.isOurs(packet));
+        return batch.join(input, () => (attempt.aborted === undefined ? host.isOurs(packet) : no));
       });
     const stage = {
       flowId: route.flow.id,
@@ -126,13 +126,17 @@ async function settlingOf(
   }
 }
 
+const no = Promise.resolve(false);
+
 /** Undefined: yes. Else it has to be asked. Once its time is over, the next node of a stage is not begun: it is tried again. */
-function mayCall(host: DeliveryHost, packet: PacketRecord, { aborted }: Attempt): Promise<void> | undefined {
-  if (aborted !== undefined) throw aborted;
+function mayCall(host: DeliveryHost, packet: PacketRecord, attempt: Attempt): Promise<void> | undefined {
+  if (attempt.aborted !== undefined) throw attempt.aborted;
   const ours = host.isOurs(packet);
   if (ours === true) return undefined;
   return ours.then((is) => {
     if (!is) throw leaseLost();
+    // Asking may have taken all of its time.
+    if (attempt.aborted !== undefined) throw attempt.aborted;
   });
 }
 

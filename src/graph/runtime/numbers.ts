@@ -41,6 +41,13 @@ export class Numbers {
     this.#sureUntil = asked + this.#leaseMs;
   }
 
+  /** From here on nothing is this worker's, also what the store says later. */
+  async leave(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = 0;
+    await this.#store.packets.leave(worker);
+  }
+
   /** False: this number is not known any more. */
   renew(): Promise<boolean> {
     this.#renewing ??= this.#renew().finally(() => {

@@ -29,7 +29,8 @@ export class GraphFleet {
   readonly #options: FleetOptions;
   readonly #hosts: GraphHost[] = [];
   readonly #ends = new Map<SimulatedProcess, (why: string) => void>();
-  readonly all: GraphHost[] = [];
+  readonly #living = new Set<GraphHost>();
+  #booted = 0;
   crashes = 0;
 
   constructor(options: FleetOptions) {
@@ -44,7 +45,8 @@ export class GraphFleet {
   /** A new process in this place; an old one that still lives goes on beside it. */
   boot(slot: number): GraphHost {
     const { world, plan, storm, server, engine, observer } = this.#options;
-    const process = new SimulatedProcess(world, this.all.length + 1);
+    this.#booted += 1;
+    const process = new SimulatedProcess(world, this.#booted);
     let bury: (died: "died") => void = () => {};
     const died = new Promise<"died">((resolve) => {
       bury = resolve;
@@ -52,6 +54,7 @@ export class GraphFleet {
     this.#ends.set(process, (why) => {
       if (process.dead) return;
       process.dead = true;
+      this.#living.delete(host);
       observer.note(() => `p${process.id} ${why}`);
       bury("died");
     });
@@ -75,7 +78,7 @@ export class GraphFleet {
       () => this.#kill(process, slot, "at its start"),
     );
     this.#hosts[slot] = host;
-    this.all.push(host);
+    this.#living.add(host);
     observer.note(() => `p${process.id} boots in slot ${slot}${work ? "" : ", without work"}`);
     return host;
   }
@@ -111,6 +114,6 @@ export class GraphFleet {
   }
 
   get living(): GraphHost[] {
-    return this.all.filter(({ process }) => !process.dead);
+    return [...this.#living];
   }
 }

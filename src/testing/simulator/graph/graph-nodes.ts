@@ -63,7 +63,7 @@ class SimulatedNode extends BaseNode {
     const { random } = world;
     const data = input.packet(input.ports[0] as string).data as { readonly id: string };
     const hangs = random.chance(bodies.hang);
-    const ms = hangs ? plan.timeoutMs * random.between(1, 20) : random.between(0, bodies.msMax);
+    const ms = hangs ? plan.timeoutMs * random.between(1, 4) : random.between(0, bodies.msMax);
     const listens = !random.chance(bodies.deaf);
     const wait = (part: number) => sleep(this.#process.clock, ms * part, listens ? signal : undefined);
     observer.guard(() => {

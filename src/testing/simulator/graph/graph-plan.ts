@@ -62,7 +62,7 @@ export interface GraphPlan {
 export async function graphPlanOf(random: Random): Promise<GraphPlan> {
   const leaseMs = random.pick([100, 300, 1000]);
   const flow = await flowOf(random, leaseMs);
-  const slots = Array.from({ length: random.between(1, 4) }, (_, i): SlotPlan => {
+  const slots = Array.from({ length: random.between(1, 3) }, (_, i): SlotPlan => {
     return { work: i === 0 || random.chance(0.85), concurrency: random.pick([1, 2, 10, 10]) };
   });
   const somewhere = () => random.between(0, slots.length - 1);
@@ -86,7 +86,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
   return {
     flow,
     leaseMs,
-    pollMs: random.pick([10, leaseMs]),
+    pollMs: random.pick([leaseMs / 5, leaseMs]),
     timeoutMs: leaseMs * random.between(1, 6),
     graceMs: random.pick([0, leaseMs]),
     crashMax: random.pick([1, 10]),
@@ -107,7 +107,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
     weather: weatherOf(random, leaseMs),
     reinject: bad(1),
     discard: bad(0.3),
-    stormMs: random.between(leaseMs * 3, leaseMs * 20),
+    stormMs: random.between(leaseMs * 3, leaseMs * 12),
     blowMs: random.pick([leaseMs, leaseMs * 4, leaseMs * 1000]),
   };
 }

@@ -1,39 +1,41 @@
 import type { PacketRecord } from "../../../core/packet.js";
-import type { PacketBackend } from "../../../core/packet-operation.js";
+import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packet-operation.js";
 import type { Backend } from "../../../core/store.js";
 import { faulty, type Weathered } from "../workflow/run-faults.js";
 
 export type WithPackets = Backend & { readonly packets: PacketBackend };
 
 /** As every store has it: what a claim took whose reply was lost, the worker's next claim gives back. */
-function withDoubts(
-  packets: PacketBackend,
-  overNetwork: (claim: PacketBackend["claim"]) => PacketBackend["claim"],
-): PacketBackend["claim"] {
-  const doubtful = new Map<number, PacketRecord>();
-  const faulty = overNetwork(async (query) => {
-    for (const { no, owner, attempt } of [...doubtful.values()].filter(({ owner }) => owner === query.worker)) {
-      doubtful.delete(no);
-      const release = {
-        verb: "settlePacket",
-        no,
-        worker: owner as number,
-        attempt,
-        to: { kind: "release" },
-        packets: [],
-        outputs: [],
-      } as const;
-      await packets.flush([release]);
-    }
+function withDoubts(packets: PacketBackend, overNetwork: Network): PacketBackend["claim"] {
+  const taken = new Map<number, readonly PacketRecord[]>();
+  const doubtful: number[] = [];
+  let count = 0;
+  const claim = overNetwork(async (query: PacketClaimQuery, id: number, lost: readonly number[]) => {
+    for (const packet of lost.flatMap((other) => taken.get(other) ?? []))
+      if (packet.owner === query.worker) await giveBack(packets, packet);
     const claims = await packets.claim(query);
-    for (const packet of claims.claimed) doubtful.set(packet.no, packet);
+    taken.set(id, claims.claimed);
     return claims;
   });
   return async (query) => {
-    const claims = await faulty(query);
-    for (const { no } of claims.claimed) doubtful.delete(no);
-    return claims;
+    count += 1;
+    const id = count;
+    try {
+      return await claim(query, id, [...doubtful]);
+    } catch (error) {
+      doubtful.push(id);
+      throw error;
+    }
   };
+}
+
+type Claim = (query: PacketClaimQuery, id: number, lost: readonly number[]) => Promise<PacketClaims>;
+type Network = (claim: Claim) => Claim;
+
+async function giveBack(packets: PacketBackend, { no, owner, attempt }: PacketRecord): Promise<void> {
+  const row = await packets.packet(no);
+  if (row?.owner !== owner || row?.attempt !== attempt) return;
+  await packets.flush([{ verb: "settlePacket", no, worker: owner as number, attempt, to: { kind: "release" }, packets: [], outputs: [] }]);
 }
 
 /** Ledger and packets as a process sees them over a bad network: every call may be lost, or kill the process. */

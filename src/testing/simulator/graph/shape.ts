@@ -41,7 +41,8 @@ export async function flowOf(random: Random, leaseMs: number): Promise<FlowPlan>
       return [name, { operationId: name, kind: name === "a" ? "source" : "action", ...inputs, ...concurrency }];
     }),
   );
-  const text = JSON.stringify({ flowdsl: "1.0", info: { title: flowId, version: "1.0.0" }, nodes, edges });
+  const defaults = { retryPolicy: retryOf(random, leaseMs) };
+  const text = JSON.stringify({ flowdsl: "1.0", info: { title: flowId, version: "1.0.0" }, defaults, nodes, edges });
   const { ok, flows, findings } = await loadFlows({ text, file: "simulated.json" });
   if (!ok) throw new Error(`the simulator drew a document that does not load: ${findings.map(({ message }) => message).join("; ")}`);
   return flows[0] as FlowPlan;
@@ -66,13 +67,13 @@ function deliveryOf(random: Random, leaseMs: number, to: string, kept: boolean):
     ...(random.chance(0.15) && { recovery: { strategy: random.pick(["fail", "skip"]) } }),
     ...(random.chance(0.2) && { timeout: `PT${(leaseMs * random.between(1, 2)) / 1000}S` }),
     priority: random.between(0, 2),
-    retryPolicy: {
-      maxAttempts: random.between(1, 4),
-      backoff: random.pick(["fixed", "exponential"]),
-      initialDelay: `PT${random.pick([0.001, leaseMs / 1000])}S`,
-      ...(random.chance(0.15) && { deadLetterQueue: false }),
-    },
+    retryPolicy: { ...retryOf(random, leaseMs), ...(random.chance(0.15) && { deadLetterQueue: false }) },
   };
+}
+
+function retryOf(random: Random, leaseMs: number): Delivery {
+  const initialDelay = `PT${random.pick([0.001, leaseMs / 1000])}S`;
+  return { maxAttempts: random.between(1, 4), backoff: random.pick(["fixed", "exponential"]), initialDelay };
 }
 
 /** Of one execution, or of all with the same `k`. */
