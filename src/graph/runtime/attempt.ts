@@ -1,6 +1,11 @@
 import type { Clock } from "../../core/clock.js";
 import { NodeError } from "../node/node-error.js";
 
+/** Why a call is aborted, or not made: the packet is with somebody else. */
+export function leaseLost(): NodeError {
+  return new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+}
+
 /** One call of a node, bounded in time. Its signal is made when somebody asks for it. */
 export class Attempt {
   #controller: AbortController | undefined;
@@ -11,6 +16,11 @@ export class Attempt {
     if (this.#reason !== undefined && !this.#controller.signal.aborted) this.#controller.abort(this.#reason);
     return this.#controller.signal;
   };
+
+  /** Undefined: it may go on. */
+  get aborted(): unknown {
+    return this.#reason;
+  }
 
   abort(reason: unknown): void {
     this.#reason ??= reason;
