@@ -7,10 +7,11 @@ import type { Tx, TxRunner } from "../core/store.js";
 import { isReplayed } from "../core/stored-error.js";
 import type { Gate } from "./gate.js";
 import type { Handled } from "./handled.js";
+import { identityOf, mismatchKey, unkeyedKey } from "./identity.js";
 import { encodeLetter } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";
-import { identityOf, mismatchKey, type Task, type Unkeyed, unkeyedKey } from "./task.js";
+import type { Task, Unkeyed } from "./task.js";
 import { type Failure, Trial } from "./trial.js";
 
 export interface HandleOptions {
@@ -62,17 +63,17 @@ async function failed(policy: Policy, { message, options }: Task, { error, attem
 /** Nothing has run here, or somebody else has taken over what did. */
 async function refused(policy: Policy, task: Task, error: unknown): Promise<Handled> {
   // First: what a dead letter died of may be any of the errors below.
-  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, identityOf(task)), replayed: true };
+  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, task.id), replayed: true };
   if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
   if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
   if (error instanceof GoneError || error instanceof ResultNotKeptError) return { status: "duplicate" };
-  if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task) }, error);
+  if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task.id) }, error);
   throw error;
 }
 
 /** Whether it would not be run again. */
 export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
-  const record = "unkeyed" in task ? undefined : (await store.read(identityOf(task)))?.record;
+  const record = "unkeyed" in task ? undefined : (await store.read(task.id))?.record;
   return record?.state === "completed" || record?.state === "failed";
 }
 
@@ -99,7 +100,7 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
     return handled(policy, await once(store, { ...options, ...howToWait(policy, undefined) }, giveUp, failures));
   } catch (thrown) {
     if (attempt > 0 && thrown === error) return { status: "dead", error, attempt };
-    return await refused(policy, { message, options, run: giveUp }, thrown);
+    return await refused(policy, { message, id: identityOf(options), options, run: giveUp }, thrown);
   }
 }
 
