@@ -295,6 +295,18 @@ describe("a store that fails", () => {
   });
 });
 
+test("a dead letter that somebody else was to write is not taken for written", async () => {
+  const overtaken = Object.create(store, {
+    commit: {
+      value: (batch: { readonly ledger: Operation }) =>
+        batch.ledger.verb === "settle" ? Promise.resolve({ kind: "stale", record: undefined }) : store.commit(batch),
+    },
+  }) as Store;
+  // Acknowledged, the message would be nowhere, should that somebody die.
+  const inbox = createInbox(overtaken, { consumer: "billing", key: boom });
+  expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toMatchObject({ status: "held" });
+});
+
 describe("a batch", () => {
   test("begins in one write", async () => {
     const { store: watched, flushes } = storeWith();

@@ -2,7 +2,7 @@ import { decode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { effectKeyOf } from "../core/key.js";
 import { idOf, type KeyRef, whole } from "../core/key-ref.js";
-import { type AttemptEntry, entryOf, type RecordId } from "../core/record.js";
+import { type AttemptEntry, entryOf, hasKept, type RecordId } from "../core/record.js";
 import type { Reading } from "../core/store.js";
 import { decodeError } from "../core/stored-error.js";
 import { letterOf } from "./letter.js";
@@ -92,7 +92,7 @@ export function recordOf({ scopeOf }: Policy, ref: DeadLetterRef): RecordId {
 
 /** Past its retention it is over, whether or not it has been removed. */
 function isDead({ record, now }: Reading): boolean {
-  return record.state === "failed" && (record.expiresAt === null || now < record.expiresAt);
+  return record.state === "failed" && hasKept(record, now);
 }
 
 function deadLetterOf({ record }: Reading): DeadLetter {

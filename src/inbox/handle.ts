@@ -1,7 +1,7 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
-import type { RecordId } from "../core/record.js";
+import { hasKept, type RecordId } from "../core/record.js";
 import type { Failures } from "../core/run-attempt.js";
 import type { Tx, TxRunner } from "../core/store.js";
 import { isReplayed } from "../core/stored-error.js";
@@ -73,8 +73,8 @@ async function refused(policy: Policy, task: Task, error: unknown): Promise<Hand
 
 /** Whether it would not be run again. */
 export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
-  const record = "unkeyed" in task ? undefined : (await store.read(task.id))?.record;
-  return record?.state === "completed" || record?.state === "failed";
+  const reading = "unkeyed" in task ? undefined : await store.read(task.id);
+  return reading !== undefined && hasKept(reading.record, reading.now);
 }
 
 async function attemptOf({ store }: Policy, id: RecordId): Promise<number> {
@@ -87,10 +87,14 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
   // Nothing runs: whatever the class of the effect, dying here puts nothing in doubt.
   const { tx: _tx, effect: _effect, reconcile: _reconcile, ...options } = given;
   let attempt = 0;
+  let saved = false;
   const failures: Failures = {
     settlementOf(_error, started) {
       attempt = started.attempt;
       return { state: "failed", outcome: encodeLetter(store, message, error) };
+    },
+    saved({ kind }) {
+      saved = kind === "settled";
     },
   };
   const giveUp = () => {
@@ -99,7 +103,8 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
   try {
     return handled(policy, await once(store, { ...options, ...howToWait(policy, undefined) }, giveUp, failures));
   } catch (thrown) {
-    if (attempt > 0 && thrown === error) return { status: "dead", error, attempt };
+    // Not saved: who has taken over may die before there is a letter.
+    if (attempt > 0 && thrown === error) return saved ? { status: "dead", error, attempt } : { status: "held", forMs: policy.leaseMs };
     return await refused(policy, { message, id: identityOf(options), options, run: giveUp }, thrown);
   }
 }
