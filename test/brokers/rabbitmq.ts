@@ -5,7 +5,7 @@ import type { Broker } from "./lane.js";
 export const rabbitmq: Broker = {
   title: "RabbitMQ",
   server: "rabbitmq",
-  async open(url, queue) {
+  async open(url, queue, patienceMs) {
     const connections = [await connected(url)];
     const [connection] = connections as [Awaited<ReturnType<typeof connected>>];
     const channel = await connection.createConfirmChannel();
@@ -13,6 +13,7 @@ export const rabbitmq: Broker = {
     const held = new Held();
     await channel.assertQueue(queue, { durable: true });
     return {
+      patienceMs,
       send: async (messages) => {
         for (const { id, body } of messages) channel.sendToQueue(queue, Buffer.from(body), { messageId: id, persistent: true });
         await channel.waitForConfirms();

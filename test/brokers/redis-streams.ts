@@ -22,6 +22,7 @@ export function redisStreams(driver: "redis" | "ioredis"): Broker {
       observer.on("error", () => {});
       const { client, silent: deaf, close } = driver === "redis" ? await nodeRedis(url) : ioRedis(url);
       return {
+        patienceMs: claimAfterMs,
         send: async (messages) => {
           for (const { body } of messages) await observer.xadd(stream, "*", "data", body);
         },
