@@ -3,6 +3,7 @@ import { processor } from "onceflow/inbox/bullmq";
 import type { Broker, Order } from "./lane.js";
 
 export const bullmq: Broker = {
+  name: "bullmq",
   title: "BullMQ",
   server: "redis",
   async open(url, name, patienceMs) {

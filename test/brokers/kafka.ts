@@ -3,6 +3,7 @@ import { consume } from "onceflow/inbox/kafka";
 import type { Broker } from "./lane.js";
 
 export const kafka: Broker = {
+  name: "kafka",
   title: "Kafka (mock cluster of librdkafka)",
   server: "kafka",
   async open(brokers, topic, asked) {

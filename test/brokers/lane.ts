@@ -1,6 +1,7 @@
 import type { Inbox, MessageHandler } from "onceflow/inbox";
 import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
 import type { ProviderName } from "../servers/acquire.js";
+import type { BrokerName } from "./brokers.js";
 
 /** What the tests send. */
 export interface Order {
@@ -33,6 +34,7 @@ export interface Lane {
 }
 
 export interface Broker {
+  readonly name: BrokerName;
   readonly title: string;
   readonly server: ProviderName;
   /** Opens the lane with this name, made if it is not there, with about this patience. */

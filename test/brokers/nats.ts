@@ -4,6 +4,7 @@ import { consume } from "onceflow/inbox/nats";
 import type { Broker } from "./lane.js";
 
 export const nats: Broker = {
+  name: "nats",
   title: "NATS JetStream",
   server: "nats",
   async open(url, name, patienceMs) {

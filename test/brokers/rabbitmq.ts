@@ -3,6 +3,7 @@ import { consume } from "onceflow/inbox/rabbitmq";
 import type { Broker } from "./lane.js";
 
 export const rabbitmq: Broker = {
+  name: "rabbitmq",
   title: "RabbitMQ",
   server: "rabbitmq",
   async open(url, queue, patienceMs) {

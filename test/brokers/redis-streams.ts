@@ -15,6 +15,7 @@ interface Connected {
 /** The same with either driver, and with both versions of the protocol. */
 export function redisStreams(driver: "redis" | "ioredis"): Broker {
   return {
+    name: driver === "redis" ? "nodeRedis" : "ioRedis",
     title: driver === "redis" ? "Redis Streams by redis, RESP 3" : "Redis Streams by ioredis",
     server: "redis",
     async open(url, stream, claimAfterMs) {

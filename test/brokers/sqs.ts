@@ -3,6 +3,7 @@ import { clientOf, queueNamed } from "../servers/sqs-queues.js";
 import type { Broker } from "./lane.js";
 
 export const sqs: Broker = {
+  name: "sqs",
   title: "SQS (emulator)",
   server: "sqs",
   async open(url, name, patienceMs) {

@@ -76,10 +76,10 @@ export function brokerSuite(broker: Broker): void {
         providerUrl: provider.url,
         server: acquired.ok ? acquired.running.url : "",
       };
-      const doomed = child(t, [broker.title, where.server, name, where.storeUrl, where.providerUrl, "dies"]);
+      const doomed = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "dies"]);
       await ended(doomed, "SIGKILL");
       expect(total(provider.effects)).toBe(1);
-      const heir = child(t, [broker.title, where.server, name, where.storeUrl, where.providerUrl, "lives"]);
+      const heir = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "lives"]);
       await poll(
         boundMs,
         () => total(provider.effects) > 1 || undefined,
