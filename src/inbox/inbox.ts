@@ -9,13 +9,14 @@ import {
   readDeadLetter,
 } from "./dead-letters.js";
 import { Gate } from "./gate.js";
-import { type HandleOptions, handleTask } from "./handle.js";
+import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
+import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
 import { type Message, type MessageHandler, plainMessage } from "./message.js";
 import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
 import { discard, type RedriveOptions, redrive } from "./redrive.js";
-import { type AnyMessageHandler, copyOf, type Task, taskOf, type Unkeyed } from "./task.js";
+import { type AnyMessageHandler, type Task, taskOf, type Unkeyed } from "./task.js";
 
 interface AnyInbox {
   readonly consumer: string;
@@ -81,7 +82,9 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
   async function handleOne(task: Task | Unkeyed, how: HandleOptions, gate: Gate): Promise<Handled> {
     const { orderKey } = task.message;
     const handle = () => handleTask(policy, task, how, gate);
-    const handled = await (order === "perKey" && orderKey !== undefined ? lanes.run(orderKey, copyOf(task), handle) : handle());
+    const inLane = order === "perKey" && orderKey !== undefined;
+    const isOver = () => hasOutcome(policy, task);
+    const handled = inLane ? await lanes.run(orderKey, { id: copyOf(task), handle, isOver }) : await handle();
     counts[counterOf(handled)] += 1;
     return handled;
   }
