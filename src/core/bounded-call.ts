@@ -1,10 +1,18 @@
-import type { Clock } from "../../core/clock.js";
-import { NodeError } from "../node/node-error.js";
+import type { Clock } from "./clock.js";
 
-/** One call of a node, bounded in time. Its signal is made when somebody asks for it. */
-export class Attempt {
+export interface CallBounds {
+  /** Then its signal aborts. */
+  readonly timeoutMs: number;
+  /** How long after that it is given up. */
+  readonly graceMs: number;
+  /** What taking too long is called. */
+  readonly late: () => Error;
+}
+
+/** One call of somebody's code, bounded in time. Its signal is made when somebody asks for it. */
+export class BoundedCall {
   #controller: AbortController | undefined;
-  #reason: unknown;
+  #reason: Error | undefined;
 
   signal = (): AbortSignal => {
     this.#controller ??= new AbortController();
@@ -12,7 +20,7 @@ export class Attempt {
     return this.#controller.signal;
   };
 
-  abort(reason: unknown): void {
+  abort(reason: Error): void {
     this.#reason ??= reason;
     this.#controller?.abort(this.#reason);
   }
@@ -21,12 +29,12 @@ export class Attempt {
    * What `work` comes to. After `timeoutMs` its signal aborts, and it has `graceMs` to end: what it says by then counts,
    * because it is known. After that its body may still be running, and the next attempt may overlap with it.
    */
-  within<T>(clock: Clock, timeoutMs: number, graceMs: number, work: Promise<T>): Promise<T> {
+  bound<T>(clock: Clock, { timeoutMs, graceMs, late }: CallBounds, work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       let cancel = clock.after(timeoutMs, () => {
-        const late = new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
-        this.abort(late);
-        cancel = clock.after(graceMs, () => reject(late));
+        const reason = late();
+        this.abort(reason);
+        cancel = clock.after(graceMs, () => reject(reason));
       });
       const end = (): void => cancel();
       work.then(
@@ -36,7 +44,7 @@ export class Attempt {
         },
         (error: unknown) => {
           end();
-          reject(this.#reason instanceof NodeError ? this.#reason : error);
+          reject(this.#reason ?? error);
         },
       );
     });

@@ -1,8 +1,8 @@
-import { numbersPerWorker } from "../../core/packet.js";
-import type { Store } from "../../core/store.js";
+import { numbersPerWorker } from "./packet.js";
+import type { Store } from "./store.js";
 
 /** A worker's number in the store, and the numbers of packets that it may give. */
-export class Numbers {
+export class PacketNumbers {
   readonly #store: Store;
   readonly #leaseMs: number;
   #worker = 0;

@@ -1,0 +1,57 @@
+import type { PacketNumbers } from "./packet-numbers.js";
+import type { Store } from "./store.js";
+
+export interface LeaseHost {
+  readonly leaseMs: number;
+  /** The timer does not keep the process alive. */
+  readonly background: boolean;
+  /** Nothing is with this worker: it may take another number. */
+  idle(): boolean;
+  /** What it had is somebody else's. Called before it joins again. */
+  lost(): void;
+  joined(): void;
+  trouble(error: unknown): void;
+}
+
+/** Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. */
+export class PacketLease {
+  readonly #store: Store;
+  readonly #numbers: PacketNumbers;
+  readonly #host: LeaseHost;
+  #cancel: () => void = () => {};
+  #stopped = false;
+
+  constructor(store: Store, numbers: PacketNumbers, host: LeaseHost) {
+    this.#store = store;
+    this.#numbers = numbers;
+    this.#host = host;
+  }
+
+  start(): void {
+    const { leaseMs, background } = this.#host;
+    this.#cancel = this.#store.clock.after(Math.max(10, leaseMs / 3), () => void this.#renew(), background);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancel();
+  }
+
+  /** What runs is told, and the store refuses what it says. */
+  async rejoin(): Promise<void> {
+    this.#host.lost();
+    await this.#numbers.join();
+    this.#host.joined();
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      if (!(await this.#store.packets.renew(this.#numbers.worker, this.#host.leaseMs))) await this.rejoin();
+      else if (this.#numbers.worn && this.#host.idle()) await this.#numbers.join();
+    } catch (error) {
+      if (this.#store.closed) return;
+      this.#host.trouble(error);
+    }
+    if (!this.#stopped) this.start();
+  }
+}
