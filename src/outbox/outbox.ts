@@ -72,7 +72,8 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
     async add(tx, message) {
       const id = await adder.add(tx, message);
       counts.added += 1;
-      wake();
+      // In a transaction there is nothing to see yet: whoever watches the store is told when it commits.
+      if (tx === undefined || tx === store) wake();
       return id;
     },
     relay(publisher, relayOptions = {}) {
