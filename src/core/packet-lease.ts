@@ -19,6 +19,7 @@ export class PacketLease {
   readonly #numbers: PacketNumbers;
   readonly #host: LeaseHost;
   #cancel: () => void = () => {};
+  #joining: Promise<void> | undefined;
   #stopped = false;
 
   constructor(store: Store, numbers: PacketNumbers, host: LeaseHost) {
@@ -37,16 +38,29 @@ export class PacketLease {
     this.#cancel();
   }
 
+  /**
+   * `worker` was found to be unknown. Who finds it out second, by a claim or by a renewal, must not take the new number from
+   * under what has been claimed with it.
+   */
+  async rejoin(worker: number): Promise<void> {
+    if (worker !== this.#numbers.worker) return;
+    this.#joining ??= this.#join().finally(() => {
+      this.#joining = undefined;
+    });
+    await this.#joining;
+  }
+
   /** What runs is told, and the store refuses what it says. */
-  async rejoin(): Promise<void> {
+  async #join(): Promise<void> {
     this.#host.lost();
     await this.#numbers.join();
     this.#host.joined();
   }
 
   async #renew(): Promise<void> {
+    const { worker } = this.#numbers;
     try {
-      if (!(await this.#store.packets.renew(this.#numbers.worker, this.#host.leaseMs))) await this.rejoin();
+      if (!(await this.#store.packets.renew(worker, this.#host.leaseMs))) await this.rejoin(worker);
       else if (this.#numbers.worn && this.#host.idle()) await this.#numbers.join();
     } catch (error) {
       if (this.#store.closed) return;

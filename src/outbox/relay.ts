@@ -69,7 +69,7 @@ export class Relay {
     const { worker } = this.#numbers;
     const { claimed, known, nextAt, now } = await store.packets.claim({ worker, queues: [{ flow, queue, limit }], limit });
     for (const packet of claimed) void this.#relay(packet, worker);
-    if (!known) return await this.#lease.rejoin();
+    if (!known) return await this.#lease.rejoin(worker);
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
     // Without room the next one that ends looks.
     if (waitMs > 0) this.#looks.later(waitMs);

@@ -127,7 +127,8 @@ export class Courier implements DeliveryHost {
     if (open.length === 0) return;
     this.#more = false;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const { worker } = this;
+    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#tellWoken(claims.closed);
     this.#tellEnded(claims.ended);
@@ -136,7 +137,7 @@ export class Courier implements DeliveryHost {
       this.capacity.take(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#lease.rejoin();
+    if (!claims.known) return await this.#lease.rejoin(worker);
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
