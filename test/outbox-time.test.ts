@@ -3,7 +3,10 @@ import { createStore } from "../src/core/create-store.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
 import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-ledger.js";
 import { Random } from "../src/testing/index.js";
+import { withFaults } from "../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../src/testing/simulator/world.js";
+
+const still = { crashBefore: 0, crashAfter: 0, loseRequest: 0, loseReply: 0, unreachable: 0, pause: 0, pauseMsMax: 1, latencyMsMax: 0 };
 
 /** What an outbox does with time, in virtual time: the clock is the test's. */
 class Scene {
@@ -13,7 +16,9 @@ class Scene {
 
   process(options: Partial<OutboxOptions> = {}): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
     const process = new SimulatedProcess(this.world, this.#processes++);
-    const store = createStore(memoryBackend(this.#ledger), { clock: process.clock, purgeEveryMs: 0 });
+    // Who is paused hears nothing of the store.
+    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, still);
+    const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
     return { process, outbox: createOutbox(store, { name: "o", ...options }) };
   }
 
