@@ -1,4 +1,4 @@
-import type { PacketNumbers } from "./packet-numbers.js";
+import type { Numbers } from "./packet-numbers.js";
 import type { Store } from "./store.js";
 
 export interface LeaseHost {
@@ -7,8 +7,9 @@ export interface LeaseHost {
   readonly background: boolean;
   /** Nothing is with this worker: it may take another number. */
   idle(): boolean;
-  /** What it had is somebody else's. Called before it joins again. */
+  /** What it had is somebody else's, or may be: the store could not be reached for a whole lease. */
   lost(): void;
+  /** Again, after that. */
   joined(): void;
   trouble(error: unknown): void;
 }
@@ -16,19 +17,26 @@ export interface LeaseHost {
 /** Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. */
 export class PacketLease {
   readonly #store: Store;
-  readonly #numbers: PacketNumbers;
+  readonly #numbers: Numbers;
   readonly #host: LeaseHost;
   #cancel: () => void = () => {};
   #joining: Promise<void> | undefined;
+  #renewedAt = 0;
   #stopped = false;
 
-  constructor(store: Store, numbers: PacketNumbers, host: LeaseHost) {
+  constructor(store: Store, numbers: Numbers, host: LeaseHost) {
     this.#store = store;
     this.#numbers = numbers;
     this.#host = host;
   }
 
+  /** When it has joined. */
   start(): void {
+    this.#renewedAt = this.#store.clock.now();
+    this.#schedule();
+  }
+
+  #schedule(): void {
     const { leaseMs, background } = this.#host;
     this.#cancel = this.#store.clock.after(Math.max(10, leaseMs / 3), () => void this.#renew(), background);
   }
@@ -59,13 +67,16 @@ export class PacketLease {
 
   async #renew(): Promise<void> {
     const { worker } = this.#numbers;
+    const asked = this.#store.clock.now();
     try {
       if (!(await this.#store.packets.renew(worker, this.#host.leaseMs))) await this.rejoin(worker);
       else if (this.#numbers.worn && this.#host.idle()) await this.#numbers.join();
+      this.#renewedAt = asked;
     } catch (error) {
       if (this.#store.closed) return;
       this.#host.trouble(error);
+      if (asked - this.#renewedAt > this.#host.leaseMs) this.#host.lost();
     }
-    if (!this.#stopped) this.start();
+    if (!this.#stopped) this.#schedule();
   }
 }

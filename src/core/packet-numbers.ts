@@ -2,7 +2,7 @@ import { numbersPerWorker } from "./packet.js";
 import type { Store } from "./store.js";
 
 /** A worker's number in the store, and the numbers of packets that it may give. */
-export class PacketNumbers {
+export class Numbers {
   readonly #store: Store;
   readonly #leaseMs: number;
   #worker = 0;

@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../core/errors.js";
-import { PacketNumbers } from "../core/packet-numbers.js";
+import { Numbers } from "../core/packet-numbers.js";
 import type { NewPacket, SendPackets } from "../core/packet-operation.js";
 import { untilAnswered } from "../core/save.js";
 import { requireTransactions, type Store, type Tx } from "../core/store.js";
@@ -14,12 +14,12 @@ const joinLeaseMs = 1000;
 /** Puts messages into the store: with the caller's transaction, or by themselves. */
 export class Adder {
   readonly #policy: Policy;
-  readonly #numbers: PacketNumbers;
+  readonly #numbers: Numbers;
   #joined: Promise<void>;
 
   constructor(policy: Policy) {
     this.#policy = policy;
-    this.#numbers = new PacketNumbers(policy.store, joinLeaseMs);
+    this.#numbers = new Numbers(policy.store, joinLeaseMs);
     // Now, and not by the first add: that one may be inside a transaction that keeps all others from writing.
     this.#joined = this.#join();
   }

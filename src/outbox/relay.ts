@@ -3,7 +3,7 @@ import { OnceflowError } from "../core/errors.js";
 import { Looks } from "../core/looks.js";
 import type { PacketRecord } from "../core/packet.js";
 import { PacketLease } from "../core/packet-lease.js";
-import { PacketNumbers } from "../core/packet-numbers.js";
+import { Numbers } from "../core/packet-numbers.js";
 import type { PacketAnswer, PacketOutcome } from "../core/packet-operation.js";
 import { untilAnswered } from "../core/save.js";
 import type { Counts } from "./metrics.js";
@@ -19,7 +19,7 @@ import { type Publishing, publish } from "./publish.js";
 export class Relay {
   readonly #publishing: Publishing;
   readonly #counts: Counts;
-  readonly #numbers: PacketNumbers;
+  readonly #numbers: Numbers;
   readonly #lease: PacketLease;
   readonly #looks: Looks;
   readonly #calls = new Set<BoundedCall>();
@@ -32,7 +32,7 @@ export class Relay {
     const { store } = policy;
     this.#publishing = publishing;
     this.#counts = counts;
-    this.#numbers = new PacketNumbers(store, relay.leaseMs);
+    this.#numbers = new Numbers(store, relay.leaseMs);
     const trouble = (error: unknown) => this.#trouble(error);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: relay.leaseMs,

@@ -1,8 +1,6 @@
-import type { Clock } from "../../core/clock.js";
-import { Looks } from "../../core/looks.js";
+import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
-import { PacketLease } from "../../core/packet-lease.js";
-import { PacketNumbers } from "../../core/packet-numbers.js";
+import { Numbers } from "../../core/packet-numbers.js";
 import type { Ended, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
@@ -23,6 +21,7 @@ import type { Sent } from "./stage.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
+const troubleMsMax = 1000;
 /** How long deliveries of an edge that saves now and then wait for each other. */
 const checkpointMs = 200;
 
@@ -40,9 +39,7 @@ export class Courier implements DeliveryHost {
   readonly #clock: Clock;
   readonly #options: ResolvedOptions;
   readonly #listeners: Listeners;
-  readonly #numbers: PacketNumbers;
-  readonly #lease: PacketLease;
-  readonly #looks: Looks;
+  readonly #numbers: Numbers;
   readonly #routes: ReadonlyMap<string, Route>;
   /** Routes that are worked on here, those of high priority first. */
   readonly #worked: readonly Route[];
@@ -52,8 +49,13 @@ export class Courier implements DeliveryHost {
   readonly #checkpoints = new Map<Route, Gather<() => void>>();
   readonly #resting = new Set<string>();
   #idle: (() => void)[] = [];
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
   #more = true;
   #lookedAt = Number.NEGATIVE_INFINITY;
+  #cancelLook: () => void = () => {};
+  #lookAt = Number.POSITIVE_INFINITY;
+  #cancelRenew: () => void = () => {};
   #stopWatching: () => void = () => {};
   #stopped = false;
 
@@ -72,37 +74,23 @@ export class Courier implements DeliveryHost {
     this.timeoutMs = options.timeoutMs;
     this.graceMs = options.graceMs;
     this.capacity = new Capacity(options.concurrency);
-    this.#numbers = new PacketNumbers(store, options.leaseMs);
-    this.#lease = new PacketLease(store, this.#numbers, {
-      leaseMs: options.leaseMs,
-      background: !options.work,
-      idle: () => this.capacity.taken === 0,
-      lost: () => this.#lost(),
-      joined: () => this.wake(),
-      trouble: (error) => this.#trouble(error),
-    });
-    this.#looks = new Looks(this.#clock, {
-      look: () => this.#claim(),
-      trouble: (error) => this.#trouble(error),
-      closed: () => store.closed,
-      rested: () => this.#checkIdle(),
-    });
+    this.#numbers = new Numbers(store, options.leaseMs);
   }
 
   get worker(): number {
     return this.#numbers.worker;
   }
 
-  get numbers(): PacketNumbers {
+  get numbers(): Numbers {
     return this.#numbers;
   }
 
   async start(): Promise<void> {
     await this.#numbers.join();
-    this.#lease.start();
+    this.#scheduleRenew();
     if (!this.#options.work) return;
     this.#stopWatching = this.store.packets.watch(() => this.wake());
-    this.#looks.now();
+    this.#look();
   }
 
   // ——— looking
@@ -117,8 +105,45 @@ export class Courier implements DeliveryHost {
     if (this.#stopped || !this.#options.work) return;
     const plenty = this.capacity.free * 2 >= this.#options.concurrency;
     const wait = plenty ? 0 : this.#lookedAt + lookEveryMs - this.#clock.now();
-    if (wait <= 0) this.#looks.now();
-    else this.#looks.later(wait);
+    if (wait <= 0) this.#look();
+    else this.#lookLater(wait);
+  }
+
+  #lookLater(ms: number): void {
+    const at = this.#clock.now() + ms;
+    if (at >= this.#lookAt) return;
+    this.#cancelLook();
+    this.#lookAt = at;
+    this.#cancelLook = this.#clock.after(ms, () => {
+      this.#lookAt = Number.POSITIVE_INFINITY;
+      this.#look();
+    });
+  }
+
+  /** One look at a time; who asks during one gets another behind it. */
+  #look(): void {
+    if (this.#stopped) return;
+    this.#lookAgain = true;
+    this.#looking ??= this.#lookWhileAsked().finally(() => {
+      this.#looking = undefined;
+      this.#checkIdle();
+    });
+  }
+
+  async #lookWhileAsked(): Promise<void> {
+    for (let troubleMs = 20; this.#lookAgain && !this.#stopped; ) {
+      this.#lookAgain = false;
+      try {
+        await this.#claim();
+        troubleMs = 20;
+      } catch (error) {
+        if (this.store.closed) return;
+        this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+        await sleep(this.#clock, troubleMs);
+        troubleMs = Math.min(troubleMs * 2, troubleMsMax);
+        this.#lookAgain = true;
+      }
+    }
   }
 
   async #claim(): Promise<void> {
@@ -127,8 +152,7 @@ export class Courier implements DeliveryHost {
     if (open.length === 0) return;
     this.#more = false;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const { worker } = this;
-    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#tellWoken(claims.closed);
     this.#tellEnded(claims.ended);
@@ -137,11 +161,11 @@ export class Courier implements DeliveryHost {
       this.capacity.take(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#lease.rejoin(worker);
+    if (!claims.known) return await this.#rejoin();
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
-    else this.#looks.later(Math.min(Math.max(wait, 1), this.#options.pollMs));
+    else this.#lookLater(Math.min(Math.max(wait, 1), this.#options.pollMs));
   }
 
   #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
@@ -189,7 +213,7 @@ export class Courier implements DeliveryHost {
       this.#delivered(route, packet, await deliver(this, route, packet, attempt, batch));
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
-      this.#trouble(error);
+      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
     } finally {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
@@ -208,7 +232,7 @@ export class Courier implements DeliveryHost {
     if (this.#listeners.any) this.#tell(route, packet, { to, failure, ms });
     this.take(answer, sent);
     this.#tellWoken(answer.woken);
-    if (to.kind === "retry") this.#looks.later(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
+    if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
   }
 
   #tell(route: Route, packet: PacketRecord, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
@@ -309,15 +333,28 @@ export class Courier implements DeliveryHost {
 
   // ——— lease
 
+  #scheduleRenew(): void {
+    this.#cancelRenew = this.#clock.after(Math.max(10, this.#options.leaseMs / 3), () => void this.#renew(), !this.#options.work);
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
+      else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
+    } catch (error) {
+      if (this.store.closed) return;
+      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+    }
+    if (!this.#stopped) this.#scheduleRenew();
+  }
+
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
-  #lost(): void {
+  async #rejoin(): Promise<void> {
     this.#listeners.tell({ type: "leaseLost" });
     for (const attempt of this.#attempts)
       attempt.abort(new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's"));
-  }
-
-  #trouble(error: unknown): void {
-    this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+    await this.#numbers.join();
+    this.wake();
   }
 
   // ——— ending
@@ -332,7 +369,7 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    if (this.#idle.length === 0 || this.#looks.underWay || this.#more || this.capacity.taken > 0 || this.#attempts.size > 0) return;
+    if (this.#idle.length === 0 || this.#looking !== undefined || this.#more || this.capacity.taken > 0 || this.#attempts.size > 0) return;
     if (this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
@@ -343,10 +380,11 @@ export class Courier implements DeliveryHost {
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     this.#stopWatching();
-    await this.#looks.stop();
+    this.#cancelLook();
+    await this.#looking;
     for (const gather of [...this.#batches.values(), ...this.#checkpoints.values()]) gather.flush();
     await this.#ended(graceMs);
-    this.#lease.stop();
+    this.#cancelRenew();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
     if (this.#attempts.size === 0 && !this.store.closed) await this.store.packets.leave(this.worker);
