@@ -1,4 +1,3 @@
-export type { HistoryEntry } from "./core/packet-history.js";
 export type { Evaluated, Expression, Travelling } from "./graph/expression.js";
 export { type Finding, findingText, type Place, type Severity } from "./graph/finding.js";
 export { type FindingCode, findingCodes } from "./graph/finding-codes.js";
@@ -28,6 +27,7 @@ export { Packet } from "./graph/node/packet.js";
 export type { PacketProblem, PacketType } from "./graph/packets.js";
 export type { FlowPlan, PlannedDelivery, PlannedEdge, PlannedEntry, PlannedKey, PlannedNode, PlannedPort } from "./graph/plan.js";
 export type { Listener, RuntimeEvent } from "./graph/runtime/event.js";
+export type { HistoryEntry } from "./graph/runtime/history.js";
 export type { NodeMetrics, RuntimeMetrics } from "./graph/runtime/metrics.js";
 export type { FlowOutput } from "./graph/runtime/payload.js";
 export { createRuntime, type FlowInfo, type Page, type Runtime } from "./graph/runtime/runtime.js";

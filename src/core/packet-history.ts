@@ -10,6 +10,11 @@ export interface HistoryEntry {
   readonly message: string;
 }
 
+/** What is kept of a failure; what else is known of it serves to judge it. */
+interface Failed extends Pick<HistoryEntry, "code" | "message"> {
+  readonly final?: boolean;
+}
+
 /** Of an endless story the beginning and the end are kept. */
 const entriesMax = 50;
 const messageMax = 2000;
@@ -18,11 +23,7 @@ export function historyOf(text: string | null): readonly HistoryEntry[] {
   return text === null ? [] : (JSON.parse(text) as HistoryEntry[]);
 }
 
-export function withFailure(
-  text: string | null,
-  { code, message }: Pick<HistoryEntry, "code" | "message">,
-  about: Omit<HistoryEntry, "code" | "message">,
-): string {
+export function withFailure(text: string | null, { code, message }: Failed, about: Omit<HistoryEntry, "code" | "message">): string {
   const before = historyOf(text);
   const kept = before.length < entriesMax ? before : [...before.slice(0, 1), ...before.slice(2 - entriesMax)];
   return JSON.stringify([...kept, { ...about, code, message }]);

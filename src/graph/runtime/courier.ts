@@ -1,6 +1,5 @@
 import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
-import { Numbers } from "../../core/packet-numbers.js";
 import type { Ended, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
@@ -13,6 +12,7 @@ import type { Ephemeral } from "./ephemeral.js";
 import type { Listeners } from "./event.js";
 import { Gather } from "./gather.js";
 import { executionId, packetId } from "./ids.js";
+import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";

@@ -1,6 +1,5 @@
 import { StoreRefusedError } from "../../core/errors.js";
 import type { PacketRecord } from "../../core/packet.js";
-import { withFailure } from "../../core/packet-history.js";
 import type { NewPacket, PacketAnswer, PacketOutcome } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
@@ -10,6 +9,7 @@ import { alertFor } from "./alert.js";
 import type { Attempt } from "./attempt.js";
 import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
+import { withFailure } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 import { packetFor, type Sender } from "./outgoing.js";
 import { encodeOutput, inputsOf, noTrace, type Trace } from "./payload.js";

@@ -1,12 +1,12 @@
 import { MismatchError } from "../../core/errors.js";
 import { key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
-import { withFailure } from "../../core/packet-history.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Courier } from "./courier.js";
 import { packetsFor } from "./delivery.js";
 import type { EphemeralHost } from "./ephemeral.js";
 import { failureOf } from "./failure.js";
+import { withFailure } from "./history.js";
 import { keyScope, packetFor } from "./outgoing.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 

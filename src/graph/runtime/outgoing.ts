@@ -1,6 +1,6 @@
 import { canonicalJson, sha256 } from "../../core/canonical.js";
-import { withFailure } from "../../core/packet-history.js";
 import type { NewPacket } from "../../core/packet-operation.js";
+import { withFailure } from "./history.js";
 import { type Data, encodePayload, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { keyOf, problemOf, type Sent } from "./stage.js";
@@ -25,7 +25,7 @@ export function packetFor({ route, data, problem }: Sent, sender: Sender): NewPa
   const payload = encodePayload(data, sender.trace, sender.valueBytesMax);
   const packet = { no: sender.next(), flow: flow.id, queue, execution, payload, letter, delayMs: 0 };
   if (wrong !== undefined) {
-    const failed = withFailure(null, { code: "VALIDATION", message: wrong }, { attempt: 0, at: Date.now(), ms: 0 });
+    const failed = withFailure(null, { code: "VALIDATION", message: wrong, final: true }, { attempt: 0, at: Date.now(), ms: 0 });
     return { ...packet, key: null, lane: null, join: null, claim: false, failed };
   }
   const { ports } = route.node;

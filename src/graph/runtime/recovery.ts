@@ -1,8 +1,8 @@
 import type { PacketRecord } from "../../core/packet.js";
-import { withFailure } from "../../core/packet-history.js";
 import type { NewPacket, PacketOutcome } from "../../core/packet-operation.js";
 import type { DeliveryHost } from "./delivery.js";
 import type { Failure } from "./failure.js";
+import { withFailure } from "./history.js";
 import { noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
 

@@ -1,5 +1,5 @@
 import { type ExecutionNote, type ExecutionRecord, type ExecutionStatus, type PacketRecord, statusOf } from "../../core/packet.js";
-import { type HistoryEntry, historyOf } from "../../core/packet-history.js";
+import { type HistoryEntry, historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "./payload.js";
 

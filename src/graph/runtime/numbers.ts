@@ -1,0 +1,1 @@
+export { Numbers } from "../../core/packet-numbers.js";
