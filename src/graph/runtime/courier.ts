@@ -11,7 +11,7 @@ import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
-import { Numbers } from "./numbers.js";
+import { Numbers } from "../../core/packet-numbers.js";
 import type { Sender } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
