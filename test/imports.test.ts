@@ -18,8 +18,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   inbox: ["core"],
   testing: ["core", "stores", "workflow", "graph"],
   audit: ["core", "graph"],
-  server: ["core", "flow", "workflow", "graph", "http", "inbox"],
-  // "": the entry files, which are what the command line has in common with everybody else.
+  // "": the entry files, which are what server and command line have in common with everybody else.
+  server: ["", "core", "flow", "workflow", "graph", "http", "inbox"],
   cli: ["", "core", "flow", "workflow", "graph", "http", "inbox", "server", "audit", "testing"],
 };
 

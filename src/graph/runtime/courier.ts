@@ -292,6 +292,11 @@ export class Courier implements DeliveryHost {
     for (const { no, flow, status } of ended) this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
   }
 
+  tellReinjected(letter: PacketRecord): void {
+    const route = this.#routes.get(routeKey(letter.flow, letter.queue));
+    if (route !== undefined) this.#listeners.tell({ type: "reinjected", ...about(route, letter) });
+  }
+
   // ——— as a host of deliveries
 
   senderOf(execution: number | null, trace: Trace): Sender {
