@@ -1,3 +1,4 @@
+import { StoreRefusedError } from "./errors.js";
 import type { RecordId } from "./record.js";
 
 /**
@@ -22,10 +23,11 @@ export interface PacketRecord {
   readonly state: PacketState;
   /** The number of the worker that has it. */
   readonly owner: number | null;
-  /** Deliveries begun. */
+  /** Deliveries begun. It never goes back: with the owner it is the fence. */
   readonly attempt: number;
-  /** Since it was last re-injected: the attempts before that, and how many ended because their worker fell silent. */
+  /** How many of them do not count: those before it was last re-injected, and those that were handed back. */
   readonly since: number;
+  /** How many of those that count ended because their worker fell silent. */
   readonly crashes: number;
   /** When it may be claimed; for a part: when it has waited long enough. */
   readonly dueAt: number;
@@ -123,6 +125,16 @@ export const endlessLease = 8_640_000_000_000_000;
 
 /** Packets and executions of one worker: its number, and a count that no other has. */
 export const numbersPerWorker = 2 ** 31;
+
+/** Beyond, numbers of packets would be greater than a JavaScript number can tell apart. */
+const workersMax = 2 ** 22 - 1;
+
+export function workerNumber(no: number): number {
+  if (no <= workersMax) return no;
+  throw new StoreRefusedError(
+    `[onceflow] ${workersMax} workers have joined this store, and there are no more numbers: go on with a new database`,
+  );
+}
 
 /** Outputs kept of an execution. */
 export const outputsMax = 100;
