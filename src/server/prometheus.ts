@@ -1,5 +1,5 @@
 /** One number, and what it is about. */
-export interface Sample {
+interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
   readonly value: number;
 }
