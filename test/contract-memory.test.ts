@@ -1,9 +1,9 @@
-import { ledgerContract, memoryTarget, runContract } from "onceflow/testing";
+import { ledgerContract, memoryTarget, packetContract, runContract } from "onceflow/testing";
 import { describe, test } from "vitest";
 
 for (const time of ["virtual", "real"] as const) {
   const target = memoryTarget({ time });
-  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
     describe.concurrent(`${of}, ${target.name}`, () => {
       for (const { verb, cases } of contract) {
         describe(verb, () => {

@@ -4,7 +4,8 @@ import type { Tx } from "./store.js";
 
 /**
  * The verbs of packets that go through group commit. Each is atomic, and is sent again unchanged when its reply was
- * lost: the second time finds what the first one did.
+ * lost: the second time finds what the first one did. One exception: a send that begins no execution leaves no trace when
+ * its packets are delivered and gone. Sent again then, they are delivered again; a key acknowledges them.
  */
 export interface SendPackets {
   readonly verb: "sendPackets";

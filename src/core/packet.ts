@@ -22,10 +22,11 @@ export interface PacketRecord {
   readonly state: PacketState;
   /** The number of the worker that has it. */
   readonly owner: number | null;
-  /** Deliveries begun. */
+  /** Deliveries begun. It never goes back: with the owner it is the fence. */
   readonly attempt: number;
-  /** Since it was last re-injected: the attempts before that, and how many ended because their worker fell silent. */
+  /** How many of them do not count: those before it was last re-injected, and those that were handed back. */
   readonly since: number;
+  /** How many of those that count ended because their worker fell silent. */
   readonly crashes: number;
   /** When it may be claimed; for a part: when it has waited long enough. */
   readonly dueAt: number;

@@ -3,6 +3,7 @@ export { type DynamoTarget, type DynamoTargetOptions, dynamoTarget } from "./con
 export { ledgerContract } from "./contract/ledger-contract.js";
 export { type MemoryTargetOptions, memoryTarget } from "./contract/memory-target.js";
 export { type MongoTarget, type MongoTargetOptions, mongoTarget } from "./contract/mongodb-target.js";
+export { packetContract } from "./contract/packets/packet-contract.js";
 export { type PostgresTarget, postgresTarget } from "./contract/postgres-target.js";
 export { type RedisTarget, type RedisTargetOptions, redisTarget } from "./contract/redis-target.js";
 export { runContract } from "./contract/runs/run-contract.js";

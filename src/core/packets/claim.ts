@@ -4,47 +4,57 @@ import { acknowledge, beginKey, mine } from "./key.js";
 import type { PacketRow, PacketTable, QueueId } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Packets of a silent worker that are made due in one go. */
-const reapMax = 1000;
 /** Looks at one queue in one claim: what is acknowledged or held on the way is written, and the rest waits for the next. */
 const looksMax = 20;
 
-/** Takes what is due, in the order of the queues, and begins its keys. */
-export function claimPackets(table: PacketTable, { worker, queues, limit }: PacketClaimQuery): PacketClaims {
-  const tally = new Tally(table);
-  const { now } = tally;
-  const known = table.worker(worker) !== undefined;
-  reap(tally, worker);
-  const states = new Map(queues.map(({ flow }) => [flow, table.flowState(flow)]));
-  const resting = [...states].filter(([, state]) => state !== "active").map(([flow]) => flow);
-  const awake = queues.filter(({ flow }) => !resting.includes(flow));
-  const claimed: PacketRow[] = [];
-  let more = false;
-  if (known) {
-    for (const queue of awake) {
-      const wanted = Math.min(queue.limit, limit - claimed.length);
-      more = takeFrom(tally, queue, worker, wanted, claimed) || more;
-    }
-  }
-  tally.finish();
-  const times = more ? [now] : [...awake.map((queue) => table.nextDue(queue)), table.nextLapse(worker)].filter((at) => at !== null);
-  const nextAt = times.length === 0 ? null : Math.min(...times);
-  return { now, claimed, closed: tally.woken, ended: tally.ended, nextAt, resting, known };
+/** Only reads. Undefined when something is due, or somebody's lease is over: then it is worth a lock. */
+export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): PacketClaims | undefined {
+  const now = table.now();
+  const view = viewOf(table, query);
+  const nextAt = nextOf(table, query.worker, view.awake);
+  return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], closed: [], ended: [], nextAt, ...view };
 }
 
-/** Up to `wanted` of one queue; what is acknowledged on the way does not count. True when there may be more. */
-function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, claimed: PacketRow[]): boolean {
+/** Takes what is due, in the order of the queues, and begins its keys. */
+export function claimPackets(table: PacketTable, query: PacketClaimQuery): PacketClaims {
+  const { worker, limit } = query;
+  const tally = new Tally(table);
+  const { awake, resting, known } = viewOf(table, query);
+  reap(tally, worker);
+  const claimed: PacketRow[] = [];
+  if (known) for (const queue of awake) takeFrom(tally, queue, worker, Math.min(queue.limit, limit - claimed.length), claimed);
+  tally.finish();
+  const nextAt = nextOf(table, worker, awake);
+  return { now: tally.now, claimed, closed: tally.woken, ended: tally.ended, nextAt, resting, known };
+}
+
+/** Of the queues those of which something is wanted, and whose flow is active. */
+function viewOf(table: PacketTable, { worker, queues }: PacketClaimQuery) {
+  const states = new Map(queues.map(({ flow }) => [flow, table.flowState(flow)]));
+  const resting = [...states].filter(([, state]) => state !== "active").map(([flow]) => flow);
+  const awake = queues.filter(({ flow, limit }) => limit > 0 && !resting.includes(flow));
+  return { awake, resting, known: table.worker(worker) !== undefined };
+}
+
+function nextOf(table: PacketTable, worker: number, queues: readonly QueueId[]): number | null {
+  const times = [...queues.map((queue) => table.nextDue(queue)), table.nextLapse(worker)].filter((at) => at !== null);
+  return times.length === 0 ? null : Math.min(...times);
+}
+
+/** Up to `wanted` of one queue; what is acknowledged on the way does not count, and may have let others go. */
+function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, claimed: PacketRow[]): void {
   const { table, now } = tally;
   const until = claimed.length + wanted;
   for (let looks = 0; looks < looksMax && claimed.length < until; looks += 1) {
-    const rows = table.due(queue, now, until - claimed.length);
+    const asked = until - claimed.length;
+    const rows = table.due(queue, now, asked);
+    const before = claimed.length;
     for (const row of rows) {
       const taken = take(tally, row, worker);
       if (taken) claimed.push(taken);
     }
-    if (rows.length === 0) return false;
+    if (rows.length < asked && claimed.length - before === rows.length) return;
   }
-  return true;
 }
 
 /** The row as its new owner has it; undefined when it is not delivered. */
@@ -67,12 +77,14 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
   return undefined;
 }
 
-/** What silent workers had is anybody's; that they died on it is counted. */
+/**
+ * What silent workers had is anybody's; that they died on it is counted. All of it with the worker: one that is known, and
+ * has lost some of its packets, would be told that it has settled them.
+ */
 function reap({ table, now }: Tally, self: number): void {
   for (const worker of table.lapsedWorkers(now)) {
     if (worker === self) continue;
-    const rows = table.ownedBy(worker, reapMax);
-    for (const row of rows) table.change(row, { owner: null, crashes: row.crashes + 1 });
-    if (rows.length < reapMax) table.removeWorker(worker);
+    for (const row of table.ownedBy(worker)) table.change(row, { owner: null, crashes: row.crashes + 1 });
+    table.removeWorker(worker);
   }
 }

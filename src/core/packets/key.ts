@@ -40,27 +40,42 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
   if (answer.kind === "started") return mine;
   // What is under way may yet fail: whether it is another packet's counts when it is done.
   if (record?.state === "running" || record?.state === "unknown") {
-    const byPacket = record.owner.startsWith("packet:");
-    return { kind: "held", dueAt: byPacket ? never : Math.min(Math.max(record.leaseUntil, now), now + lookAgainMs) };
+    return { kind: "held", dueAt: record.owner.startsWith("packet:") ? never : lookAgainAt(record.leaseUntil, now) };
   }
   return { kind: answer.kind === "mismatch" ? "mismatch" : "duplicate" };
 }
 
+/** Of something in doubt the lease is over, and it may stay so for long. */
+function lookAgainAt(leaseUntil: number, now: number): number {
+  return leaseUntil > now ? Math.min(leaseUntil, now + lookAgainMs) : now + lookAgainMs;
+}
+
 /** The packet is done: so are all that were held by its key. */
 export function completeKey(tally: Tally, row: PacketRow): void {
-  if (row.key === null || !settleKey(tally, row, { state: "completed", outcome: null })) return;
+  if (row.key === null) return;
+  const wasMine = settleKey(tally, row, { state: "completed", outcome: null });
   for (const held of tally.table.heldBy(row.key, never)) {
-    if (held.no !== row.no) acknowledge(tally, held, held.key?.fingerprint === row.key.fingerprint ? "duplicate" : "mismatch");
+    // Somebody has taken the key from its packet: nobody else would tell those that it held, so they look for themselves.
+    if (!wasMine) letGo(tally, held);
+    else acknowledge(tally, held, differ(held.key, row.key) ? "mismatch" : "duplicate");
   }
 }
 
 /** The packet has failed for good: the oldest that was held by its key may try. */
 export function freeKey(tally: Tally, row: PacketRow): void {
-  if (row.key === null || !settleKey(tally, row, { state: "free", forget: true })) return;
-  const next = tally.table.heldBy(row.key, 2).find(({ no }) => no !== row.no);
-  if (next === undefined) return;
-  tally.table.change(next, { state: "due", hold: null, dueAt: tally.now });
-  tally.wake(next, "due");
+  if (row.key === null) return;
+  const wasMine = settleKey(tally, row, { state: "free", forget: true });
+  for (const held of tally.table.heldBy(row.key, wasMine ? 1 : never)) letGo(tally, held);
+}
+
+function letGo(tally: Tally, held: PacketRow): void {
+  tally.table.change(held, { state: "due", hold: null, dueAt: tally.now });
+  tally.wake(held, "due");
+}
+
+/** As the ledger has it: who says nothing of a payload asks for the same. */
+function differ(a: PacketKey | null, b: PacketKey): boolean {
+  return a !== null && a.fingerprint !== null && b.fingerprint !== null && a.fingerprint !== b.fingerprint;
 }
 
 /** Not delivered, because its key is completed. Where that was with another payload, its edge may want a dead letter. */

@@ -1,3 +1,4 @@
+import { assert } from "../errors.js";
 import type { NewPacket, NewPart, Placed } from "../packet-operation.js";
 import { toDead } from "./dead.js";
 import { beginKey, mine } from "./key.js";
@@ -22,7 +23,8 @@ export function place(tally: Tally, packet: NewPacket, worker: number | null): P
     return { kind: "part" };
   }
   const entered: PacketRow = { ...whole, ...enter(table, whole, whole.lane) };
-  if (entered.state === "due" && packet.claim && packet.delayMs === 0 && worker !== null) return claimAtOnce(tally, entered, worker);
+  const claims = packet.claim && packet.delayMs === 0 && entered.state === "due" && table.flowState(packet.flow) === "active";
+  if (claims && worker !== null) return claimAtOnce(tally, entered, worker);
   table.insert(entered);
   tally.add(entered, { open: 1 });
   return { kind: entered.state === "held" ? "held" : "due" };
@@ -54,7 +56,8 @@ function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
 
 /** The packet with the first part of every other port in it; undefined while one is missing. */
 function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart): PacketRow | undefined {
-  const waiting = table.parts(row.execution ?? 0, node);
+  assert(row.execution !== null, "what is joined belongs to an execution");
+  const waiting = table.parts(row.execution, node);
   const others = ports.filter((name) => name !== port).map((name) => waiting.find(({ part }) => part?.port === name));
   if (others.includes(undefined)) return undefined;
   const parts: Record<string, { no: number; payload: string }> = {};

@@ -1,5 +1,5 @@
 import { decide } from "../decide.js";
-import { assert } from "../errors.js";
+import { assert, StoreRefusedError } from "../errors.js";
 import type { NewExecution, PacketAnswer, Placed, SendPackets } from "../packet-operation.js";
 import { place } from "./place.js";
 import type { PacketTable } from "./table.js";
@@ -16,15 +16,21 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const there = execution ? table.execution(execution.no) : packets[0] && table.packet(packets[0].no);
   // The reply to this very send was lost, and it was sent again.
   if (there !== undefined) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+  const flows = new Set([...(execution ? [execution.flow] : []), ...packets.map(({ flow }) => flow)]);
+  for (const flow of flows) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {
-    if (table.flowState(execution.flow) === "archived") return { kind: "archived" };
     const triggered = trigger(table, execution, now);
-    if (triggered) return triggered;
+    // Its execution has been purged already, and the reply was lost.
+    if (triggered === execution.no) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+    if (typeof triggered === "object") return triggered;
     const { no, flow, entry, input, key, retentionMs } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
     table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
   }
-  const placed = packets.map((packet) => place(tally, packet, worker));
+  if (execution) tally.began(execution.no);
+  // Who is not known any more would not be missed: what it claimed would be its own for ever.
+  const claimer = packets.some(({ claim }) => claim) && table.worker(worker) !== undefined ? worker : null;
+  const placed = packets.map((packet) => place(tally, packet, claimer));
   tally.finish();
   return { kind: "packetsSent", now, placed, ended: tally.ended };
 }
@@ -38,8 +44,8 @@ export function found(table: PacketTable, { packets, worker }: Pick<SendPackets,
   });
 }
 
-/** The key of a trigger is completed in the commit that begins its execution; or names the execution that there is. */
-function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): PacketAnswer | undefined {
+/** The key of a trigger is completed in the commit that begins its execution; or names the execution that there is, also this. */
+function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): PacketAnswer | number | undefined {
   if (id === null) return undefined;
   const { scope, key, fingerprint, retentionMs } = id;
   const owner = `${ownerPrefix}${no}`;
@@ -70,7 +76,11 @@ function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number)
     return undefined;
   }
   const note = record?.note ?? "";
-  assert(note.startsWith(ownerPrefix), "the key of a trigger notes its execution");
+  if (!note.startsWith(ownerPrefix))
+    throw new StoreRefusedError(
+      `[onceflow] the key "${key}" in scope "${scope}" is in use, and not by a trigger: trigger with another key, or keep this scope for triggers`,
+    );
   const execution = Number(note.slice(ownerPrefix.length));
+  if (execution === no) return no;
   return { kind: "triggered", execution, mismatch: begun.answer.kind === "mismatch" };
 }

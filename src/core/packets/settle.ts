@@ -46,7 +46,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
       return;
     }
     case "release":
-      table.change(row, { owner: null, attempt: row.attempt - 1, dueAt: now });
+      table.change(row, { owner: null, since: row.since + 1, dueAt: now });
       return;
   }
 }

@@ -14,16 +14,16 @@ export interface PacketTable {
   insert(row: PacketRow): void;
   change(row: PacketRow, to: Partial<PacketRow>): void;
   remove(row: PacketRow): void;
-  /** Nobody's, neither dead nor kept, due by now: the first that became so first. */
+  /** Nobody's, neither dead nor kept, due by now: the first that became so first, by (dueAt, no). */
   due(queue: QueueId, now: number, limit: number): readonly PacketRow[];
-  /** When the first of these is due. */
+  /** When the first of these is due; null when none is, or all of them wait for another packet. */
   nextDue(queue: QueueId): number | null;
-  ownedBy(worker: number, limit: number): readonly PacketRow[];
+  ownedBy(worker: number): readonly PacketRow[];
 
   /** The last place of a lane that is taken, and the row with the first one. */
   lastPlace(queue: QueueId, lane: string): number | null;
   head(queue: QueueId, lane: string): PacketRow | undefined;
-  /** Oldest first, by (createdAt, no). */
+  /** Held by this key, oldest first, by (createdAt, no). */
   heldBy(key: RecordId, limit: number): readonly PacketRow[];
   /** Parts that wait, oldest first, by (createdAt, no); those of one node, or all. */
   parts(execution: number, node?: string): readonly PacketRow[];
@@ -35,6 +35,7 @@ export interface PacketTable {
   insertExecution(row: ExecutionRow): void;
   changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void;
   removeKept(execution: number): void;
+  /** Nothing where the execution has been purged. */
   note(execution: number, note: ExecutionNote): void;
 
   flowState(flow: string): FlowState;

@@ -4,6 +4,7 @@ import { toDead } from "./dead.js";
 import type { PacketRow, PacketTable } from "./table.js";
 
 interface Change {
+  began: boolean;
   open: number;
   duplicates: number;
   dead: number;
@@ -26,12 +27,17 @@ export class Tally {
     this.now = table.now();
   }
 
-  add({ execution }: Pick<PacketRow, "execution">, change: Partial<Omit<Change, "outputs">>): void {
+  add({ execution }: Pick<PacketRow, "execution">, change: Partial<Pick<Change, "open" | "duplicates" | "dead">>): void {
     if (execution === null) return;
     const sum = this.#of(execution);
     sum.open += change.open ?? 0;
     sum.duplicates += change.duplicates ?? 0;
     sum.dead += change.dead ?? 0;
+  }
+
+  /** With nothing under way from the beginning, it ends at once. */
+  began(execution: number): void {
+    this.#of(execution).began = true;
   }
 
   output({ execution }: Pick<PacketRow, "execution">, outputs: readonly string[]): void {
@@ -50,10 +56,13 @@ export class Tally {
     this.woken.push({ no, queue, flow, execution, to });
   }
 
-  /** Writes the sums. An execution with nothing under way has ended; parts that still wait in it do so in vain. */
+  /**
+   * Writes the sums. An execution with nothing under way has ended; parts that waited for what was under way do so in
+   * vain. One that is re-injected when all is over waits for others that are.
+   */
   finish(): void {
     for (const [no, change] of this.#changes) {
-      if (change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) continue;
+      if (!change.began && change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) continue;
       const execution = this.table.execution(no);
       if (execution === undefined) continue;
       const sum = {
@@ -61,7 +70,7 @@ export class Tally {
         duplicates: execution.duplicates + change.duplicates,
         dead: execution.dead + change.dead,
       };
-      if (sum.open === 0) this.#closeParts(no, sum);
+      if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
       const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
       const outputs = change.outputs.length === 0 ? {} : { outputs: [...execution.outputs, ...change.outputs].slice(0, outputsMax) };
       this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
@@ -88,7 +97,7 @@ export class Tally {
   #of(execution: number): Change {
     let change = this.#changes.get(execution);
     if (change === undefined) {
-      change = { open: 0, duplicates: 0, dead: 0, outputs: [] };
+      change = { began: false, open: 0, duplicates: 0, dead: 0, outputs: [] };
       this.#changes.set(execution, change);
     }
     return change;

@@ -6,7 +6,7 @@ import { sendPackets } from "../../core/packets/send.js";
 import { settlePacket } from "../../core/packets/settle.js";
 import type { ExecutionRow, PacketRow } from "../../core/packets/table.js";
 import { leaveWork } from "../../core/packets/worker.js";
-import { MemoryTable, type Records } from "./memory-table.js";
+import { MemoryTable, type Records } from "../shared/memory-table.js";
 
 /** What a database would hold of packets. Several backends on it are what several processes are. */
 export interface MemoryPackets {

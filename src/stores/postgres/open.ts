@@ -7,6 +7,7 @@ import { explain, loadDriver, numberTypes } from "./driver.js";
 import { flush } from "./flush.js";
 import { Flusher } from "./flusher.js";
 import { listRecords } from "./list.js";
+import { postgresPackets } from "./packets.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
 import { postgresRuns } from "./runs.js";
@@ -68,16 +69,13 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
       throw explain(error, what);
     });
 
-  const { runs, close: closeRuns } = postgresRuns({
-    pg,
-    schema,
-    pool,
-    config: { ...config, options: `${given} ${settings} ${probesOnly}`.trim() },
-  });
+  const connections = { pg, schema, pool, config: { ...config, options: `${given} ${settings} ${probesOnly}`.trim() } };
+  const { runs, close: closeRuns } = postgresRuns(connections);
+  const { packets, close: closePackets } = postgresPackets(connections);
 
   return {
     name: "postgres",
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => flusher.run("a flush", (client) => flush(client, schema, operations)),
     read: (id) => reading("a read", () => readRecord(pool, schema, id)),
     attempts: ({ scope, key, afterAttempt, limit }) =>
@@ -97,7 +95,9 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
     standIn: () => startStandIn({ kind: "postgres", url, schema: name }, stallMsMax),
     runs,
+    packets,
     close: async () => {
+      await closePackets();
       await closeRuns();
       await flusher.close();
       await Promise.all([pool.end(), handlers.end()]);

@@ -1,5 +1,6 @@
 import { ConfigurationError } from "../../core/errors.js";
 import type { PgClient } from "./driver.js";
+import { packetTables } from "./packet-schema.js";
 import { chunkTables, runTables } from "./run-schema.js";
 
 /**
@@ -65,6 +66,7 @@ const migrations: readonly string[] = [
   runTables,
   "ALTER TABLE $schema.records ADD COLUMN progress text;",
   chunkTables,
+  packetTables,
 ];
 
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */

@@ -19,7 +19,7 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
   await pool.query("CREATE TABLE IF NOT EXISTS contract_business (id serial, ledger text NOT NULL, row text NOT NULL)");
   return {
     name: "postgres",
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     severs: true,
     async create() {
       created += 1;

@@ -1,5 +1,6 @@
 import { rowOf } from "../../core/group-commit.js";
 import type { ExecutionNote, FlowState } from "../../core/packet.js";
+import { never } from "../../core/packets/lane.js";
 import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { DueHeap } from "./due-heap.js";
@@ -79,8 +80,8 @@ export class MemoryTable implements PacketTable {
     return this.#first(this.#due.get(queueOf(queue)))?.dueAt ?? null;
   }
 
-  ownedBy(worker: number, limit: number): PacketRow[] {
-    return this.#in(`owner ${worker}`).slice(0, limit);
+  ownedBy(worker: number): PacketRow[] {
+    return this.#in(`owner ${worker}`);
   }
 
   lastPlace(queue: QueueId, lane: string): number | null {
@@ -128,6 +129,7 @@ export class MemoryTable implements PacketTable {
   }
 
   note(execution: number, note: ExecutionNote): void {
+    if (!this.executions.has(execution)) return;
     const notes = this.notes.get(execution) ?? [];
     this.notes.set(execution, notes);
     notes.push(Object.freeze(note));
@@ -164,7 +166,9 @@ export class MemoryTable implements PacketTable {
     return undefined;
   }
 
+  /** Whoever waits for another packet is not put there: it would stay there when that one has gone. */
   #waits(row: PacketRow): void {
+    if (row.dueAt === never) return;
     const queue = queueOf(row);
     const heap = this.#due.get(queue) ?? new DueHeap();
     this.#due.set(queue, heap);

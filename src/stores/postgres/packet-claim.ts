@@ -1,0 +1,77 @@
+import type { PacketClaimQuery, PacketClaims } from "../../core/packet-operation.js";
+import { claimPackets as claimFrom } from "../../core/packets/claim.js";
+import type { PacketRow, QueueId } from "../../core/packets/table.js";
+import { arrayLiteral } from "./columns.js";
+import { ask, type PacketConnection } from "./packet-ask.js";
+import { claimStatement, reapStatement } from "./packet-claim-statement.js";
+import { ClaimTable } from "./packet-claim-table.js";
+import { lock } from "./packet-lock.js";
+import { read } from "./packet-read.js";
+import { type PacketJson, toPacket } from "./packet-row.js";
+import { inTransaction } from "./packet-transaction.js";
+import { Wishes } from "./packet-wishes.js";
+import { write } from "./packet-write.js";
+
+/** Packets of silent workers that are made due in one go. */
+const reapMax = 1000;
+const reapsMax = 3;
+const rowsMsMax = 1000;
+
+export interface Picked {
+  readonly now: number;
+  readonly known: boolean;
+  readonly silent: boolean;
+  readonly resting: readonly string[] | null;
+  readonly picked: readonly PacketJson[] | null;
+  readonly taken: readonly PacketJson[] | null;
+  readonly upcoming: readonly (QueueId & { readonly at: number })[] | null;
+  readonly nextLapse: number | null;
+}
+
+/** One trip where nothing is due, or nothing of what is due has a key; else a transaction. `claim` names it in the rows. */
+export async function claimPackets(connection: PacketConnection, query: PacketClaimQuery, claim: number): Promise<PacketClaims> {
+  let found = await pick(connection, query, claim, true);
+  for (let reaps = 0; found.silent && reaps < reapsMax; reaps++) {
+    await ask(connection, reapStatement, [query.worker, reapMax]);
+    found = await pick(connection, query, claim, true);
+  }
+  if (found.picked === null || found.taken !== null) return claimsOf(found, (found.taken ?? []).map(toPacket));
+  const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, claim, extra));
+  // Others were faster every time: what is due is still due.
+  return claims ?? { ...claimsOf(found, []), nextAt: found.now };
+}
+
+async function pick(connection: PacketConnection, query: PacketClaimQuery, claim: number, take: boolean): Promise<Picked> {
+  const { worker, queues, limit } = query;
+  const of = (name: "flow" | "queue" | "limit") => arrayLiteral(queues.map((queue) => queue[name]));
+  const counts = arrayLiteral(queues.map((queue) => Math.max(0, Math.min(queue.limit, limit))));
+  return await ask<Picked>(connection, claimStatement, [of("flow"), of("queue"), counts, worker, Math.max(0, limit), claim, take]);
+}
+
+/** What is due is locked, and then what it needs, as far as nobody else has it: a claim waits for nobody. */
+async function claimInside(connection: PacketConnection, query: PacketClaimQuery, claim: number, extra: Wishes): Promise<PacketClaims> {
+  const found = await pick(connection, query, claim, false);
+  const rows = (found.picked ?? []).map(toPacket);
+  const wishes = rows.reduce(wishing, new Wishes().add(extra));
+  for (const { flow } of query.queues) wishes.flows.add(flow);
+  wishes.workers.add(query.worker);
+  const locked = await lock(connection, wishes, "skip");
+  const table = new ClaimTable(await read(connection, wishes), locked, wishes, found);
+  const claims = claimFrom(table, query);
+  await write(connection, table.changes(), claim);
+  return claims;
+}
+
+/** With a key it may have to be acknowledged instead. What has waited too long for other parts becomes a dead letter. */
+function wishing(wishes: Wishes, row: PacketRow): Wishes {
+  wishes.packets.add(row.no);
+  if (row.state === "part") wishes.execution(row.execution);
+  else if (row.key !== null) wishes.key(row.key).lane(row, row.lane).execution(row.execution);
+  return wishes;
+}
+
+function claimsOf({ now, known, resting, upcoming, nextLapse }: Picked, claimed: readonly PacketRow[]): PacketClaims {
+  const times = [...(upcoming ?? []).map(({ at }) => at), ...(nextLapse === null ? [] : [nextLapse])];
+  const nextAt = times.length === 0 ? null : Math.min(...times);
+  return { now, claimed, closed: [], ended: [], nextAt, resting: resting ?? [], known };
+}

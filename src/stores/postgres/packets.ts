@@ -1,0 +1,106 @@
+import { NotKnownError } from "../../core/errors.js";
+import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../core/packet-operation.js";
+import { explain } from "./driver.js";
+import { Flusher } from "./flusher.js";
+import type { PacketConnection } from "./packet-ask.js";
+import { claimPackets } from "./packet-claim.js";
+import { Doubts } from "./packet-doubt.js";
+import { flushPackets } from "./packet-flush.js";
+import { discardLetter, purgePackets, reinjectLetter } from "./packet-letters.js";
+import * as list from "./packet-list.js";
+import { packetChannel } from "./packet-tell.js";
+import { sendWithin } from "./packet-within.js";
+import { giveBack, joinWorkers, leaveWorkers, renewWorker, setFlowState } from "./packet-worker.js";
+import { RunWatch } from "./run-watch.js";
+import type { RunConnections } from "./runs.js";
+
+/** A process that stops in the middle of a transaction keeps its locks no longer than this. */
+const restMsMax = 15_000;
+
+/**
+ * Packets. Connections of their own, each opened when it is needed first: one for flushes; a few for claims, renewals and
+ * dead letters, which must wait neither for flushes nor for each other; one to listen.
+ */
+export function postgresPackets({ pg, schema, pool, config: given }: RunConnections): {
+  readonly packets: PacketBackend;
+  close(): Promise<void>;
+} {
+  const config = { ...given, idle_in_transaction_session_timeout: restMsMax };
+  const flusher = new Flusher(pg, config);
+  const queue = new pg.Pool({ ...config, max: 3, allowExitOnIdle: true });
+  queue.on("error", () => {});
+  const watch = new RunWatch(() => new pg.Client(config), packetChannel(schema));
+  const doubts = new Doubts();
+  let last: Promise<unknown> = Promise.resolve();
+  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+  const reading: PacketConnection = { client: pool, schema, prepared: false };
+  const writing: PacketConnection = { client: queue, schema, prepared: true };
+  const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+    work().catch((error: unknown) => {
+      throw explain(error, what);
+    });
+  /** A connection that is nobody else's meanwhile: for more than one statement. */
+  const alone = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
+    asking(what, async () => {
+      const client = await queue.connect();
+      let broken: Error | undefined;
+      try {
+        return await work({ client, schema, prepared: true });
+      } catch (error) {
+        if (explain(error, what) !== error) broken = error as Error;
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    });
+
+  async function claim(query: PacketClaimQuery): Promise<PacketClaims> {
+    // Whoever claims is about to settle.
+    flusher.connect();
+    const doubtful = doubts.of(query.worker);
+    if (doubtful.length > 0) await asking("a claim", () => giveBack(writing, query.worker, doubtful));
+    const no = doubts.next();
+    try {
+      return await alone("a claim", (connection) => claimPackets(connection, query, no));
+    } catch (error) {
+      if (error instanceof NotKnownError) doubts.add(query.worker, no);
+      throw error;
+    }
+  }
+
+  const packets: PacketBackend = {
+    flush: (operations) =>
+      inTurn(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
+    join: ({ leaseMs }) => asking("a join", () => joinWorkers(writing, leaseMs)),
+    renew: (worker, leaseMs) => asking("a renewal", () => renewWorker(writing, worker, leaseMs)),
+    leave: (worker) => asking("a leave", () => leaveWorkers(writing, worker)),
+    claim,
+    sendWithin: (tx, send) => sendWithin(tx, schema, send),
+    reinject: (no) => alone("a re-injection", (connection) => reinjectLetter(connection, no)),
+    discard: (no) => alone("a discard", (connection) => discardLetter(connection, no)),
+    packet: (no) => asking("a read", () => list.readPacket(reading, no)),
+    deadLetters: (query) => asking("a listing", () => list.deadLetters(reading, query)),
+    execution: (no) => asking("a read", () => list.readExecution(reading, no)),
+    executions: (query) => asking("a listing", () => list.listExecutions(reading, query)),
+    notes: (execution, limit) => asking("a read", () => list.readNotes(reading, execution, limit)),
+    packetsOf: (execution, limit) => asking("a read", () => list.packetsOf(reading, execution, limit)),
+    counts: () => asking("a count", () => list.readCounts(reading)),
+    flowState: (flow) => asking("a read", () => list.readFlowState(reading, flow)),
+    setFlowState: (flow, state) => asking("a change of a flow", () => setFlowState(writing, flow, state)),
+    purge: (limit) => alone("a purge", (connection) => purgePackets(connection, limit)),
+    watch: (changed) => watch.watch(() => changed()),
+  };
+  return {
+    packets,
+    async close() {
+      await watch.close();
+      await flusher.close();
+      await queue.end();
+    },
+  };
+}

@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { outputsMax } from "../../../core/packet.js";
+import type { ContractGroup } from "../contract-case.js";
+import { handOf, packetCase } from "./packet-case.js";
+import { countersOf, dead, done, executionOf, flow, kept, kindsOf, notesOf, numbersOf, retry, submit } from "./packet-operations.js";
+
+export const executing: ContractGroup = {
+  verb: "execution",
+  cases: [
+    packetCase("it has ended when nothing is under way any more, and not before", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      const first = await hand.take();
+      const fork = [hand.packet({ execution, claim: true }), hand.packet({ execution, claim: true })];
+      const { placed, ended } = await hand.done(first, ...fork);
+      assert.deepEqual([kindsOf(placed), ended], [["claimed", "claimed"], []]);
+      assert.deepEqual(await countersOf(hand.store, execution), [2, 0, 0, false]);
+      const [left, right] = placed.map((each) => (each.kind === "claimed" ? each.packet : assert.fail()));
+      assert.ok(left && right);
+      await hand.settle(left, retry());
+      assert.deepEqual((await hand.done(right)).ended, []);
+      const last = await hand.take();
+      const { now, ended: over } = await hand.done(last);
+      assert.deepEqual(over, [execution]);
+      assert.equal((await executionOf(hand.store, execution)).endedAt, now);
+    }),
+
+    packetCase("a chain of nodes keeps one under way", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      let packet = await hand.take();
+      for (let i = 0; i < 5; i++) {
+        const { placed } = await hand.done(packet, hand.packet({ execution, claim: true, queue: `edge ${i}` }));
+        assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
+        packet = placed[0]?.kind === "claimed" ? placed[0].packet : assert.fail();
+      }
+      assert.deepEqual((await hand.done(packet)).ended, [execution]);
+    }),
+
+    packetCase("one that has a dead letter is dead, and runs again when that is re-injected", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      const packet = await hand.take();
+      await hand.settle(packet, dead);
+      assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
+      await hand.store.packets.reinject(packet.no);
+      assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
+      assert.deepEqual((await hand.done(await hand.take())).ended, [execution]);
+      assert.deepEqual(await notesOf(hand.store, execution), ["dead", "reinjected"]);
+    }),
+
+    packetCase("what no edge took is kept with it, in the order of its commits, and no more than a bound", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      const first = await hand.take();
+      const next = hand.packet({ execution, claim: true });
+      await submit(hand.store, hand.settleOf(first, done, [next], ['"1"', '"2"']));
+      const packet = (await hand.store.packets.packet(next.no)) ?? assert.fail();
+      const many = Array.from({ length: outputsMax }, (_, i) => `"more ${i}"`);
+      await submit(hand.store, hand.settleOf(packet, done, [], many));
+      const { outputs } = await executionOf(hand.store, execution);
+      assert.deepEqual(outputs, ['"1"', '"2"', ...many.slice(0, outputsMax - 2)]);
+    }),
+
+    packetCase("outputs of a settle that is sent again are there once", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      const settle = hand.settleOf(await hand.take(), done, [], ['"out"']);
+      await submit(hand.store, settle);
+      await submit(hand.store, settle);
+      assert.deepEqual((await executionOf(hand.store, execution)).outputs, ['"out"']);
+    }),
+
+    packetCase("a packet that is to be kept stays until its execution ends, and is nobody's meanwhile", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({ payload: '"stage 1"' });
+      const first = await hand.take();
+      const { placed } = await hand.settle(first, kept, hand.packet({ execution, claim: true }));
+      const stay = (await hand.store.packets.packetsOf(execution, 10)).find(({ state }) => state === "kept");
+      assert.deepEqual([stay?.no, stay?.payload, stay?.owner], [first.no, '"stage 1"', null]);
+      assert.deepEqual((await hand.claim()).claimed, []);
+      assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
+      const next = placed[0]?.kind === "claimed" ? placed[0].packet : assert.fail();
+      await hand.done(next);
+      assert.deepEqual(await hand.store.packets.packetsOf(execution, 10), []);
+    }),
+
+    packetCase("the last one of an execution is not kept, nor one that belongs to none", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      await hand.settle(await hand.take(), kept);
+      assert.deepEqual(await hand.store.packets.packetsOf(execution, 10), []);
+      const alone = await hand.sendAndClaim();
+      await hand.settle(alone, kept);
+      assert.equal(await hand.store.packets.packet(alone.no), undefined);
+    }),
+
+    packetCase("notes stand in their order, with what they are about", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({}, {});
+      const [one, two] = (await hand.claim()).claimed;
+      assert.ok(one && two);
+      await hand.settle(one, { kind: "done", keep: false, note: "skipped" });
+      const { now } = await hand.settle(two, dead);
+      const notes = await hand.store.packets.notes(execution, 10);
+      assert.deepEqual(
+        notes.map(({ kind, packet, queue }) => [kind, packet, queue]),
+        [
+          ["skipped", one.no, "edge"],
+          ["dead", two.no, "edge"],
+        ],
+      );
+      assert.equal(notes[1]?.at, now);
+      assert.equal((await hand.store.packets.notes(execution, 1)).length, 1);
+    }),
+
+    packetCase("packets that are added to an execution count in it", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      await hand.send(hand.packet({ execution }));
+      assert.deepEqual(await countersOf(hand.store, execution), [2, 0, 0, false]);
+      assert.equal((await hand.store.packets.packetsOf(execution, 10)).length, 2);
+      assert.equal((await hand.store.packets.packetsOf(execution, 1)).length, 1);
+    }),
+
+    packetCase("listed newest first, by flow and status, in pages", async (scene) => {
+      const hand = await handOf(scene);
+      const made: number[] = [];
+      for (let i = 0; i < 7; i++) {
+        const execution = hand.execution({ flow: i % 2 === 0 ? flow : "other" });
+        await hand.begin(execution, { claim: true });
+        made.unshift(execution.no);
+      }
+      const list = async (query: object) => numbersOf(await hand.store.packets.executions({ limit: 100, ...query }));
+      assert.deepEqual(await list({}), made);
+      assert.deepEqual(
+        await list({ flow: "other" }),
+        made.filter((_, i) => i % 2 === 1),
+      );
+      const paged: number[] = [];
+      for (let before: { at: number; no: number } | undefined; ; ) {
+        const page = await hand.store.packets.executions({ limit: 3, ...(before && { before }) });
+        paged.push(...numbersOf(page));
+        const last = page.at(-1);
+        if (last === undefined) break;
+        before = { at: last.createdAt, no: last.no };
+      }
+      assert.deepEqual(paged, made);
+      const [dying, ending] = await Promise.all(made.slice(0, 2).map((no) => hand.store.packets.packetsOf(no, 1)));
+      assert.ok(dying?.[0] && ending?.[0]);
+      await hand.settle(dying[0], dead);
+      await hand.done(ending[0]);
+      assert.deepEqual(await list({ status: "dead" }), made.slice(0, 1));
+      assert.deepEqual(await list({ status: "completed" }), made.slice(1, 2));
+      assert.deepEqual(await list({ status: "running" }), made.slice(2));
+      assert.deepEqual(
+        await list({ status: "running", flow: "other" }),
+        made.slice(2).filter((no) => made.indexOf(no) % 2 === 1),
+      );
+    }),
+  ],
+};

@@ -1,0 +1,33 @@
+import type { ContractGroup } from "../contract-case.js";
+import { claimingPackets, settlingPackets } from "./claim.js";
+import { executing } from "./executions.js";
+import { joining } from "./joins.js";
+import { keying } from "./keys.js";
+import { ordering } from "./lanes.js";
+import { lettering } from "./letters.js";
+import { racingPackets } from "./races.js";
+import { sending } from "./send.js";
+import { resting, working } from "./workers.js";
+
+/**
+ * What every store with the capability "packets" promises of them, in the shape of the ledger's contract.
+ *
+ * @example
+ * for (const { verb, cases } of packetContract)
+ *   describe(verb, () => {
+ *     for (const one of cases) test(one.name, { skip: one.skip(target) }, () => one.run(target));
+ *   });
+ */
+export const packetContract: readonly ContractGroup[] = [
+  sending,
+  claimingPackets,
+  settlingPackets,
+  keying,
+  ordering,
+  joining,
+  executing,
+  lettering,
+  working,
+  resting,
+  racingPackets,
+];

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import type { ContractGroup } from "../contract-case.js";
+import { type Scene, shortMs } from "../scene.js";
+import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
+import { dead, done, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, retry, submit } from "./packet-operations.js";
+
+/** A worker that has fallen silent, what it had, and whoever has claimed it since. */
+async function takenOver(scene: Scene, said: Parameters<Hand["packet"]>[0] = {}) {
+  const [late, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
+  const packet = await late.sendAndClaim(said);
+  await reach(scene, next, (await timeOf(next)) + shortMs + 1);
+  const again = await next.take();
+  assert.equal(again.no, packet.no);
+  return { late, next, packet, again };
+}
+
+export const working: ContractGroup = {
+  verb: "worker",
+  cases: [
+    packetCase("what a silent worker had is claimed by another one, and that it died on it is counted", async (scene) => {
+      const { again, packet } = await takenOver(scene);
+      assert.deepEqual([again.attempt, again.crashes, packet.crashes], [2, 1, 0]);
+    }),
+
+    packetCase("a late settle changes nothing, and sends nothing", async (scene) => {
+      const { late, next, packet, again } = await takenOver(scene, { key: keyOf("k") });
+      for (const to of [done, dead, retry()]) {
+        const settle = late.settleOf(packet, to, [late.packet()]);
+        assert.deepEqual(await unchanged(next.store, () => submit(late.store, settle)), { kind: "packetStale" });
+      }
+      assert.deepEqual((await packetOf(next.store, packet.no)).owner, next.no);
+      assert.equal((await scene.record(keyOf("k"))).state, "running");
+      await next.done(again);
+    }),
+
+    packetCase("a late settle of a thousand and more is stale, for each of them", async (scene) => {
+      const [late, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
+      const packets = Array.from({ length: 1100 }, () => late.packet({ claim: true }));
+      const placed = await late.send(...packets);
+      // In one claim, so not by looking at the store's time.
+      await scene.pass(shortMs + 20);
+      await next.claim({ limit: 1 });
+      assert.equal(await late.store.packets.renew(late.no, shortMs), false);
+      for (const each of [placed[0], placed[1050], placed[1099]]) {
+        const packet = each?.kind === "claimed" ? each.packet : assert.fail();
+        assert.equal((await submit(late.store, late.settleOf(packet, done))).kind, "packetStale");
+      }
+    }),
+
+    packetCase("whoever renews in time keeps what it has", async (scene) => {
+      const [hand, other] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
+      const packet = await hand.sendAndClaim();
+      assert.equal(await hand.store.packets.renew(hand.no, 60_000), true);
+      await reach(scene, other, (await timeOf(other)) + shortMs + 1);
+      assert.deepEqual((await other.claim()).claimed, []);
+      await hand.done(packet);
+      assert.equal(await hand.store.packets.packet(packet.no), undefined);
+    }),
+
+    packetCase("who was silent, and nobody noticed, goes on", async (scene) => {
+      const [hand, clock] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
+      const packet = await hand.sendAndClaim();
+      const until = (await packetOf(hand.store, packet.no)).createdAt + shortMs + 1;
+      await scene.until("its lease is over", async () => {
+        const { dueAt } = await packetOf(hand.store, packet.no);
+        const { now } = await hand.claimFrom("nobody's");
+        if (now < until) await scene.pass(until - now);
+        return now >= until && dueAt > 0;
+      });
+      assert.equal(await hand.store.packets.renew(hand.no, 60_000), true);
+      assert.deepEqual((await clock.claim()).claimed, []);
+      await hand.done(packet);
+    }),
+
+    packetCase("a worker that was taken over is told so, and joins under another number", async (scene) => {
+      const { late } = await takenOver(scene);
+      assert.equal(await late.store.packets.renew(late.no, 60_000), false);
+      assert.equal((await late.claim()).known, false);
+      assert.notEqual((await Hand.on(late.store)).no, late.no);
+    }),
+
+    packetCase("what it sends afterwards is due, and not its own", async (scene) => {
+      const { late } = await takenOver(scene);
+      assert.deepEqual(kindsOf(await late.send(late.packet({ claim: true }))), ["due"]);
+    }),
+
+    packetCase("its packet keeps its key and its place over a death", async (scene) => {
+      const lane = { name: "lane", deadBlocks: false };
+      const { next, again } = await takenOver(scene, { key: keyOf("k"), lane });
+      const record = await scene.record(keyOf("k"));
+      assert.deepEqual([record.owner, record.attempt], [`packet:${again.no}`, 1]);
+      assert.deepEqual(kindsOf(await next.send(next.packet({ lane, claim: true }))), ["held"]);
+      await next.done(again);
+      await next.take();
+    }),
+
+    packetCase("re-injected, its deaths are forgotten", async (scene) => {
+      const { next, again } = await takenOver(scene);
+      await next.settle(again, dead);
+      await next.store.packets.reinject(again.no);
+      const once = await next.take();
+      assert.deepEqual([once.attempt, once.since, once.crashes], [3, 2, 0]);
+    }),
+
+    packetCase("who leaves hands back what it has, and that was no attempt that counts", async (scene) => {
+      const [hand, other] = [await handOf(scene), await handOf(scene)];
+      const packets = [hand.packet({ claim: true }), hand.packet({ claim: true })];
+      await hand.send(...packets);
+      await hand.store.packets.leave(hand.no);
+      const { claimed } = await other.claim();
+      assert.deepEqual(numbersOf(claimed).sort(), numbersOf(packets).sort());
+      for (const { attempt, since, crashes } of claimed) assert.deepEqual([attempt - since, crashes], [1, 0]);
+      const first = claimed[0] ?? assert.fail();
+      assert.equal((await submit(hand.store, hand.settleOf({ ...first, attempt: 1 }, done))).kind, "packetStale");
+      await hand.store.packets.leave(hand.no);
+    }),
+
+    packetCase("a worker that left has nothing that lapses", async (scene) => {
+      const [hand, other] = [await handOf(scene), await handOf(scene)];
+      await hand.store.packets.leave(hand.no);
+      assert.equal((await other.claim()).nextAt, null);
+    }),
+  ],
+};
+
+export const resting: ContractGroup = {
+  verb: "flow",
+  cases: [
+    packetCase("active, unless something else was said; and what was said is kept", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      assert.equal(await store.packets.flowState("a flow"), "active");
+      for (const state of ["paused", "archived", "active"] as const) {
+        await store.packets.setFlowState("a flow", state);
+        assert.equal(await other.packets.flowState("a flow"), state);
+      }
+      assert.equal(await store.packets.flowState("another"), "active");
+    }),
+
+    packetCase("paused or archived: nothing of it is claimed, and the claim says which rest", async (scene) => {
+      const hand = await handOf(scene);
+      await hand.send(hand.packet(), hand.packet({ flow: "other" }));
+      const queues = [
+        { flow, queue, limit: 10 },
+        { flow: "other", queue, limit: 10 },
+      ];
+      for (const state of ["paused", "archived"] as const) {
+        await hand.store.packets.setFlowState(flow, state);
+        const { claimed, resting: rest, nextAt } = await hand.claim({ queues, limit: 0 });
+        assert.deepEqual([claimed, rest], [[], [flow]]);
+        assert.ok(nextAt !== null);
+      }
+      assert.deepEqual(
+        (await hand.claim({ queues })).claimed.map((packet) => packet.flow),
+        ["other"],
+      );
+      assert.equal((await hand.claim({ queues })).nextAt, null);
+      await hand.store.packets.setFlowState(flow, "active");
+      assert.equal((await hand.claim({ queues })).claimed.length, 1);
+    }),
+
+    packetCase("what is under way when a flow is paused or archived can be settled, and what it sends waits", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({});
+      const packet = await hand.take();
+      await hand.store.packets.setFlowState(flow, "archived");
+      assert.deepEqual(kindsOf((await hand.done(packet, hand.packet({ execution, claim: true }))).placed), ["due"]);
+      assert.deepEqual((await hand.claim()).claimed, []);
+    }),
+  ],
+};
