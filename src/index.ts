@@ -23,7 +23,7 @@ export { type Inspection, inspect } from "./core/inspect.js";
 export { type Key, key } from "./core/key.js";
 export type { KeyRef } from "./core/key-ref.js";
 export { type ListOptions, list, type RecordPage } from "./core/list.js";
-export { type AskOptions, type NamedOperation, type OperationOptions, operation } from "./core/named-operation.js";
+export { type AskedOperation, type AskOptions, type NamedOperation, type OperationOptions, operation } from "./core/named-operation.js";
 export type { Attempt, Handler, OnceResult } from "./core/once.js";
 export type { OnceOptions, Reconciled, ReconcileRequest } from "./core/options.js";
 export { purge } from "./core/purge.js";

@@ -1,4 +1,4 @@
-import { ledgerContract, type PostgresTarget, postgresTarget, runContract } from "onceflow/testing";
+import { ledgerContract, type PostgresTarget, packetContract, postgresTarget, runContract } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
@@ -17,7 +17,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
   describe.concurrent(`${of}, postgres`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {

@@ -65,7 +65,7 @@ test("a store does not import another store", () => {
 
 test("drivers are loaded when they are used, never by importing the package", () => {
   const eager = files.filter((file) =>
-    /^import (?!type)[^;]*from "(pg|@photostructure\/sqlite|node:sqlite|@aws-sdk\/client-dynamodb|redis|ioredis|mongodb)"/m.test(
+    /^import (?!type)[^;]*from "(pg|@photostructure\/sqlite|node:sqlite|@aws-sdk\/client-dynamodb|redis|ioredis|mongodb|@aws-sdk\/client-sqs|@nats-io\/jetstream|amqplib|bullmq|kafkajs)"/m.test(
       readFileSync(join(src, file), "utf8"),
     ),
   );

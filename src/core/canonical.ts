@@ -15,7 +15,7 @@ export function canonicalJson(value: unknown, field: string): string {
   return text;
 }
 
-export function sha256(text: string): string {
+export function sha256(text: string | Uint8Array): string {
   return createHash("sha256").update(text).digest("hex");
 }
 

@@ -3,7 +3,7 @@ import { InvalidInputError } from "./errors.js";
 import { key as keys } from "./key.js";
 import { type OnceResult, once } from "./once.js";
 import type { OnceOptions } from "./options.js";
-import type { Attempt } from "./run-attempt.js";
+import type { Attempt, Handler } from "./run-attempt.js";
 import type { Store } from "./store.js";
 
 export interface OperationOptions<Input, Value>
@@ -22,10 +22,20 @@ export interface OperationOptions<Input, Value>
 /** How one caller of an operation waits. */
 export type AskOptions = Pick<OnceOptions, "onRunning" | "waitMs" | "signal">;
 
+/** What asking for an operation comes to: the record that it is kept under, and what runs. */
+export interface AskedOperation<Input, Value> {
+  readonly options: OnceOptions<Value, Input>;
+  readonly handler: Handler<Value>;
+}
+
 /** One operation, wherever it is asked for: a route and a consumer that share it execute it once between them. */
 export interface NamedOperation<Input, Value> {
   readonly name: string;
   readonly once: (store: Store, input: Input, options?: AskOptions) => Promise<OnceResult<Value>>;
+  /** For front ends that ask in their own way. */
+  readonly ask: (input: Input) => AskedOperation<Input, Value>;
+  /** The scope that its records have for a tenant or caller. */
+  readonly scopeOf: (scope: string) => string;
 }
 
 /**
@@ -40,18 +50,24 @@ export function operation<Input, Value>(options: OperationOptions<Input, Value>)
   if (typeof name !== "string" || name === "") throw new InvalidInputError("name", "must be a non-empty string");
   for (const [field, value] of Object.entries({ key, run }))
     if (typeof value !== "function") throw new InvalidInputError(field, "must be a function of the input");
+  // The name has no spaces then: no two of (name, scope) make the same text.
+  const scopeOf = (of: string) => `operation ${encodeURIComponent(name)} ${of}`;
+  const ask = (input: Input): AskedOperation<Input, Value> => ({
+    options: {
+      ...rest,
+      key: keys.of(key(input)),
+      scope: scopeOf(scope?.(input) ?? ""),
+      ...(fingerprint === undefined ? { input } : { fingerprint: sha256(canonicalJson(fingerprint(input), "fingerprint")) }),
+    },
+    handler: (attempt) => run(input, attempt),
+  });
   return {
     name,
+    scopeOf,
+    ask,
     once: async (store, input, how = {}) => {
-      const asked: OnceOptions<Value, Input> = {
-        ...rest,
-        ...how,
-        key: keys.of(key(input)),
-        // The name has no spaces then: no two of (name, scope) make the same text.
-        scope: `operation ${encodeURIComponent(name)} ${scope?.(input) ?? ""}`,
-        ...(fingerprint === undefined ? { input } : { fingerprint: sha256(canonicalJson(fingerprint(input), "fingerprint")) }),
-      };
-      return await once(store, asked, (attempt) => run(input, attempt));
+      const { options: asked, handler } = ask(input);
+      return await once(store, { ...asked, ...how }, handler);
     },
   };
 }

@@ -4,9 +4,9 @@ import { effectKeyOf } from "./key.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
 import type { LedgerRecord } from "./record.js";
-import { type Attempt, type Handler, runAttempt } from "./run-attempt.js";
+import { type Attempt, type Failures, type Handler, runAttempt } from "./run-attempt.js";
 import { saveOutcome, sendBegin } from "./save.js";
-import { encodeResult } from "./settlement.js";
+import { encodeResult, failureOf } from "./settlement.js";
 import { requireTransactions, type Store } from "./store.js";
 import { decodeError } from "./stored-error.js";
 
@@ -33,6 +33,7 @@ export async function once<Value, Input = unknown>(
   store: Store,
   options: OnceOptions<Value, Input>,
   handler: Handler<Value>,
+  failures: Failures = failuresOf(options.keepFailures ?? false),
 ): Promise<OnceResult<Value>> {
   const asked = prepare(options as OnceOptions);
   if (options.tx !== undefined) requireTransactions(store);
@@ -45,7 +46,7 @@ export async function once<Value, Input = unknown>(
     over = null;
     switch (answer.kind) {
       case "started":
-        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler);
+        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler, failures);
       case "replay":
         return replay<Value>(answer.record);
       case "mismatch":
@@ -82,6 +83,10 @@ export async function once<Value, Input = unknown>(
         assert(false, `begin was answered with ${answer.kind}`);
     }
   }
+}
+
+function failuresOf(keepFailures: boolean): Failures {
+  return { settlementOf: (error, { effect }) => failureOf(error, effect, keepFailures) };
 }
 
 /** Often at first, for what is nearly done; then patiently. What this process settles itself wakes waiters at once. */

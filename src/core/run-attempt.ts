@@ -5,7 +5,7 @@ import type { OnceResult } from "./once.js";
 import type { Answer, Begin, Settle, Settlement } from "./operation.js";
 import type { OnceOptions } from "./options.js";
 import { saveOutcome } from "./save.js";
-import { encodeResult, failureOf, noteOf } from "./settlement.js";
+import { encodeResult, noteOf } from "./settlement.js";
 import type { Store, Tx } from "./store.js";
 
 /** One execution under a key, as its handler sees it. */
@@ -25,7 +25,14 @@ export interface Attempt {
 
 export type Handler<Value> = (attempt: Attempt) => Promise<Value> | Value;
 
-type Started = Extract<Answer, { readonly kind: "started" }>;
+export type Started = Extract<Answer, { readonly kind: "started" }>;
+
+/** What a throw of the handler means, for front ends that have their own idea of it. */
+export interface Failures {
+  readonly settlementOf: (error: unknown, started: Started) => Settlement;
+  /** Told how the saving of that was answered. */
+  readonly saved?: (answer: Answer) => void;
+}
 
 /** started → run the handler under its lease → settle. The key is ours until the store says otherwise. */
 export async function runAttempt<Value>(
@@ -34,6 +41,7 @@ export async function runAttempt<Value>(
   started: Started,
   options: OnceOptions<Value>,
   handler: Handler<Value>,
+  failures: Failures,
 ): Promise<OnceResult<Value>> {
   const attempt = new RunningAttempt(begin, started, options.signal);
   const stopWatching = store.onLost(begin.owner, (why) => attempt.lose(why));
@@ -57,9 +65,9 @@ export async function runAttempt<Value>(
     } catch (error) {
       if (error instanceof LeaseLostError && error.key === begin.key) throw error;
       const failure = error instanceof NeverRan ? error.cause : error;
-      const to: Settlement =
-        error instanceof NeverRan ? { state: "free" } : failureOf(error, started.effect, options.keepFailures ?? false);
-      await saveOutcome(store, settle(to, noteOf(failure)), options.signal);
+      const to: Settlement = error instanceof NeverRan ? { state: "free" } : failures.settlementOf(error, started);
+      const answer = await saveOutcome(store, settle(to, noteOf(failure)), options.signal);
+      failures.saved?.(answer);
       throw failure;
     }
     const answer = await saveOutcome(store, settle({ state: "completed", outcome }, null), options.signal);

@@ -1,7 +1,8 @@
 import { sleep } from "./clock.js";
 import { NotKnownError, NotSavedError, StoreRefusedError, UnreachableError } from "./errors.js";
-import type { Answer, Begin, Operation, Renew, Resolve, Settle } from "./operation.js";
+import type { Answer, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./operation.js";
 import type { Store } from "./store.js";
+import { shortError } from "./stored-error.js";
 
 const backoffMsMin = 20;
 const backoffMsMax = 1000;
@@ -44,10 +45,19 @@ async function save(store: Store, settle: Settle | Resolve): Promise<Answer> {
   try {
     return await send(store, settle, Number.POSITIVE_INFINITY);
   } catch (error) {
-    if (!(error instanceof StoreRefusedError) || settle.to.state !== "completed" || settle.to.outcome === null) throw error;
-    // The store will not take this value, ever. The key completes all the same: it must not reopen for that.
-    return await send(store, { ...settle, to: { state: "completed", outcome: null } }, Number.POSITIVE_INFINITY);
+    // The store will not take this value, ever. The key is settled all the same: it must not reopen for that.
+    const to = error instanceof StoreRefusedError ? shorter(settle.to) : undefined;
+    if (to === undefined) throw error;
+    return await send(store, { ...settle, to }, Number.POSITIVE_INFINITY);
   }
+}
+
+/** The same settlement without what may have been too much. Undefined: nothing can be left out. */
+function shorter(to: Settlement): Resolve["to"] | undefined {
+  if (to.state === "completed") return to.outcome === null ? undefined : { state: "completed", outcome: null };
+  if (to.state !== "failed") return undefined;
+  const outcome = shortError(to.outcome);
+  return outcome.length < to.outcome.length ? { state: "failed", outcome } : undefined;
 }
 
 function send(store: Store, operation: Operation, until: number, signal?: AbortSignal): Promise<Answer> {

@@ -55,6 +55,12 @@ export function encodeError(thrown: unknown, { stack = false }: ErrorOptions = {
   return JSON.stringify(toStored(thrown, stack, 0));
 }
 
+/** What is left of an encoded error where all of it is too much: what it is called, and what it says. */
+export function shortError(text: string): string {
+  const { name, message, code, type, lineage } = JSON.parse(text) as StoredError;
+  return JSON.stringify({ name, message, code, type, lineage });
+}
+
 /** Those that are being stored now: one that holds itself is not gone into again. */
 const inside = new Set<Error>();
 

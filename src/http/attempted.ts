@@ -1,6 +1,6 @@
+import { runBounded } from "../core/bounded-attempt.js";
 import { NotApplied } from "../core/errors.js";
 import type { Attempt } from "../core/run-attempt.js";
-import type { Tx } from "../core/store.js";
 import type { Asked, Execute } from "./asked.js";
 import { within } from "./current-attempt.js";
 import type { Policy } from "./options.js";
@@ -16,7 +16,6 @@ export class Attempted<From> {
   /** What we threw because the response is not to be kept: its caller gets the response, not this. */
   #notKept: Error | undefined;
   #thrown: { readonly error: unknown } | undefined;
-  #cancelLimit: () => void = () => {};
   #cancelOverdue: () => void = () => {};
   /** Called when the outcome takes too long to be saved. The saving goes on. */
   onOverdue: (error: Refusal) => void = () => {};
@@ -39,24 +38,19 @@ export class Attempted<From> {
     throw this.#notKept;
   }
 
-  /** A handler that hangs is told to stop, and given up some time after that: its key must not be taken for ever. */
   #bounded(attempt: Attempt): Promise<Captured> {
     const { store, timeoutMs, graceMs } = this.#policy;
-    const stoppable = new StoppableAttempt(attempt);
-    return new Promise((resolve, reject) => {
-      const giveUp = () => reject(new Refusal("timeout", "the handler did not end in time"));
-      const stop = () => {
-        stoppable.stop(new Error(`the handler took longer than ${timeoutMs} ms`));
-        this.#cancelLimit = store.clock.after(graceMs, giveUp);
-      };
-      this.#cancelLimit = store.clock.after(timeoutMs, stop, true);
-      const fail = (error: unknown) => {
-        if (stoppable.stopped) return giveUp();
-        this.#thrown = { error };
-        reject(error);
-      };
-      const ran = within(stoppable, async () => this.#execute());
-      ran.finally(() => this.#cancelLimit()).then(resolve, fail);
+    let late: Refusal | undefined;
+    const overdue = () => {
+      late = new Refusal("timeout", "the handler did not end in time");
+      return late;
+    };
+    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, (stoppable) =>
+      within(stoppable, async () => this.#execute()),
+    );
+    return ran.catch((error: unknown) => {
+      if (error !== late) this.#thrown = { error };
+      throw error;
     });
   }
 
@@ -84,48 +78,4 @@ export class Attempted<From> {
 /** Named in the attempt log. */
 class ServerError extends Error {
   override readonly name = "ServerError";
-}
-
-/** The attempt as the handler sees it: its signal also says that time is up. */
-class StoppableAttempt implements Attempt {
-  readonly #attempt: Attempt;
-  readonly #limit = new AbortController();
-  readonly tx?: Tx;
-
-  constructor(attempt: Attempt) {
-    this.#attempt = attempt;
-    if (attempt.tx !== undefined) this.tx = attempt.tx;
-  }
-
-  get key(): string {
-    return this.#attempt.key;
-  }
-
-  get scope(): string {
-    return this.#attempt.scope;
-  }
-
-  get effectKey(): string {
-    return this.#attempt.effectKey;
-  }
-
-  get number(): number {
-    return this.#attempt.number;
-  }
-
-  get startedAt(): Date {
-    return this.#attempt.startedAt;
-  }
-
-  get signal(): AbortSignal {
-    return AbortSignal.any([this.#attempt.signal, this.#limit.signal]);
-  }
-
-  get stopped(): boolean {
-    return this.#limit.signal.aborted;
-  }
-
-  stop(reason: Error): void {
-    this.#limit.abort(reason);
-  }
 }

@@ -11,14 +11,16 @@ interface Launch {
   readonly guard: Pick<Guard, "watch" | "forget">;
   /** Who it runs as, where that is not us. */
   readonly user?: { readonly uid?: number; readonly gid?: number };
+  /** Its environment, where that is not ours. */
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 /** Starts a server's process, and has it ended should we die first. */
-export function launchServer({ command, args, cwd, log, guard, user = {} }: Launch): ChildProcess {
+export function launchServer({ command, args, cwd, log, guard, user = {}, env = process.env }: Launch): ChildProcess {
   const output = openSync(log, "w");
   try {
     // In a session of its own, so that Ctrl-C in the terminal leaves the server's end to us.
-    const server = spawn(command, args, { ...user, cwd, stdio: ["ignore", output, output], detached: true });
+    const server = spawn(command, args, { ...user, cwd, env, stdio: ["ignore", output, output], detached: true });
     server.unref();
     const { pid } = server;
     if (pid !== undefined) {

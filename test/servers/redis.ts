@@ -1,6 +1,5 @@
-import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
 import { installDebianPackage } from "./debian.js";
+import { programOnPath } from "./on-path.js";
 import type { Found, Provider, Server } from "./provider.js";
 import { ask, startRedis } from "./redis-server.js";
 
@@ -28,10 +27,7 @@ async function serverAt(url: string): Promise<Server> {
 }
 
 async function onThisMachine(): Promise<Found> {
-  const folders = ["/usr/bin", "/usr/local/bin", ...(process.env.PATH ?? "").split(delimiter)];
-  const folder = folders.find((one) => one && existsSync(join(one, "redis-server")));
-  if (folder === undefined) throw new Error("no folder of PATH has redis-server");
-  return { from: "this machine", path: join(folder, "redis-server") };
+  return { from: "this machine", path: programOnPath("redis-server") };
 }
 
 async function fromDebian(): Promise<Found> {

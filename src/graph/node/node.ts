@@ -21,21 +21,21 @@ export interface NodeContext {
 /** What a node is given: a packet for each of its ports that is filled. */
 export class NodeInput {
   readonly context: NodeContext;
-  readonly #packets: ReadonlyMap<string, Packet>;
+  readonly #packets: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
   constructor(packets: Readonly<Record<string, Readonly<Record<string, unknown>>>>, context: NodeContext) {
-    this.#packets = new Map(Object.entries(packets).map(([port, data]) => [port, new Packet(data)]));
+    this.#packets = packets;
     this.context = context;
   }
 
   get ports(): readonly string[] {
-    return [...this.#packets.keys()];
+    return Object.keys(this.#packets);
   }
 
   /** NodeError INPUT_MISSING where the port has none. */
   packet(port: string): Packet {
-    const packet = this.#packets.get(port);
-    if (packet) return packet;
+    const data = Object.hasOwn(this.#packets, port) ? this.#packets[port] : undefined;
+    if (data !== undefined) return new Packet(data);
     const there = this.ports.map((name) => `"${name}"`).join(", ") || "none";
     throw new NodeError("INPUT_MISSING", `nothing has come in at port "${port}"; ports with a packet: ${there}`);
   }

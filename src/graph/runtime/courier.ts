@@ -1,6 +1,6 @@
 import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
-import type { Ended, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
@@ -9,15 +9,14 @@ import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
-import type { Listeners } from "./event.js";
 import { Gather } from "./gather.js";
-import { executionId, packetId } from "./ids.js";
 import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
+import type { Teller } from "./teller.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
@@ -38,7 +37,7 @@ export class Courier implements DeliveryHost {
   readonly capacity: Capacity;
   readonly #clock: Clock;
   readonly #options: ResolvedOptions;
-  readonly #listeners: Listeners;
+  readonly #teller: Teller;
   readonly #numbers: Numbers;
   readonly #routes: ReadonlyMap<string, Route>;
   /** Routes that are worked on here, those of high priority first. */
@@ -59,7 +58,7 @@ export class Courier implements DeliveryHost {
   #stopWatching: () => void = () => {};
   #stopped = false;
 
-  constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, listeners: Listeners) {
+  constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
     this.store = store;
     this.#clock = store.clock;
     this.#routes = routes;
@@ -68,7 +67,7 @@ export class Courier implements DeliveryHost {
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
     this.#ephemeral = ephemeral;
     this.#options = options;
-    this.#listeners = listeners;
+    this.#teller = teller;
     this.random = options.random;
     this.crashMax = options.crashMax;
     this.timeoutMs = options.timeoutMs;
@@ -138,7 +137,7 @@ export class Courier implements DeliveryHost {
         troubleMs = 20;
       } catch (error) {
         if (this.store.closed) return;
-        this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+        this.#teller.trouble(error);
         await sleep(this.#clock, troubleMs);
         troubleMs = Math.min(troubleMs * 2, troubleMsMax);
         this.#lookAgain = true;
@@ -154,8 +153,8 @@ export class Courier implements DeliveryHost {
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
     const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
-    this.#tellWoken(claims.closed);
-    this.#tellEnded(claims.ended);
+    this.#woken(claims.closed);
+    this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
       const route = this.#routeOf(packet);
       this.capacity.take(route);
@@ -208,12 +207,12 @@ export class Courier implements DeliveryHost {
   async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
     const attempt = new Attempt();
     this.#attempts.add(attempt);
-    if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
+    this.#teller.delivering(route, packet);
     try {
       this.#delivered(route, packet, await deliver(this, route, packet, attempt, batch));
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
-      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+      this.#teller.trouble(error);
     } finally {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
@@ -229,18 +228,10 @@ export class Courier implements DeliveryHost {
       return;
     }
     this.#ephemeral.send(ephemeral, packet.execution, trace);
-    if (this.#listeners.any) this.#tell(route, packet, { to, failure, ms });
+    this.#teller.settled(route, packet, { to, failure, ms });
     this.take(answer, sent);
-    this.#tellWoken(answer.woken);
+    this.#woken(answer.woken);
     if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
-  }
-
-  #tell(route: Route, packet: PacketRecord, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
-    const what = about(route, packet);
-    const { code = "", message = "" } = failure ?? {};
-    if (to.kind === "done") this.#listeners.tell({ type: "processed", ...what, ms });
-    if (to.kind === "retry") this.#listeners.tell({ type: "retrying", ...what, code, message, delayMs: to.delayMs });
-    if (to.kind === "dead") this.#listeners.tell({ type: "dead", ...what, code, message, deadLetter: route.letter?.name });
   }
 
   /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
@@ -256,40 +247,16 @@ export class Courier implements DeliveryHost {
       }
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
-      else if (this.#listeners.any) this.#tellPlaced(route, packet, placed);
+      else this.#teller.placed(route, packet, placed);
     }
-    this.#tellEnded(answer.ended);
+    this.#teller.ended(answer.ended);
   }
 
-  #tellPlaced(route: Route, packet: NewPacket, { kind }: Placed): void {
-    const what = about(route, { ...packet, attempt: 0 });
-    if (kind === "held") this.#listeners.tell({ type: "held", ...what });
-    if (kind === "duplicate" || kind === "mismatch") this.#listeners.tell({ type: "acknowledged", ...what, mismatch: kind === "mismatch" });
-    if (kind === "dead")
-      this.#listeners.tell({ type: "dead", ...what, code: "VALIDATION", message: packet.failed ?? "", deadLetter: route.letter?.name });
-  }
-
-  #tellWoken(woken: readonly Woken[]): void {
-    for (const { no, flow, queue, execution, to } of woken) {
-      if (to === "due") this.wake();
-      const route = this.#routes.get(routeKey(flow, queue));
-      if (route === undefined || !this.#listeners.any) continue;
-      const what = about(route, { no, execution, attempt: 0 });
-      if (to === "duplicate" || to === "mismatch") this.#listeners.tell({ type: "acknowledged", ...what, mismatch: to === "mismatch" });
-      if (to === "closed") this.#listeners.tell({ type: "closed", ...what });
-      if (to === "dead")
-        this.#listeners.tell({
-          type: "dead",
-          ...what,
-          code: "INPUT_MISSING",
-          message: "the other ports of its node were not filled",
-          deadLetter: route.letter?.name,
-        });
+  #woken(woken: readonly Woken[]): void {
+    for (const each of woken) {
+      if (each.to === "due") this.wake();
+      else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
     }
-  }
-
-  #tellEnded(ended: readonly Ended[]): void {
-    for (const { no, flow, status } of ended) this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
   }
 
   // ——— as a host of deliveries
@@ -343,14 +310,14 @@ export class Courier implements DeliveryHost {
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
     } catch (error) {
       if (this.store.closed) return;
-      this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+      this.#teller.trouble(error);
     }
     if (!this.#stopped) this.#scheduleRenew();
   }
 
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
   async #rejoin(): Promise<void> {
-    this.#listeners.tell({ type: "leaseLost" });
+    this.#teller.leaseLost();
     for (const attempt of this.#attempts)
       attempt.abort(new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's"));
     await this.#numbers.join();
@@ -408,15 +375,4 @@ const nothing = Promise.resolve();
 
 export function routeKey(flow: string, queue: string): string {
   return `${flow}\0${queue}`;
-}
-
-function about(route: Route, { no, execution, attempt }: Pick<PacketRecord, "no" | "execution" | "attempt">) {
-  return {
-    flow: route.flow.id,
-    executionId: execution === null ? undefined : executionId(execution),
-    node: route.node.plan.id,
-    edge: route.queue,
-    packetId: packetId(no),
-    attempt,
-  };
 }

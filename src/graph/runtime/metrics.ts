@@ -1,4 +1,4 @@
-import type { RuntimeEvent } from "./event.js";
+import type { Route, RunningNode } from "./routes.js";
 
 /** Counted since the runtime was made, in this process. */
 export interface RuntimeMetrics {
@@ -28,17 +28,6 @@ export interface NodeMetrics {
 }
 
 type Totals = Omit<RuntimeMetrics, "inFlight" | "nodes">;
-const counterOf = {
-  triggered: "triggered",
-  processed: "processed",
-  acknowledged: "acknowledged",
-  held: "held",
-  retrying: "retried",
-  dead: "dead",
-  ended: "ended",
-  leaseLost: "leasesLost",
-} as const satisfies Partial<Record<RuntimeEvent["type"], keyof Totals>>;
-
 export class Counters {
   readonly #totals: { -readonly [Name in keyof Totals]: number } = {
     triggered: 0,
@@ -50,21 +39,19 @@ export class Counters {
     ended: 0,
     leasesLost: 0,
   };
-  readonly #nodes = new Map<string, { -readonly [Name in keyof NodeMetrics]: NodeMetrics[Name] }>();
+  readonly #nodes = new Map<RunningNode, { -readonly [Name in keyof NodeMetrics]: NodeMetrics[Name] }>();
 
-  count(event: RuntimeEvent): void {
-    const counter = (counterOf as Partial<Record<RuntimeEvent["type"], keyof Totals>>)[event.type];
-    if (counter === undefined) return;
+  /** With a route: for its node, too. */
+  add(counter: keyof Totals, route?: Route, ms = 0): void {
     this.#totals[counter] += 1;
-    if (!("node" in event) || !("edge" in event)) return;
-    const name = `${event.flow}\0${event.node}`;
-    let node = this.#nodes.get(name);
+    if (route === undefined) return;
+    let node = this.#nodes.get(route.node);
     if (node === undefined) {
-      node = { flow: event.flow, node: event.node, processed: 0, acknowledged: 0, retried: 0, dead: 0, ms: 0 };
-      this.#nodes.set(name, node);
+      node = { flow: route.flow.id, node: route.node.plan.id, processed: 0, acknowledged: 0, retried: 0, dead: 0, ms: 0 };
+      this.#nodes.set(route.node, node);
     }
+    if (counter === "processed") node.ms += ms;
     if (counter === "processed" || counter === "acknowledged" || counter === "retried" || counter === "dead") node[counter] += 1;
-    if (event.type === "processed") node.ms += event.ms;
   }
 
   metrics(inFlight: number): RuntimeMetrics {

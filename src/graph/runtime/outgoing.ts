@@ -1,5 +1,5 @@
 import { canonicalJson, sha256 } from "../../core/canonical.js";
-import type { NewPacket } from "../../core/packet-operation.js";
+import type { NewPacket, NewPart } from "../../core/packet-operation.js";
 import { withFailure } from "./history.js";
 import { type Data, encodePayload, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -17,27 +17,36 @@ export interface Sender {
 
 /** A packet on its way: checked, with its key, its lane, and its place in a join. One that can't be delivered says why. */
 export function packetFor({ route, data, problem }: Sent, sender: Sender): NewPacket {
-  const { flow, queue, letter, port } = route;
+  const { flow, queue, letter } = route;
   const { execution } = sender;
   const key = keyOf(route, data);
   const lane = laneOf(route, data);
   const wrong = problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why) ?? (lane.ok ? undefined : lane.why);
   const payload = encodePayload(data, sender.trace, sender.valueBytesMax);
-  const packet = { no: sender.next(), flow: flow.id, queue, execution, payload, letter, delayMs: 0 };
-  if (wrong !== undefined) {
-    const failed = withFailure(null, { code: "VALIDATION", message: wrong, final: true }, { attempt: 0, at: Date.now(), ms: 0 });
-    return { ...packet, key: null, lane: null, join: null, claim: false, failed };
-  }
-  const { ports } = route.node;
-  const join =
-    ports.length > 1 && !route.entry && execution !== null ? { node: route.node.plan.id, port, ports, waitMs: sender.joinWaitMs } : null;
-  return {
-    ...packet,
+  const packet: NewPacket = {
+    no: sender.next(),
+    flow: flow.id,
+    queue,
+    execution,
+    payload,
     key: key.ok && key.value !== undefined ? recordKey(route, key.value, data, sender) : null,
     lane: lane.ok && lane.value !== null ? { name: lane.value, deadBlocks: false } : null,
-    join,
+    join: joinOf(route, sender),
+    letter,
+    delayMs: 0,
     claim: false,
   };
+  return wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) };
+}
+
+function validation(message: string): string {
+  return withFailure(null, { code: "VALIDATION", message, final: true }, { attempt: 0, at: Date.now(), ms: 0 });
+}
+
+function joinOf({ node, port, entry }: Route, { execution, joinWaitMs }: Sender): NewPart | null {
+  const { ports, plan } = node;
+  if (ports.length < 2 || entry || execution === null) return null;
+  return { node: plan.id, port, ports, waitMs: joinWaitMs };
 }
 
 function recordKey({ flow, delivery }: Route, key: string, data: Data, { onMismatch }: Sender) {
@@ -61,10 +70,12 @@ export function fingerprintOf(data: Data): string | null {
 
 type Lane = { readonly ok: true; readonly value: string | null } | { readonly ok: false; readonly why: string };
 
+const noLane: Lane = { ok: true, value: null };
+
 /** `strict`: one lane for all. `perKey`: by the partition key, else by the idempotency key. */
 function laneOf(route: Route, data: Data): Lane {
   const { ordering, partitionKey } = route.delivery;
-  if (ordering === "none") return { ok: true, value: null };
+  if (ordering === "none") return noLane;
   if (ordering === "strict") return { ok: true, value: "" };
   if (partitionKey !== undefined) {
     const made = partitionKey.make({ payload: data, operationId: route.node.plan.operationId, flowId: route.flow.id });

@@ -14,6 +14,7 @@ import { Counters, type RuntimeMetrics } from "./metrics.js";
 import type { Data } from "./payload.js";
 import type { Routed } from "./routes.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
+import { Teller } from "./teller.js";
 import { type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import {
   type DeadLetterDetails,
@@ -72,6 +73,7 @@ export class Runtime {
   readonly #options: ResolvedOptions;
   readonly #listeners = new Listeners();
   readonly #counters = new Counters();
+  readonly #teller: Teller;
   readonly #courier: Courier;
   readonly #ephemeral = new Ephemeral();
   #forgetClose: () => void = () => {};
@@ -84,9 +86,9 @@ export class Runtime {
     const routes = new Map(
       [...flows].flatMap(([flow, { routes }]) => [...routes].map(([queue, route]) => [routeKey(flow, queue), route] as const)),
     );
-    this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#listeners);
+    this.#teller = new Teller(this.#counters, this.#listeners);
+    this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
     this.#ephemeral.attach(ephemeralHost(this.#courier, options));
-    this.#listeners.add((event) => this.#counters.count(event));
   }
 
   async start(): Promise<void> {
@@ -96,9 +98,9 @@ export class Runtime {
 
   /** Durable before it resolves. Errors of direct calls are thrown. */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
-    if (this.#stopping) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
+    if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
     return await trigger(
-      { courier: this.#courier, ephemeral: this.#ephemeral, options: this.#options, listeners: this.#listeners },
+      { courier: this.#courier, ephemeral: this.#ephemeral, options: this.#options, teller: this.#teller },
       this.#flow(flow),
       entry,
       payload,

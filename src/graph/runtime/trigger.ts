@@ -8,13 +8,13 @@ import { Attempt } from "./attempt.js";
 import type { Courier } from "./courier.js";
 import { packetsFor } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
-import type { Listeners } from "./event.js";
 import { executionId, packetId } from "./ids.js";
 import { fingerprintOf } from "./outgoing.js";
 import { type Data, encodePayload, noTrace, type Trace } from "./payload.js";
 import type { Entry, Routed } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import { keyOf, problemOf, runStage } from "./stage.js";
+import type { Teller } from "./teller.js";
 
 export interface TriggerOptions {
   /** Names this trigger: the same key again is the same execution. */
@@ -37,7 +37,7 @@ interface Around {
   readonly courier: Courier;
   readonly ephemeral: Ephemeral;
   readonly options: ResolvedOptions;
-  readonly listeners: Listeners;
+  readonly teller: Teller;
 }
 
 /** How long a store that cannot be reached is tried. Nothing has happened yet: giving up is safe. */
@@ -84,7 +84,7 @@ async function triggerDurable(
   payload: Data,
   { key, traceHeaders = noTrace, tx }: TriggerOptions,
 ): Promise<Triggered> {
-  const { courier, options, listeners } = around;
+  const { courier, options, teller } = around;
   const { store, numbers } = courier;
   const no = numbers.next();
   const sender = courier.senderOf(no, traceHeaders);
@@ -112,7 +112,7 @@ async function triggerDurable(
     throw error;
   }
   if (answer.kind === "packetsSent") {
-    listeners.tell({ type: "triggered", flow, executionId: executionId(no), node: route.node.plan.id, key });
+    teller.triggered(route, no, key);
     courier.take(answer, packets);
     return { executionId: executionId(no), status: "started", mismatch: false };
   }

@@ -1,8 +1,10 @@
+import { never } from "../../core/packets/lane.js";
 import { withoutPayload } from "./packet-row.js";
 import { tell } from "./packet-tell.js";
 import { serverNow } from "./read.js";
 
-export const claimable = "p.owner IS NULL AND p.state IN ('due', 'held', 'part')";
+/** What the index of due packets has; not those that wait for another packet, whose time is `never`. */
+const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${never}`;
 
 /** Everybody who has packets: a jump from each to the next through the index, not a scan. */
 const owners = `owners AS (
@@ -31,7 +33,7 @@ silent AS MATERIALIZED (
   SELECT w.no FROM $schema.workers w, clock WHERE w.no <> $4::bigint AND w.lease_until <= now
 ), asked AS MATERIALIZED (
   SELECT a.*, coalesce((SELECT f.state FROM $schema.flows f WHERE f.flow = a.flow), 'active') AS state
-  FROM unnest($1::text[], $2::text[], $3::int[]) WITH ORDINALITY AS a(flow, queue, count, ord)
+  FROM unnest($1::text[], $2::text[], $3::int[], $8::boolean[]) WITH ORDINALITY AS a(flow, queue, count, wanted, ord)
 ), me AS MATERIALIZED (SELECT w.no FROM $schema.workers w WHERE w.no = $4::bigint AND NOT EXISTS (SELECT FROM silent)
 ), picked AS MATERIALIZED (
   SELECT x.* FROM me, clock, asked a, LATERAL (
@@ -50,7 +52,7 @@ SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.worker
   'taken', (SELECT json_agg(t ORDER BY t.ord, t.since_at, t.no) FROM taken t),
   'upcoming', (SELECT json_agg(json_build_object('flow', a.flow, 'queue', a.queue, 'at', x.due_at)) FROM asked a, LATERAL (
     SELECT p.due_at FROM $schema.packets p WHERE p.flow = a.flow AND p.queue = a.queue AND ${claimable}
-      AND p.no NOT IN (SELECT no FROM picked) ORDER BY p.due_at, p.no LIMIT 1) x WHERE a.state = 'active'),
+      AND p.no NOT IN (SELECT no FROM picked) ORDER BY p.due_at, p.no LIMIT 1) x WHERE a.state = 'active' AND a.wanted),
   'nextLapse', (SELECT min(w.lease_until) FROM $schema.workers w WHERE w.no <> $4::bigint)
 )::text AS answer FROM clock`,
 };

@@ -1,4 +1,5 @@
 import { rowOf } from "../../core/group-commit.js";
+import { never } from "../../core/packets/lane.js";
 import type { PacketRow, QueueId } from "../../core/packets/table.js";
 import type { Picked } from "./packet-claim.js";
 import type { Locked } from "./packet-lock.js";
@@ -38,7 +39,12 @@ export class ClaimTable extends LoadedTable {
     const left = this.#left.filter((row) => sameQueue(row, queue));
     const waiting = [...this.packets.values()].filter((row) => {
       return (
-        sameQueue(row, queue) && row.owner === null && row.state !== "dead" && row.state !== "kept" && !left.some(({ no }) => no === row.no)
+        sameQueue(row, queue) &&
+        row.owner === null &&
+        row.state !== "dead" &&
+        row.state !== "kept" &&
+        row.dueAt < never &&
+        !left.some(({ no }) => no === row.no)
       );
     });
     const times = [
@@ -67,6 +73,6 @@ function freeOf({ records, executions }: Loaded, locked: Locked): (row: PacketRo
   };
 }
 
-function sameQueue(a: QueueId, b: QueueId): boolean {
+export function sameQueue(a: QueueId, b: QueueId): boolean {
   return a.flow === b.flow && a.queue === b.queue;
 }

@@ -4,7 +4,7 @@ import type { PacketRow, QueueId } from "../../core/packets/table.js";
 import { arrayLiteral } from "./columns.js";
 import { ask, type PacketConnection } from "./packet-ask.js";
 import { claimStatement, reapStatement } from "./packet-claim-statement.js";
-import { ClaimTable } from "./packet-claim-table.js";
+import { ClaimTable, sameQueue } from "./packet-claim-table.js";
 import { lock } from "./packet-lock.js";
 import { read } from "./packet-read.js";
 import { type PacketJson, toPacket } from "./packet-row.js";
@@ -15,6 +15,7 @@ import { write } from "./packet-write.js";
 /** Packets of silent workers that are made due in one go. */
 const reapMax = 1000;
 const reapsMax = 3;
+const looksMax = 20;
 const rowsMsMax = 1000;
 
 export interface Picked {
@@ -28,29 +29,54 @@ export interface Picked {
   readonly nextLapse: number | null;
 }
 
-/** One trip where nothing is due, or nothing of what is due has a key; else a transaction. `claim` names it in the rows. */
-export async function claimPackets(connection: PacketConnection, query: PacketClaimQuery, claim: number): Promise<PacketClaims> {
-  let found = await pick(connection, query, claim, true);
-  for (let reaps = 0; found.silent && reaps < reapsMax; reaps++) {
-    await ask(connection, reapStatement, [query.worker, reapMax]);
-    found = await pick(connection, query, claim, true);
-  }
-  if (found.picked === null || found.taken !== null) return claimsOf(found, (found.taken ?? []).map(toPacket));
-  const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, claim, extra));
-  // Others were faster every time: what is due is still due.
-  return claims ?? { ...claimsOf(found, []), nextAt: found.now };
+/** A claim, and the queues with what is still wanted of them. */
+interface Look extends PacketClaimQuery {
+  /** Names it in the rows that it takes. */
+  readonly claim: number;
+  readonly left: readonly number[];
 }
 
-async function pick(connection: PacketConnection, query: PacketClaimQuery, claim: number, take: boolean): Promise<Picked> {
-  const { worker, queues, limit } = query;
-  const of = (name: "flow" | "queue" | "limit") => arrayLiteral(queues.map((queue) => queue[name]));
-  const counts = arrayLiteral(queues.map((queue) => Math.max(0, Math.min(queue.limit, limit))));
-  return await ask<Picked>(connection, claimStatement, [of("flow"), of("queue"), counts, worker, Math.max(0, limit), claim, take]);
+/** One trip where nothing is due, or nothing of what is due has a key; else transactions, until there is as much as is wanted. */
+export async function claimPackets(connection: PacketConnection, query: PacketClaimQuery, claim: number): Promise<PacketClaims> {
+  let sum = await look(connection, { ...query, claim, left: query.queues.map((queue) => queue.limit) });
+  for (let looks = 1; looks < looksMax && sum.more && sum.claimed.length < query.limit; looks++) {
+    const { claimed, closed, ended } = sum;
+    const left = query.queues.map((queue) => queue.limit - claimed.filter((packet) => sameQueue(packet, queue)).length);
+    const next = await look(connection, { ...query, claim, left, limit: query.limit - claimed.length });
+    sum = { ...next, claimed: [...claimed, ...next.claimed], closed: [...closed, ...next.closed], ended: [...ended, ...next.ended] };
+  }
+  const { more: _, ...claims } = sum;
+  return claims;
+}
+
+/** `more`: what was acknowledged or held made room for something that is due. */
+async function look(connection: PacketConnection, query: Look): Promise<PacketClaims & { readonly more: boolean }> {
+  let found = await pick(connection, query, true);
+  for (let reaps = 0; found.silent && reaps < reapsMax; reaps++) {
+    await ask(connection, reapStatement, [query.worker, reapMax]);
+    found = await pick(connection, query, true);
+  }
+  if (found.picked === null || found.taken !== null) return { ...claimsOf(found, (found.taken ?? []).map(toPacket)), more: false };
+  const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, extra));
+  // Others were faster every time: what is due is still due.
+  if (claims === undefined) return { ...claimsOf(found, []), nextAt: found.now, more: false };
+  return { ...claims, more: claims.nextAt !== null && claims.nextAt <= claims.now };
+}
+
+async function pick(connection: PacketConnection, { worker, queues, limit, left, claim }: Look, take: boolean): Promise<Picked> {
+  const of = (name: "flow" | "queue") => arrayLiteral(queues.map((queue) => queue[name]));
+  const counts = arrayLiteral(left.map(bounded));
+  const wanted = arrayLiteral(queues.map((queue) => queue.limit > 0));
+  return await ask<Picked>(connection, claimStatement, [of("flow"), of("queue"), counts, worker, bounded(limit), claim, take, wanted]);
+}
+
+function bounded(limit: number): number {
+  return Math.max(0, Math.min(limit, 10_000));
 }
 
 /** What is due is locked, and then what it needs, as far as nobody else has it: a claim waits for nobody. */
-async function claimInside(connection: PacketConnection, query: PacketClaimQuery, claim: number, extra: Wishes): Promise<PacketClaims> {
-  const found = await pick(connection, query, claim, false);
+async function claimInside(connection: PacketConnection, query: Look, extra: Wishes): Promise<PacketClaims> {
+  const found = await pick(connection, query, false);
   const rows = (found.picked ?? []).map(toPacket);
   const wishes = rows.reduce(wishing, new Wishes().add(extra));
   for (const { flow } of query.queues) wishes.flows.add(flow);
@@ -58,7 +84,7 @@ async function claimInside(connection: PacketConnection, query: PacketClaimQuery
   const locked = await lock(connection, wishes, "skip");
   const table = new ClaimTable(await read(connection, wishes), locked, wishes, found);
   const claims = claimFrom(table, query);
-  await write(connection, table.changes(), claim);
+  await write(connection, table.changes(), query.claim);
   return claims;
 }
 

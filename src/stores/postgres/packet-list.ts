@@ -20,8 +20,8 @@ const status = "CASE WHEN t.open > 0 THEN 'running' WHEN t.dead > 0 THEN 'dead' 
 const statements = {
   dead: newestFirst("packets", "dead_at", "t.state = 'dead'").replaceAll("$filter", "($2::text IS NULL OR t.dead_name = $2::text)"),
   executions: newestFirst("executions", "created_at", "true").replaceAll("$filter", `($2::text IS NULL OR ${status} = $2::text)`),
-  packet: "SELECT json_agg(p)::text AS answer FROM $schema.packets p WHERE p.no = $1",
-  execution: "SELECT json_agg(e)::text AS answer FROM $schema.executions e WHERE e.no = $1",
+  packet: "SELECT coalesce(json_agg(p), '[]')::text AS answer FROM $schema.packets p WHERE p.no = $1",
+  execution: "SELECT coalesce(json_agg(e), '[]')::text AS answer FROM $schema.executions e WHERE e.no = $1",
   notes: `SELECT coalesce(json_agg(json_build_object('at', n.at, 'kind', n.kind, 'queue', n.queue, 'packet', n.packet, 'about', n.about)
     ORDER BY n.id), '[]')::text AS answer FROM (SELECT * FROM $schema.notes WHERE execution = $1 ORDER BY id LIMIT $2::int) n`,
   of: `SELECT coalesce(json_agg(p), '[]')::text AS answer FROM (
@@ -52,11 +52,11 @@ export async function listExecutions(
 }
 
 export async function readPacket(connection: PacketConnection, no: number): Promise<PacketRecord | undefined> {
-  return ((await asked<PacketJson[] | null>(connection, "packet", [no])) ?? []).map(toPacket)[0];
+  return (await asked<PacketJson[]>(connection, "packet", [no])).map(toPacket)[0];
 }
 
 export async function readExecution(connection: PacketConnection, no: number): Promise<ExecutionRecord | undefined> {
-  return ((await asked<ExecutionJson[] | null>(connection, "execution", [no])) ?? []).map(toExecution)[0];
+  return (await asked<ExecutionJson[]>(connection, "execution", [no])).map(toExecution)[0];
 }
 
 export function readNotes(connection: PacketConnection, execution: number, limit: number): Promise<ExecutionNote[]> {

@@ -2,7 +2,7 @@
  * Packets. Every index is partial: a packet that is claimed in the commit that sends it, and is gone with the next one, is
  * in that of the owners only.
  *
- *   due    what nobody has, by queue and by when it may be claimed
+ *   due    what nobody has, by queue and by when it may be claimed; not what waits for another packet
  *   owner  what somebody has. There are as many owners as workers, so that a claim can go through them one by one
  *   lane   places that are taken
  *   held   what waits for a key, oldest first
@@ -41,7 +41,8 @@ export const packetTables = `
     expires_at bigint,
     terms text
   );
-  CREATE INDEX packets_due ON $schema.packets (flow, queue, due_at, no) WHERE owner IS NULL AND state IN ('due', 'held', 'part');
+  CREATE INDEX packets_due ON $schema.packets (flow, queue, due_at, no) 
+    WHERE owner IS NULL AND state IN ('due', 'held', 'part') AND due_at < 9007199254740991;
   CREATE INDEX packets_owner ON $schema.packets (owner) WHERE owner IS NOT NULL;
   CREATE INDEX packets_lane ON $schema.packets (flow, queue, lane, place) WHERE place IS NOT NULL;
   CREATE INDEX packets_held ON $schema.packets (scope, key, created_at, no) WHERE hold = 'key';

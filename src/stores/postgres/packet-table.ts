@@ -98,6 +98,11 @@ export class LoadedTable extends MemoryTable {
     return super.execution(no);
   }
 
+  override note(execution: number, note: ExecutionNote): void {
+    // Whether it is still there, and not purged.
+    if (this.execution(execution) !== undefined) super.note(execution, note);
+  }
+
   override removeKept(execution: number): void {
     super.removeKept(execution);
     this.#ended.push(execution);

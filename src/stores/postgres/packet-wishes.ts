@@ -78,18 +78,19 @@ export function wishesOf(operation: PacketOperation, seen: SeenPackets): Wishes 
   const wishes = new Wishes();
   for (const packet of operation.packets) {
     wishes.packets.add(packet.no);
+    wishes.flows.add(packet.flow);
     placing(wishes, packet, seen);
   }
+  wishes.workers.add(operation.worker);
   if (operation.verb === "sendPackets") {
     const { execution } = operation;
     if (execution === null) return wishes;
     wishes.execution(execution.no).key(execution.key).flows.add(execution.flow);
     return wishes;
   }
-  const { no, worker, to, outputs } = operation;
+  const { no, to, outputs } = operation;
   wishes.packets.add(no);
   wishes.settled.add(no);
-  wishes.workers.add(worker);
   const packet = seen.packets.get(no);
   if (packet === undefined) return wishes;
   const goes = to.kind === "done" || to.kind === "dead";

@@ -10,11 +10,11 @@ const statements = {
   // What it has was never delivered. Whatever a flush of its own sends it meanwhile is nobody's, and found by a claim.
   leave: `WITH gone AS (DELETE FROM $schema.workers WHERE no = $1::bigint),
     theirs AS MATERIALIZED (SELECT p.no FROM $schema.packets p WHERE p.owner = $1::bigint ORDER BY p.no FOR UPDATE),
-    freed AS (UPDATE $schema.packets p SET owner = NULL, attempt = p.attempt - 1, due_at = ${serverNow} FROM theirs t WHERE p.no = t.no)
+    freed AS (UPDATE $schema.packets p SET owner = NULL, since = p.since + 1, due_at = ${serverNow} FROM theirs t WHERE p.no = t.no)
     SELECT json_build_object('told', ${tell}::text)::text AS answer`,
   giveBack: `WITH theirs AS MATERIALIZED (
       SELECT p.no FROM $schema.packets p WHERE p.owner = $1::bigint AND p.claim = ANY ($2::bigint[]) ORDER BY p.no FOR UPDATE),
-    freed AS (UPDATE $schema.packets p SET owner = NULL, attempt = p.attempt - 1 FROM theirs t WHERE p.no = t.no)
+    freed AS (UPDATE $schema.packets p SET owner = NULL, since = p.since + 1 FROM theirs t WHERE p.no = t.no)
     SELECT (SELECT count(*) FROM theirs)::text AS answer`,
   setFlow: `WITH f AS (INSERT INTO $schema.flows (flow, state) VALUES ($1, $2) ON CONFLICT (flow) DO UPDATE SET state = excluded.state)
     SELECT json_build_object('told', ${tell}::text)::text AS answer`,

@@ -1,0 +1,104 @@
+import type { PacketRecord } from "../../core/packet.js";
+import type { Ended, NewPacket, Placed, Woken } from "../../core/packet-operation.js";
+import type { DeliveryResult } from "./delivery.js";
+import type { Listeners } from "./event.js";
+import { historyOf } from "./history.js";
+import { executionId, packetId } from "./ids.js";
+import type { Counters } from "./metrics.js";
+import type { Route } from "./routes.js";
+
+/** Counts what happens, and tells it where somebody listens: an event that nobody hears is not made. */
+export class Teller {
+  readonly #counters: Counters;
+  readonly #listeners: Listeners;
+
+  constructor(counters: Counters, listeners: Listeners) {
+    this.#counters = counters;
+    this.#listeners = listeners;
+  }
+
+  triggered(route: Route, no: number, key: string | undefined): void {
+    this.#counters.add("triggered");
+    if (!this.#listeners.any) return;
+    this.#listeners.tell({ type: "triggered", flow: route.flow.id, executionId: executionId(no), node: route.node.plan.id, key });
+  }
+
+  delivering(route: Route, packet: PacketRecord): void {
+    if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
+  }
+
+  settled(route: Route, packet: PacketRecord, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
+    if (to.kind === "release") return;
+    const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
+    this.#counters.add(counter, route, ms);
+    if (!this.#listeners.any) return;
+    const what = about(route, packet);
+    const { code = "", message = "" } = failure ?? {};
+    if (to.kind === "done") this.#listeners.tell({ type: "processed", ...what, ms });
+    if (to.kind === "retry") this.#listeners.tell({ type: "retrying", ...what, code, message, delayMs: to.delayMs });
+    if (to.kind === "dead") this.#listeners.tell({ type: "dead", ...what, code, message, deadLetter: route.letter?.name });
+  }
+
+  /** What became of a packet that was sent, where it is not delivered now. */
+  placed(route: Route, packet: NewPacket, { kind }: Placed): void {
+    const what = { ...packet, attempt: 0 };
+    if (kind === "held") {
+      this.#counters.add("held", route);
+      if (this.#listeners.any) this.#listeners.tell({ type: "held", ...about(route, what) });
+    }
+    if (kind === "duplicate" || kind === "mismatch") this.#acknowledged(route, what, kind === "mismatch");
+    if (kind === "dead") {
+      const { code = "MISMATCH", message = "its key was completed with another packet" } = historyOf(packet.failed ?? null).at(-1) ?? {};
+      this.#dead(route, what, code, message);
+    }
+  }
+
+  /** What became of a packet that had waited; of one whose route is not known here there is nothing to say. */
+  woken(route: Route | undefined, { no, execution, to }: Woken): void {
+    if (route === undefined) return;
+    const what = { no, execution, attempt: 0 };
+    if (to === "duplicate" || to === "mismatch") this.#acknowledged(route, what, to === "mismatch");
+    if (to === "closed" && this.#listeners.any) this.#listeners.tell({ type: "closed", ...about(route, what) });
+    if (to === "dead")
+      this.#dead(route, what, "INPUT_MISSING", "the other ports of its node were not filled, or its key was completed with another packet");
+  }
+
+  ended(ended: readonly Ended[]): void {
+    for (const { no, flow, status } of ended) {
+      this.#counters.add("ended");
+      this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
+    }
+  }
+
+  leaseLost(): void {
+    this.#counters.add("leasesLost");
+    this.#listeners.tell({ type: "leaseLost" });
+  }
+
+  trouble(error: unknown): void {
+    this.#listeners.tell({ type: "storeTrouble", message: error instanceof Error ? error.message : String(error) });
+  }
+
+  #acknowledged(route: Route, what: About, mismatch: boolean): void {
+    this.#counters.add("acknowledged", route);
+    if (this.#listeners.any) this.#listeners.tell({ type: "acknowledged", ...about(route, what), mismatch });
+  }
+
+  #dead(route: Route, what: About, code: string, message: string): void {
+    this.#counters.add("dead", route);
+    if (this.#listeners.any) this.#listeners.tell({ type: "dead", ...about(route, what), code, message, deadLetter: route.letter?.name });
+  }
+}
+
+type About = Pick<PacketRecord, "no" | "execution" | "attempt">;
+
+function about(route: Route, { no, execution, attempt }: About) {
+  return {
+    flow: route.flow.id,
+    executionId: execution === null ? undefined : executionId(execution),
+    node: route.node.plan.id,
+    edge: route.queue,
+    packetId: packetId(no),
+    attempt,
+  };
+}

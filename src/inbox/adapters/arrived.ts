@@ -1,0 +1,30 @@
+import { PermanentError } from "../errors.js";
+import type { Message } from "../message.js";
+import type { ConsumeOptions } from "./consuming.js";
+
+/** A message as it came. `refused`: why it cannot be handled; it goes through the inbox all the same, and ends as a dead letter. */
+export interface Arrived<T> {
+  readonly message: Message<T>;
+  readonly refused?: PermanentError;
+}
+
+/** Makes a payload of a message's bytes. Bytes that cannot be decoded are kept as text: nothing is lost, and nothing waits behind them. */
+export function arrivedOf<T>(
+  { decode = fromJson as (bytes: Uint8Array) => T }: Pick<ConsumeOptions<T>, "decode">,
+  message: Omit<Message<T>, "payload">,
+  bytes: Uint8Array,
+): Arrived<T> {
+  try {
+    return { message: { ...message, payload: decode(bytes) } };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const refused = new PermanentError(`message "${message.id}" cannot be decoded: ${why}`, { cause });
+    return { message: { ...message, payload: Buffer.from(bytes).toString() as T }, refused };
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function fromJson(bytes: Uint8Array): unknown {
+  return JSON.parse(utf8.decode(bytes));
+}

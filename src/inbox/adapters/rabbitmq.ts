@@ -1,0 +1,118 @@
+import { randomUUID } from "node:crypto";
+import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
+import { InvalidInputError } from "../../core/errors.js";
+import { PermanentError } from "../errors.js";
+import { type Arrived, arrivedOf } from "./arrived.js";
+import { backoffMs, type ConsumeOptions, Consumer, type Consuming, pause } from "./consuming.js";
+import { UnderWay } from "./under-way.js";
+
+export type { ConsumeOptions, Consuming } from "./consuming.js";
+
+export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
+  /** `await connect(url, { recovery: true })`: one that comes back. */
+  readonly connection: Pick<ChannelModel, "createChannel">;
+  readonly queue: string;
+  /** What names a message. Its `messageId`, if nothing else is said. */
+  readonly id?: (message: ConsumeMessage) => string | undefined;
+}
+
+/**
+ * Runs the messages of a RabbitMQ queue through an inbox. A message that has to come again is kept here, unacknowledged, and
+ * handled again after its time.
+ *
+ * @example
+ * const consuming = await consume({ connection, queue: "orders", inbox, handle: async ({ payload }) => ship(payload) });
+ */
+export async function consume<T = unknown, R = unknown>(options: RabbitMqOptions<T, R>): Promise<Consuming> {
+  const consumer = new Consumer(options);
+  if (typeof options.queue !== "string" || options.queue === "") throw new InvalidInputError("queue", "must be a non-empty string");
+  const stopping = new AbortController();
+  let session = await openSession(options, consumer, stopping.signal);
+  const staying = (async () => {
+    for (let failures = 0; ; ) {
+      await session.ended;
+      if (stopping.signal.aborted) return;
+      // Not at once: a queue that is gone closes one channel after the other.
+      await pause(backoffMs(failures), stopping.signal);
+      try {
+        session = await openSession(options, consumer, stopping.signal);
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        consumer.tell(error);
+      }
+    }
+  })();
+  return {
+    stop: async () => {
+      stopping.abort();
+      await session.close();
+      await staying;
+    },
+  };
+}
+
+interface Session {
+  /** Resolves when its channel is gone. */
+  readonly ended: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One channel, until it breaks or is closed. What it had not acknowledged is the broker's again. */
+async function openSession<T, R>(options: RabbitMqOptions<T, R>, consumer: Consumer<T, R>, stopping: AbortSignal): Promise<Session> {
+  const channel = await options.connection.createChannel();
+  const broken = new AbortController();
+  const ended = new Promise<void>((resolve) => void channel.once("close", resolve));
+  void ended.then(() => broken.abort());
+  // It closes as well, and that is when something is done about it.
+  channel.on("error", (error: unknown) => consumer.tell(error));
+  const underWay = new UnderWay(consumer.concurrency);
+  const signal = AbortSignal.any([stopping, broken.signal]);
+  await channel.prefetch(consumer.concurrency);
+  const { consumerTag } = await channel.consume(options.queue, (message) => {
+    // Null: the queue is gone.
+    if (message === null) void channel.close().catch(() => undefined);
+    else underWay.add(deliver({ consumer, options, channel, signal }, message));
+  });
+  return {
+    ended,
+    close: async () => {
+      if (!broken.signal.aborted) await channel.cancel(consumerTag).catch(() => undefined);
+      await underWay.drained();
+      if (!broken.signal.aborted) await channel.close().catch(() => undefined);
+    },
+  };
+}
+
+interface Delivering<T, R> {
+  readonly consumer: Consumer<T, R>;
+  readonly options: RabbitMqOptions<T, R>;
+  readonly channel: Channel;
+  readonly signal: AbortSignal;
+}
+
+/** If we die on one of these lines, or the channel breaks, the broker hands the message out again, and the inbox knows it. */
+async function deliver<T, R>({ consumer, options, channel, signal }: Delivering<T, R>, message: ConsumeMessage): Promise<void> {
+  const arrived = messageOf(options, message);
+  const done = await consumer.untilDone(arrived, signal);
+  try {
+    if (done) channel.ack(message);
+    else channel.nack(message);
+  } catch (error) {
+    consumer.tell(error, arrived.message);
+  }
+}
+
+function messageOf<T, R>(options: RabbitMqOptions<T, R>, from: ConsumeMessage): Arrived<T> {
+  const { id = ({ properties }) => properties.messageId as string | undefined, inbox, queue } = options;
+  const headers = Object.fromEntries(Object.entries(from.properties.headers ?? {}).map(([name, value]) => [name, String(value)]));
+  const rest = { headers, redelivered: from.fields.redelivered, source: queue };
+  const name = id(from);
+  if (name) return arrivedOf(options, { ...rest, id: name }, from.content);
+  const nameless = arrivedOf(options, { ...rest, id: randomUUID() }, from.content);
+  if (inbox.keyed) return nameless;
+  const refused = new PermanentError(
+    `a message of queue "${queue}" has no messageId: a redelivery of it would not be known. Set messageId when publishing, or give the inbox a key, or the consumer an id.`,
+  );
+  return { ...nameless, refused };
+}

@@ -1,0 +1,115 @@
+import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors.js";
+import { type OnceResult, once } from "../core/once.js";
+import type { OnceOptions } from "../core/options.js";
+import type { RecordId } from "../core/record.js";
+import type { Failures } from "../core/run-attempt.js";
+import type { Tx, TxRunner } from "../core/store.js";
+import { isReplayed } from "../core/stored-error.js";
+import type { Gate } from "./gate.js";
+import type { Handled } from "./handled.js";
+import { encodeLetter } from "./letter.js";
+import type { Message } from "./message.js";
+import type { Policy } from "./options.js";
+import { identityOf, mismatchKey, type Task, type Unkeyed, unkeyedKey } from "./task.js";
+import { type Failure, Trial } from "./trial.js";
+
+export interface HandleOptions {
+  /** Ends the waiting, and aborts the handler's own signal. */
+  readonly signal?: AbortSignal;
+}
+
+/** message → key, fingerprint → ledger → handler → outcome. Throws only what the store throws, and the signal's reason. */
+export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal }: HandleOptions, gate: Gate): Promise<Handled> {
+  if ("unkeyed" in task) return await bury(policy, task.message, unkeyedOptions(policy, task.message), task.unkeyed);
+  const { message, run } = task;
+  const options = { ...task.options, ...howToWait(policy, signal) };
+  const trial = new Trial(policy, message);
+  try {
+    return handled(policy, await onceGated(policy, options, gate, (attempt) => trial.run(attempt, run), trial));
+  } catch (error) {
+    const failure = trial.failureBy(error);
+    if (failure !== undefined) return await failed(policy, task, failure);
+    return await refused(policy, task, error);
+  }
+}
+
+/** A place in the batch is taken around the transaction, not in it: an open one would wait for those that wait for it. */
+async function onceGated(policy: Policy, options: OnceOptions, gate: Gate, run: Parameters<typeof once>[2], failures: Failures) {
+  const { tx } = options;
+  if (tx === undefined) return await once(policy.store, options, (attempt) => gate.pass(async () => await run(attempt)), failures);
+  const transact: TxRunner = tx === true ? (work) => policy.store.transact(work) : tx;
+  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.pass(() => transact(work));
+  return await once(policy.store, { ...options, tx: gated }, run, failures);
+}
+
+function howToWait({ waitMs }: Policy, signal: AbortSignal | undefined) {
+  return { onRunning: "wait", waitMs, ...(signal === undefined ? {} : { signal }) } as const;
+}
+
+function handled({ leaseMs }: Policy, result: OnceResult<unknown>): Handled {
+  if (result.status === "executed") return { status: "processed", attempt: result.attempt, result: result.value };
+  if (result.status === "replayed") return { status: "duplicate", result: result.value };
+  return { status: "held", forMs: leaseMs, ...(result.status === "unknown" ? { unknown: true } : {}) };
+}
+
+async function failed(policy: Policy, { message, options }: Task, { error, attempt, kind, saved }: Failure): Promise<Handled> {
+  if (kind === "unknown") return { status: "held", forMs: policy.leaseMs, unknown: true };
+  if (kind === "retry") return { status: "retry", error, attempt, afterMs: backoffMs(policy, attempt, error) };
+  // A COMMIT that failed has set the key free: the letter is written by an attempt of its own.
+  return saved ? { status: "dead", error, attempt } : await bury(policy, message, options, error);
+}
+
+/** Nothing has run here, or somebody else has taken over what did. */
+async function refused(policy: Policy, task: Task, error: unknown): Promise<Handled> {
+  // First: what a dead letter died of may be any of the errors below.
+  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, identityOf(task)), replayed: true };
+  if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
+  if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
+  if (error instanceof GoneError || error instanceof ResultNotKeptError) return { status: "duplicate" };
+  if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task) }, error);
+  throw error;
+}
+
+/** Whether it would not be run again. */
+export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
+  const record = "unkeyed" in task ? undefined : (await store.read(identityOf(task)))?.record;
+  return record?.state === "completed" || record?.state === "failed";
+}
+
+async function attemptOf({ store }: Policy, id: RecordId): Promise<number> {
+  return (await store.read(id))?.record.attempt ?? 1;
+}
+
+/** An attempt that fails at once, and is a dead letter. Who dies before it is one leaves the message to the broker. */
+async function bury(policy: Policy, message: Message, given: OnceOptions, error: unknown): Promise<Handled> {
+  const { store } = policy;
+  // Nothing runs: whatever the class of the effect, dying here puts nothing in doubt.
+  const { tx: _tx, effect: _effect, reconcile: _reconcile, ...options } = given;
+  let attempt = 0;
+  const failures: Failures = {
+    settlementOf(_error, started) {
+      attempt = started.attempt;
+      return { state: "failed", outcome: encodeLetter(store, message, error) };
+    },
+  };
+  const giveUp = () => {
+    throw error;
+  };
+  try {
+    return handled(policy, await once(store, { ...options, ...howToWait(policy, undefined) }, giveUp, failures));
+  } catch (thrown) {
+    if (attempt > 0 && thrown === error) return { status: "dead", error, attempt };
+    return await refused(policy, { message, options, run: giveUp }, thrown);
+  }
+}
+
+function unkeyedOptions({ scopeOf, leaseMs, retentionMs }: Policy, message: Message): OnceOptions {
+  return { key: unkeyedKey(message), scope: scopeOf(""), leaseMs, retentionMs };
+}
+
+/** As the error asks for; else longer from attempt to attempt. */
+function backoffMs({ backoffMs: given, backoffMsMax }: Policy, attempt: number, error: unknown): number {
+  const asked = typeof error === "object" && error !== null && "retryAfterMs" in error ? error.retryAfterMs : undefined;
+  const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : given * 2 ** (attempt - 1);
+  return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), backoffMsMax) : backoffMsMax;
+}

@@ -1,0 +1,43 @@
+import { Kafka, logLevel } from "kafkajs";
+import { consume } from "onceflow/inbox/kafka";
+import type { Broker } from "./lane.js";
+
+export const kafka: Broker = {
+  title: "Kafka (mock cluster of librdkafka)",
+  server: "kafka",
+  async open(brokers, topic, visibleAfterMs) {
+    const client = new Kafka({
+      brokers: brokers.split(","),
+      logLevel: logLevel.NOTHING,
+      retry: { initialRetryTime: 50, maxRetryTime: 500 },
+    });
+    const producer = client.producer();
+    const admin = client.admin();
+    await Promise.all([producer.connect(), admin.connect()]);
+    const consumers: ReturnType<Kafka["consumer"]>[] = [];
+    return {
+      send: async (messages) => {
+        await producer.send({ topic, messages: messages.map(({ id, body }) => ({ key: id, value: body, partition: 0 })) });
+      },
+      consume: async (options) => {
+        const times = { sessionTimeout: visibleAfterMs, rebalanceTimeout: visibleAfterMs, heartbeatInterval: visibleAfterMs / 5 };
+        const consumer = client.consumer({ groupId: `${topic}-group`, ...times, maxWaitTimeInMs: 100 });
+        consumers.push(consumer);
+        await consumer.connect();
+        await consumer.subscribe({ topics: [topic], fromBeginning: true });
+        return await consume({ ...options, consumer });
+      },
+      left: async () => {
+        const [ends, [group]] = await Promise.all([
+          admin.fetchTopicOffsets(topic),
+          admin.fetchOffsets({ groupId: `${topic}-group`, topics: [topic] }),
+        ]);
+        const done = (partition: number) => Math.max(0, Number(group?.partitions.find((one) => one.partition === partition)?.offset ?? 0));
+        return ends.reduce((sum, { partition, high }) => sum + Number(high) - done(partition), 0);
+      },
+      close: async () => {
+        await Promise.all([producer.disconnect(), admin.disconnect(), ...consumers.map((consumer) => consumer.disconnect())]);
+      },
+    };
+  },
+};

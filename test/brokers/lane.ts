@@ -1,0 +1,40 @@
+import type { Inbox, MessageHandler } from "onceflow/inbox";
+import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
+import type { ProviderName } from "../servers/acquire.js";
+
+/** What the tests send. */
+export interface Order {
+  readonly order: string;
+}
+
+export interface Sent {
+  /** What its producer names it, where the broker has a place for that. */
+  readonly id: string;
+  readonly body: string;
+}
+
+export type LaneOptions = Pick<ConsumeOptions<Order>, "onError" | "concurrency"> & {
+  readonly inbox: Inbox;
+  readonly handle: MessageHandler<Order, unknown>;
+};
+
+/** A queue, stream or topic of a broker, with nobody else's messages in it. */
+export interface Lane {
+  send(messages: readonly Sent[]): Promise<void>;
+  /** `silent`: what it tells the broker while it works gets lost on the way. */
+  consume(options: LaneOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
+  /** How many messages the broker would still hand out, or wait for an answer to. */
+  left(): Promise<number>;
+  /** Where silence alone does not make the broker hand a message out again. */
+  lose?(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface Broker {
+  readonly title: string;
+  readonly server: ProviderName;
+  /** Opens the lane with this name, made if it is not there. A message is handed out again after so long without a word. */
+  open(url: string, name: string, visibleAfterMs: number): Promise<Lane>;
+  /** Tests that this broker cannot be asked to pass, and why. */
+  readonly cannot?: { readonly [test in "extend" | "undecodable"]?: string };
+}

@@ -1,0 +1,58 @@
+import { Redis } from "ioredis";
+import { consume, type RedisStreamsOptions } from "onceflow/inbox/redis-streams";
+import { createClient } from "redis";
+import type { Broker } from "./lane.js";
+
+type Client = RedisStreamsOptions["client"];
+
+interface Connected {
+  readonly client: Client;
+  /** The same client, but what it says about entries that it works on gets lost. */
+  readonly silent: Client;
+  close(): void;
+}
+
+/** The same with either driver, and with both versions of the protocol. */
+export function redisStreams(driver: "redis" | "ioredis"): Broker {
+  return {
+    title: driver === "redis" ? "Redis Streams by redis, RESP 3" : "Redis Streams by ioredis",
+    server: "redis",
+    async open(url, stream, claimAfterMs) {
+      const observer = new Redis(url, { retryStrategy: () => 50 });
+      observer.on("error", () => {});
+      const { client, silent: deaf, close } = driver === "redis" ? await nodeRedis(url) : ioRedis(url);
+      return {
+        send: async (messages) => {
+          for (const { body } of messages) await observer.xadd(stream, "*", "data", body);
+        },
+        consume: (options, { silent = false } = {}) =>
+          consume({ ...options, client: silent ? deaf : client, stream, group: "group", field: "data", claimAfterMs }),
+        left: async () => {
+          const [group] = (await observer.xinfo("GROUPS", stream)) as [unknown[]];
+          const at = (name: string) => Number(group[group.indexOf(name) + 1]);
+          return at("lag") + at("pending");
+        },
+        close: async () => {
+          observer.disconnect();
+          close();
+        },
+      };
+    },
+  };
+}
+
+async function nodeRedis(url: string): Promise<Connected> {
+  const client = createClient({ url, RESP: 3, socket: { reconnectStrategy: 50 } });
+  client.on("error", () => {});
+  await client.connect();
+  const send = async (command: string[], options?: object) => (command[0] === "XCLAIM" ? [] : await client.sendCommand(command, options));
+  const silent = { sendCommand: send, duplicate: () => client.duplicate() };
+  return { client, silent, close: () => client.destroy() };
+}
+
+function ioRedis(url: string): Connected {
+  const client = new Redis(url, { retryStrategy: () => 50 });
+  client.on("error", () => {});
+  const call = async (command: string, ...args: string[]) => (command === "XCLAIM" ? [] : await client.call(command, ...args));
+  return { client, silent: { call, duplicate: () => client.duplicate() }, close: () => client.disconnect() };
+}

@@ -1,0 +1,4 @@
+import { kafka } from "./brokers/kafka.js";
+import { brokerSuite } from "./brokers/suite.js";
+
+brokerSuite(kafka);

@@ -1,0 +1,4 @@
+import { nats } from "./brokers/nats.js";
+import { brokerSuite } from "./brokers/suite.js";
+
+brokerSuite(nats);

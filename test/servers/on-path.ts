@@ -1,0 +1,10 @@
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** Where a program of this machine is; servers are also looked for where only root's PATH leads. */
+export function programOnPath(name: string): string {
+  const folders = ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", ...(process.env.PATH ?? "").split(delimiter)];
+  const folder = folders.find((one) => one && existsSync(join(one, name)));
+  if (folder === undefined) throw new Error(`no folder of PATH has ${name}`);
+  return join(folder, name);
+}
