@@ -42,5 +42,7 @@ const unsevered = { name: "", severs: false } as ContractTarget;
 describe.concurrent("ledger, dynamodb behind connections that are cut", () =>
   contract(
     "proxy",
-    (one) => one.skip({ ...unsevered, capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false } }) !== undefined,
+    (one) =>
+      one.skip({ ...unsevered, capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false } }) !==
+      undefined,
   ));

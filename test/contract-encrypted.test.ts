@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type ContractTarget, ledgerContract, memoryTarget, runContract, sqliteTarget } from "onceflow/testing";
+import { type ContractTarget, ledgerContract, memoryTarget, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
 /** What every store promises holds of one that encrypts, too: nothing of it may depend on what the database can read. */
@@ -17,7 +17,7 @@ function encrypted(target: ContractTarget): ContractTarget {
 }
 
 for (const target of [memoryTarget({ time: "virtual" }), sqliteTarget({ driver: "@photostructure/sqlite" })].map(encrypted)) {
-  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
     describe.concurrent(`${of}, ${target.name}`, () => {
       for (const { verb, cases } of contract) {
         describe(verb, () => {

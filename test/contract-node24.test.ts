@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
+import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { expect, inject, test } from "vitest";
 import { takeTurns } from "./heavy.js";
 
@@ -10,7 +10,9 @@ const program = fileURLToPath(new URL("../.build/test/programs/contract.js", imp
 /** Two contracts, also on a machine that has much else to do. */
 const runMsMax = 110_000;
 const target = sqliteTarget({ driver: "node:sqlite" });
-const cases = [...ledgerContract, ...runContract].flatMap((group) => group.cases.filter((one) => one.skip(target) === undefined));
+const cases = [...ledgerContract, ...runContract, ...packetContract].flatMap((group) =>
+  group.cases.filter((one) => one.skip(target) === undefined),
+);
 
 /** What the program printed, whether or not it passed. */
 function run(node: string): Promise<{ readonly code: number | string | null | undefined; readonly output: string }> {

@@ -1,10 +1,10 @@
-import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
+import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
 /** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
 const target = sqliteTarget({ driver: "@photostructure/sqlite" });
 
-for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
   describe.concurrent(`${of}, ${target.name}`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {

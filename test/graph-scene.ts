@@ -3,10 +3,10 @@ import { createRuntime, type FlowNode, NodeOutput, type Runtime, type RuntimeEve
 import { memoryTarget } from "onceflow/testing";
 import { test as base, expect } from "vitest";
 import { type Mortal, mortal } from "../src/testing/mortal-store.js";
-import { type Scene, type StoreName, shortMs } from "./workflow-scene.js";
+import { everyStore, type Scene, type StoreName, shortMs } from "./workflow-scene.js";
 
 /** Stores that keep packets. */
-export const packetStores: readonly StoreName[] = ["memory", "postgres"];
+export const packetStores: readonly StoreName[] = everyStore;
 
 /** A document of form B, around its nodes and edges. The flow's id is "flow". */
 export function flow({ nodes, edges, rest = "" }: { readonly nodes: string; readonly edges: string; readonly rest?: string }) {

@@ -1,3 +1,4 @@
+import { StoreRefusedError } from "./errors.js";
 import type { RecordId } from "./record.js";
 
 /**
@@ -124,6 +125,16 @@ export const endlessLease = 8_640_000_000_000_000;
 
 /** Packets and executions of one worker: its number, and a count that no other has. */
 export const numbersPerWorker = 2 ** 31;
+
+/** Beyond, numbers of packets would be greater than a JavaScript number can tell apart. */
+const workersMax = 2 ** 22 - 1;
+
+export function workerNumber(no: number): number {
+  if (no <= workersMax) return no;
+  throw new StoreRefusedError(
+    `[onceflow] ${workersMax} workers have joined this store, and there are no more numbers: go on with a new database`,
+  );
+}
 
 /** Outputs kept of an execution. */
 export const outputsMax = 100;

@@ -1,11 +1,11 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors.js";
+import type { Gate } from "../core/gate.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
 import type { RecordId } from "../core/record.js";
 import type { Failures } from "../core/run-attempt.js";
 import type { Tx, TxRunner } from "../core/store.js";
 import { isReplayed } from "../core/stored-error.js";
-import type { Gate } from "./gate.js";
 import type { Handled } from "./handled.js";
 import { encodeLetter } from "./letter.js";
 import type { Message } from "./message.js";

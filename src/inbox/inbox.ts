@@ -1,3 +1,4 @@
+import { Gate } from "../core/gate.js";
 import type { Store } from "../core/store.js";
 import { checkBatch, handleAll } from "./batch.js";
 import {
@@ -8,7 +9,6 @@ import {
   listDeadLetters,
   readDeadLetter,
 } from "./dead-letters.js";
-import { Gate } from "./gate.js";
 import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
 import { Lanes } from "./lanes.js";

@@ -1,12 +1,12 @@
 import { createRequire } from "node:module";
 import { after, describe, test } from "node:test";
-import { ledgerContract, runContract, sqliteTarget } from "onceflow/testing";
+import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 
 /** The SQLite contracts in the test runner that Node itself brings: no other is installed where this runs. */
 const target = sqliteTarget();
 
 describe(target.name, { concurrency: 5, timeout: 120_000 }, () => {
-  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+  for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
     for (const { verb, cases } of contract) {
       for (const one of cases) {
         const reason = one.skip(target);

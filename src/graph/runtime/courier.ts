@@ -56,6 +56,7 @@ export class Courier implements DeliveryHost {
   #lookAt = Number.POSITIVE_INFINITY;
   #cancelRenew: () => void = () => {};
   #stopWatching: () => void = () => {};
+  #renewedAt = 0;
   #stopped = false;
 
   constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
@@ -85,6 +86,7 @@ export class Courier implements DeliveryHost {
   }
 
   async start(): Promise<void> {
+    this.#renewedAt = this.#clock.now();
     await this.#numbers.join();
     this.#scheduleRenew();
     if (!this.#options.work) return;
@@ -157,7 +159,7 @@ export class Courier implements DeliveryHost {
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
       const route = this.#routeOf(packet);
-      this.capacity.take(route);
+      this.capacity.add(route);
       this.#dispatch(route, packet);
     }
     if (!claims.known) return await this.#rejoin();
@@ -207,9 +209,12 @@ export class Courier implements DeliveryHost {
   async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
     const attempt = new Attempt();
     this.#attempts.add(attempt);
-    this.#teller.delivering(route, packet);
     try {
-      this.#delivered(route, packet, await deliver(this, route, packet, attempt, batch));
+      const result = await this.capacity.pass(route, () => {
+        this.#teller.delivering(route, packet);
+        return deliver(this, route, packet, attempt, batch);
+      });
+      this.#delivered(route, packet, result);
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
       this.#teller.trouble(error);
@@ -217,6 +222,7 @@ export class Courier implements DeliveryHost {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
       this.#checkpoints.get(route)?.flush();
+      this.#ephemeral.pump();
       if (this.#more) this.#lookSoon();
       this.#checkIdle();
     }
@@ -305,12 +311,15 @@ export class Courier implements DeliveryHost {
   }
 
   async #renew(): Promise<void> {
+    const asked = this.#clock.now();
     try {
       if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
+      this.#renewedAt = asked;
     } catch (error) {
       if (this.store.closed) return;
       this.#teller.trouble(error);
+      if (asked - this.#renewedAt > this.#options.leaseMs) this.#abortAll();
     }
     if (!this.#stopped) this.#scheduleRenew();
   }
@@ -318,10 +327,14 @@ export class Courier implements DeliveryHost {
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
   async #rejoin(): Promise<void> {
     this.#teller.leaseLost();
-    for (const attempt of this.#attempts)
-      attempt.abort(new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's"));
+    this.#abortAll();
     await this.#numbers.join();
     this.wake();
+  }
+
+  #abortAll(): void {
+    const reason = new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+    for (const attempt of this.#attempts) attempt.abort(reason);
   }
 
   // ——— ending
@@ -336,7 +349,14 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    if (this.#idle.length === 0 || this.#looking !== undefined || this.#more || this.capacity.taken > 0 || this.#attempts.size > 0) return;
+    if (
+      this.#idle.length === 0 ||
+      this.#looking !== undefined ||
+      (this.#more && this.#options.work) ||
+      this.capacity.taken > 0 ||
+      this.#attempts.size > 0
+    )
+      return;
     if (this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];

@@ -1,4 +1,4 @@
-import { type FlowState, type PacketRecord, statusOf } from "../../core/packet.js";
+import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../core/packet.js";
 import type { PacketBackend, PacketOperation, QueueCount, Spot } from "../../core/packet-operation.js";
 import { claimPackets } from "../../core/packets/claim.js";
 import { discard, reinject } from "../../core/packets/letters.js";
@@ -33,7 +33,7 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
       return answers;
     },
     async join({ leaseMs }) {
-      memory.joined += 1;
+      memory.joined = workerNumber(memory.joined + 1);
       table.workers.set(memory.joined, table.now() + leaseMs);
       return memory.joined;
     },

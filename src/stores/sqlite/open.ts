@@ -9,9 +9,12 @@ import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } f
 import { Flush } from "./flush.js";
 import { listRecords } from "./list.js";
 import { OwnTransactions } from "./own-transactions.js";
+import { createPackets } from "./packets.js";
+import { prepareOnce } from "./prepared.js";
 import { purgeRecords } from "./purge.js";
 import { RecordStatements } from "./record-statements.js";
 import { attemptColumns } from "./row.js";
+import { createRunWatch } from "./run-watch.js";
 import { createRuns } from "./runs.js";
 import { settleWithin, transact } from "./transact.js";
 
@@ -45,11 +48,14 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
       }),
     );
 
-  const { runs, stop } = createRuns({ database: main, transactions, clock, writing, reading: (work) => whenFree(path, clock, work) });
+  const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
+  const sql = prepareOnce(main);
+  const watching = createRunWatch(main, clock);
+  const parts = { sql, transactions, watching, writing, reading };
 
   return {
     name: "sqlite",
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => writing(() => flush.run(operations)),
     read: async (id) => {
       const record = statements.read(id);
@@ -67,10 +73,11 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
     standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),
-    runs,
+    runs: createRuns(parts),
+    packets: createPackets({ ...parts, records: statements }),
     close: () =>
       inTurn(async () => {
-        stop();
+        watching.close();
         connections.close();
       }),
   };

@@ -1,6 +1,6 @@
 import { decide } from "../../core/decide.js";
 import type { Operation } from "../../core/operation.js";
-import type { LedgerRecord, RecordId } from "../../core/record.js";
+import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
 import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
@@ -30,12 +30,16 @@ export class RecordStatements {
   apply(operation: Operation, now: number): Verdicted {
     const record = this.read(operation);
     const { answer, next, past } = decide(record, operation, now);
-    if (next) this.#save(next);
-    if (next && past) {
-      this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-      this.#log.run(...bindAttempt(next, past));
-    }
+    if (next) this.put(next, past);
     return { answer, record: next ?? record, now };
+  }
+
+  /** What the record becomes, and the attempt that has ended with that. */
+  put(next: LedgerRecord, past: AttemptEntry | undefined): void {
+    this.#save(next);
+    if (past === undefined) return;
+    this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    this.#log.run(...bindAttempt(next, past));
   }
 
   #save(record: LedgerRecord): void {

@@ -1,9 +1,7 @@
-import type { Clock } from "../../core/clock.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
 import type { RunBackend } from "../../core/run-operation.js";
-import type { SqliteDatabase } from "./driver.js";
 import type { OwnTransactions } from "./own-transactions.js";
-import { prepareOnce } from "./prepared.js";
+import type { Prepared } from "./prepared.js";
 import { readChunks, tailOf } from "./run-chunks.js";
 import { nothingDue, takeDue } from "./run-claim.js";
 import { RunFlush } from "./run-flush.js";
@@ -13,13 +11,13 @@ import { RunNumbers } from "./run-numbers.js";
 import { purgeRuns } from "./run-purge.js";
 import { renewRuns } from "./run-renew.js";
 import { selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./run-row.js";
-import { createRunWatch } from "./run-watch.js";
+import type { RunWatch } from "./run-watch.js";
 import { appendWithin } from "./transact.js";
 
 export interface RunsOptions {
-  readonly database: SqliteDatabase;
+  readonly sql: Prepared;
   readonly transactions: OwnTransactions;
-  readonly clock: Clock;
+  readonly watching: RunWatch;
   /** In turn with everything else that this process writes. Both try again while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
@@ -33,15 +31,10 @@ const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflo
 const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
 
 /** Queue and journal in the file of the ledger. */
-export function createRuns({ database, transactions, clock, writing, reading }: RunsOptions): {
-  readonly runs: RunBackend;
-  readonly stop: () => void;
-} {
-  const sql = prepareOnce(database);
+export function createRuns({ sql, transactions, watching, writing, reading }: RunsOptions): RunBackend {
   const numbers = new RunNumbers();
   const flush = new RunFlush(sql, transactions, numbers);
-  const watching = createRunWatch(database, clock);
-  const runs: RunBackend = {
+  return {
     async flush(operations) {
       const { answers, parents } = await writing(() => flush.run(operations));
       // Whoever flushes can tell what its operations changed, except for this.
@@ -80,5 +73,4 @@ export function createRuns({ database, transactions, clock, writing, reading }: 
     watch: watching.watch,
     appendWithin: async (tx, append) => appendWithin(tx, append),
   };
-  return { runs, stop: watching.close };
 }

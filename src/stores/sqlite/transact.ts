@@ -1,10 +1,14 @@
 import type { Clock } from "../../core/clock.js";
 import { StoreRefusedError } from "../../core/errors.js";
 import type { Answer, Settle } from "../../core/operation.js";
+import type { PacketAnswer, SendPackets } from "../../core/packet-operation.js";
+import { sendPackets } from "../../core/packets/send.js";
 import type { Append, RunAnswer } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
 import { whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
+import { QueueNumbers } from "./packet-queues.js";
+import { SqlitePacketTable } from "./packet-table.js";
 import { prepareOnce } from "./prepared.js";
 import { RecordStatements } from "./record-statements.js";
 import { RunNumbers } from "./run-numbers.js";
@@ -74,6 +78,14 @@ export function settleWithin(tx: Tx, settle: Settle): Answer {
 export function appendWithin(tx: Tx, append: Append): RunAnswer {
   const sql = prepareOnce(handleOf(tx));
   return new RunWriter(sql, new RunNumbers()).append(append, storeNow(sql));
+}
+
+export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
+  if (send.packets.some(({ claim }) => claim))
+    throw new StoreRefusedError("[onceflow] [sqlite] what is sent in a transaction cannot be claimed in it: it may be rolled back");
+  const handle = handleOf(tx);
+  const sql = prepareOnce(handle);
+  return sendPackets(new SqlitePacketTable(sql, new RecordStatements(handle), new QueueNumbers(sql)), send);
 }
 
 /** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */

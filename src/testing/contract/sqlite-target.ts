@@ -14,7 +14,7 @@ export function sqliteTarget(options: { readonly driver?: SqliteDriver } = {}): 
   const query = options.driver === undefined ? "" : `?driver=${driver}`;
   return {
     name: `sqlite with ${driver}`,
-    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: false },
+    capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     severs: false,
     async create() {
       const folder = await mkdtemp(join(tmpdir(), "onceflow-contract-"));

@@ -187,7 +187,7 @@ export const settlingPackets: ContractGroup = {
       const execution = await hand.trigger({ letter: null });
       const packet = await hand.take();
       const { ended } = await hand.settle(packet, dead);
-      assert.deepEqual(ended, [execution]);
+      assert.deepEqual(numbersOf(ended), [execution]);
       assert.equal(await hand.store.packets.packet(packet.no), undefined);
       assert.equal((await hand.store.packets.notes(execution, 10))[0]?.kind, "dropped");
     }),

@@ -21,7 +21,7 @@ export const executing: ContractGroup = {
       assert.deepEqual((await hand.done(right)).ended, []);
       const last = await hand.take();
       const { now, ended: over } = await hand.done(last);
-      assert.deepEqual(over, [execution]);
+      assert.deepEqual(numbersOf(over), [execution]);
       assert.equal((await executionOf(hand.store, execution)).endedAt, now);
     }),
 
@@ -34,7 +34,7 @@ export const executing: ContractGroup = {
         assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
         packet = placed[0]?.kind === "claimed" ? placed[0].packet : assert.fail();
       }
-      assert.deepEqual((await hand.done(packet)).ended, [execution]);
+      assert.deepEqual(numbersOf((await hand.done(packet)).ended), [execution]);
     }),
 
     packetCase("one that has a dead letter is dead, and runs again when that is re-injected", async (scene) => {
@@ -45,7 +45,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
       await hand.store.packets.reinject(packet.no);
       assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
-      assert.deepEqual((await hand.done(await hand.take())).ended, [execution]);
+      assert.deepEqual(numbersOf((await hand.done(await hand.take())).ended), [execution]);
       assert.deepEqual(await notesOf(hand.store, execution), ["dead", "reinjected"]);
     }),
 

@@ -20,7 +20,7 @@ import { dayMs } from "../operations.js";
 export const flow = "flow";
 export const queue = "edge";
 /** A lease that outlives every case. */
-export const longMs = 60_000;
+const longMs = 60_000;
 
 /** A worker on a handle: packets have its number, and a count. */
 export class Hand {

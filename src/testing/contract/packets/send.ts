@@ -124,7 +124,7 @@ export const sending: ContractGroup = {
       const hand = await handOf(scene);
       const execution = hand.execution();
       const { ended } = await hand.begin(execution);
-      assert.deepEqual(ended, [execution.no]);
+      assert.deepEqual(numbersOf(ended), [execution.no]);
       assert.deepEqual(await countersOf(hand.store, execution.no), [0, 0, 0, true]);
     }),
 

@@ -1,0 +1,83 @@
+import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../core/packet.js";
+import type { DeadLetterQuery, ExecutionQuery, QueueCount } from "../../core/packet-operation.js";
+import type { SqliteValue } from "./driver.js";
+import { selectedExecution, toExecution } from "./packet-executions.js";
+import type { QueueNumbers } from "./packet-queues.js";
+import { selectedPacket, toPacketRow } from "./packet-row.js";
+import type { Prepared } from "./prepared.js";
+import { text } from "./run-row.js";
+
+const selectNotes = "SELECT at, kind, queue, packet, about FROM onceflow_notes WHERE execution = ? ORDER BY no LIMIT ?";
+const selectStaying = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept', 'dead') LIMIT ?`;
+const selectUnderWay = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('due', 'held') LIMIT ?`;
+const selectCounts = `SELECT q.flow, q.queue,
+    sum(p.owner IS NULL AND p.state = 'due') AS due, sum(p.state = 'held') AS held, sum(p.state = 'part') AS parts,
+    sum(p.owner IS NOT NULL) AS owned, sum(p.state = 'dead') AS dead
+  FROM onceflow_packets p JOIN onceflow_queues q ON q.no = p.queue GROUP BY p.queue`;
+
+/** Newest first, by the index that has them in this order. */
+export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: DeadLetterQuery): PacketRecord[] {
+  const { flow, name, before, limit } = query;
+  const where = ["dead_at IS NOT NULL"];
+  const values: SqliteValue[] = [];
+  if (before !== undefined) {
+    where.push("(dead_at, no) < (?, ?)");
+    values.push(before.at, before.no);
+  }
+  if (flow !== undefined) {
+    where.push("queue IN (SELECT q.no FROM onceflow_queues q WHERE q.flow = ?)");
+    values.push(text(flow));
+  }
+  if (name !== undefined) {
+    where.push("dead_name = ?");
+    values.push(text(name));
+  }
+  const select = `SELECT ${selectedPacket} FROM onceflow_packets WHERE ${where.join(" AND ")} ORDER BY dead_at DESC, no DESC LIMIT ?`;
+  return toRecords(queues, sql(select).all(...values, limit));
+}
+
+/** Newest first. What runs and what is dead are few among those that were, and have indexes of their own. */
+export function listExecutions(sql: Prepared, { flow, status, before, limit }: ExecutionQuery): ExecutionRecord[] {
+  const where = [status === undefined ? "true" : statusSql[status]];
+  const values: SqliteValue[] = [];
+  if (before !== undefined) {
+    where.push("(created_at, no) < (?, ?)");
+    values.push(before.at, before.no);
+  }
+  if (flow !== undefined) {
+    where.push("flow = ?");
+    values.push(text(flow));
+  }
+  const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE ${where.join(" AND ")}
+    ORDER BY created_at DESC, no DESC LIMIT ?`;
+  return sql(select)
+    .all(...values, limit)
+    .map(toExecution);
+}
+
+const statusSql = {
+  running: "ended_at IS NULL",
+  completed: "ended_at IS NOT NULL AND dead = 0",
+  dead: "ended_at IS NOT NULL AND dead > 0",
+};
+
+export function listNotes(sql: Prepared, execution: number, limit: number): ExecutionNote[] {
+  const rows = sql(selectNotes).all(execution, limit) as ExecutionNote[];
+  return rows.map(({ at, kind, queue, packet, about }) => ({ at, kind, queue, packet, about }));
+}
+
+/** Those under way have no index for it, which every hop would pay for: they are looked for last. */
+export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: number, limit: number): PacketRecord[] {
+  const staying = sql(selectStaying).all(execution, limit);
+  const underWay = staying.length < limit ? sql(selectUnderWay).all(execution, limit - staying.length) : [];
+  return toRecords(queues, [...staying, ...underWay]);
+}
+
+export function countPackets(sql: Prepared): QueueCount[] {
+  const rows = sql(selectCounts).all() as QueueCount[];
+  return rows.map(({ flow, queue, due, held, parts, owned, dead }) => ({ flow, queue, due, held, parts, owned, dead }));
+}
+
+function toRecords(queues: QueueNumbers, rows: readonly unknown[]): PacketRecord[] {
+  return rows.map((row) => toPacketRow(row, queues.name((row as { queue: number }).queue)));
+}

@@ -1,0 +1,167 @@
+import type { ExecutionNote, FlowState } from "../../core/packet.js";
+import { never } from "../../core/packets/lane.js";
+import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
+import { changeExecution, insertExecution, readExecution, writeNote } from "./packet-executions.js";
+import type { QueueNumbers } from "./packet-queues.js";
+import { bindPacket, changedColumns, insertPacket, selectedPacket, toPacketRow } from "./packet-row.js";
+import type { Prepared } from "./prepared.js";
+import type { RecordStatements } from "./record-statements.js";
+import { storeNow, text } from "./run-row.js";
+
+const from = `SELECT ${selectedPacket} FROM onceflow_packets WHERE`;
+/** The conditions of the indexes, to the letter: so that they are known to hold what is asked for. */
+const live = "state IN ('due', 'held', 'part')";
+const stays = "state IN ('part', 'kept', 'dead')";
+const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
+
+const selectPacket = `${from} no = ?`;
+const removePacket = "DELETE FROM onceflow_packets WHERE no = ?";
+const selectDue = `${from} owner IS NULL AND queue = ? AND due_at <= ? AND ${live} ORDER BY due_at, no LIMIT ?`;
+const selectNextDue = `SELECT min(due_at) AS at FROM onceflow_packets WHERE owner IS NULL AND queue = ? AND ${live}`;
+const selectOwned = `${from} owner = ? AND ${live}`;
+const selectLast = `SELECT max(place) AS place FROM onceflow_packets WHERE ${inLane}`;
+const selectHead = `${from} ${inLane} ORDER BY place LIMIT 1`;
+const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY created_at, no LIMIT ?`;
+const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
+const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
+const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
+const selectWorker = "SELECT lease_until AS until FROM onceflow_workers WHERE no = ?";
+const selectLapsed = "SELECT no FROM onceflow_workers WHERE lease_until <= ?";
+const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHERE no <> ?";
+const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
+
+/** Packets as one transaction sees them: made for it, and of no use after it. */
+export class SqlitePacketTable implements PacketTable {
+  readonly #sql: Prepared;
+  readonly #records: RecordStatements;
+  readonly #queues: QueueNumbers;
+  readonly #flows = new Map<string, FlowState>();
+  readonly #workers = new Map<number, number | undefined>();
+  #now: number | undefined;
+
+  constructor(sql: Prepared, records: RecordStatements, queues: QueueNumbers) {
+    this.#sql = sql;
+    this.#records = records;
+    this.#queues = queues;
+  }
+
+  now(): number {
+    this.#now ??= storeNow(this.#sql);
+    return this.#now;
+  }
+
+  packet(no: number): PacketRow | undefined {
+    return this.#row(this.#sql(selectPacket).get(no));
+  }
+
+  insert(row: PacketRow): void {
+    this.#sql(insertPacket).run(...bindPacket(row, this.#queues.give(row)));
+  }
+
+  change(row: PacketRow, to: Partial<PacketRow>): void {
+    const [names, values] = changedColumns(row, to);
+    this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
+  }
+
+  remove({ no }: PacketRow): void {
+    this.#sql(removePacket).run(no);
+  }
+
+  due(queue: QueueId, now: number, limit: number): PacketRow[] {
+    const no = this.#queues.find(queue);
+    return no === undefined ? [] : this.#rows(this.#sql(selectDue).all(no, now, limit));
+  }
+
+  nextDue(queue: QueueId): number | null {
+    const no = this.#queues.find(queue);
+    if (no === undefined) return null;
+    const { at } = this.#sql(selectNextDue).get(no) as { at: number | null };
+    return at === never ? null : at;
+  }
+
+  ownedBy(worker: number): PacketRow[] {
+    return this.#rows(this.#sql(selectOwned).all(worker));
+  }
+
+  lastPlace(queue: QueueId, lane: string): number | null {
+    const no = this.#queues.find(queue);
+    return no === undefined ? null : (this.#sql(selectLast).get(no, text(lane)) as { place: number | null }).place;
+  }
+
+  head(queue: QueueId, lane: string): PacketRow | undefined {
+    const no = this.#queues.find(queue);
+    return no === undefined ? undefined : this.#row(this.#sql(selectHead).get(no, text(lane)));
+  }
+
+  heldBy({ scope, key }: RecordId, limit: number): PacketRow[] {
+    return this.#rows(this.#sql(selectHeld).all(scope, key, limit));
+  }
+
+  parts(execution: number, node?: string): PacketRow[] {
+    const rows = this.#rows(this.#sql(selectParts).all(execution));
+    return node === undefined ? rows : rows.filter(({ part }) => part?.node === node);
+  }
+
+  record(id: RecordId): LedgerRecord | undefined {
+    return this.#records.read(id);
+  }
+
+  putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void {
+    this.#records.put(next, past);
+  }
+
+  execution(no: number): ExecutionRow | undefined {
+    return readExecution(this.#sql, no);
+  }
+
+  insertExecution(row: ExecutionRow): void {
+    insertExecution(this.#sql, row);
+  }
+
+  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void {
+    changeExecution(this.#sql, { ...row, ...to });
+  }
+
+  removeKept(execution: number): void {
+    this.#sql(removeKept).run(execution);
+  }
+
+  note(execution: number, note: ExecutionNote): void {
+    writeNote(this.#sql, execution, note);
+  }
+
+  flowState(flow: string): FlowState {
+    const known = this.#flows.get(flow);
+    if (known !== undefined) return known;
+    const { state } = (this.#sql(selectFlow).get(text(flow)) as { state: FlowState } | undefined) ?? { state: "active" };
+    this.#flows.set(flow, state);
+    return state;
+  }
+
+  worker(no: number): number | undefined {
+    if (!this.#workers.has(no)) this.#workers.set(no, (this.#sql(selectWorker).get(no) as { until: number } | undefined)?.until);
+    return this.#workers.get(no);
+  }
+
+  lapsedWorkers(now: number): number[] {
+    return (this.#sql(selectLapsed).all(now) as { no: number }[]).map(({ no }) => no);
+  }
+
+  nextLapse(except: number): number | null {
+    return (this.#sql(selectNextLapse).get(except) as { at: number | null }).at;
+  }
+
+  removeWorker(no: number): void {
+    this.#sql(removeWorker).run(no);
+    this.#workers.set(no, undefined);
+  }
+
+  #row(found: unknown): PacketRow | undefined {
+    return found === undefined ? undefined : toPacketRow(found, this.#queues.name((found as { queue: number }).queue));
+  }
+
+  #rows(found: readonly unknown[]): PacketRow[] {
+    return found.map((each) => this.#row(each) as PacketRow);
+  }
+}

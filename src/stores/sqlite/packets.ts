@@ -1,0 +1,80 @@
+import { workerNumber } from "../../core/packet.js";
+import type { PacketAnswer, PacketBackend, PacketClaims, PacketOperation, SendPackets } from "../../core/packet-operation.js";
+import { claimPackets, nothingToClaim } from "../../core/packets/claim.js";
+import { discard, reinject } from "../../core/packets/letters.js";
+import { sendPackets } from "../../core/packets/send.js";
+import { settlePacket } from "../../core/packets/settle.js";
+import { leaveWork } from "../../core/packets/worker.js";
+import type { OwnTransactions } from "./own-transactions.js";
+import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./packet-list.js";
+import { nothingIsOver, purgePackets } from "./packet-purge.js";
+import { QueueNumbers } from "./packet-queues.js";
+import { SqlitePacketTable } from "./packet-table.js";
+import type { Prepared } from "./prepared.js";
+import type { RecordStatements } from "./record-statements.js";
+import { storeNow, text } from "./run-row.js";
+import type { RunWatch } from "./run-watch.js";
+import { sendWithin } from "./transact.js";
+
+export interface PacketsOptions {
+  readonly sql: Prepared;
+  readonly records: RecordStatements;
+  readonly transactions: OwnTransactions;
+  readonly watching: RunWatch;
+  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  readonly writing: <T>(work: () => T) => Promise<T>;
+  readonly reading: <T>(work: () => T) => Promise<T>;
+}
+
+const insertWorker = "INSERT INTO onceflow_workers (lease_until) VALUES (?)";
+const renewWorker = "UPDATE onceflow_workers SET lease_until = ? WHERE no = ?";
+const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET state = excluded.state";
+
+/**
+ * Packets in the file of the ledger. Every verb is one transaction: if we die before it is committed, nothing of it is
+ * there; after that, all of it, and whoever did not hear of it sends it again and finds it done.
+ */
+export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
+  const queues = new QueueNumbers(sql);
+  const table = () => new SqlitePacketTable(sql, records, queues);
+  const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
+    writing(() => {
+      try {
+        return transactions.write(() => work(table()));
+      } catch (error) {
+        queues.forget();
+        throw error;
+      }
+    });
+  const read = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> => reading(() => transactions.read(() => work(table())));
+  return {
+    flush: (operations) => write((rows) => operations.map((operation) => apply(rows, operation))),
+    join: ({ leaseMs }) => writing(() => workerNumber(Number(sql(insertWorker).run(storeNow(sql) + leaseMs).lastInsertRowid))),
+    renew: (worker, leaseMs) => writing(() => Number(sql(renewWorker).run(storeNow(sql) + leaseMs, worker).changes) === 1),
+    leave: (worker) => write((rows) => leaveWork(rows, worker)),
+    async claim(query): Promise<PacketClaims> {
+      return (await read((rows) => nothingToClaim(rows, query))) ?? (await write((rows) => claimPackets(rows, query)));
+    },
+    sendWithin: async (tx, send: SendPackets) => sendWithin(tx, send),
+    reinject: (no) => write((rows) => reinject(rows, no) !== undefined),
+    discard: (no) => write((rows) => discard(rows, no) !== undefined),
+    packet: (no) => read((rows) => rows.packet(no)),
+    deadLetters: (query) => read(() => listDeadLetters(sql, queues, query)),
+    execution: (no) => read((rows) => rows.execution(no)),
+    executions: (query) => read(() => listExecutions(sql, query)),
+    notes: (execution, limit) => read(() => listNotes(sql, execution, limit)),
+    packetsOf: (execution, limit) => read(() => listPacketsOf(sql, queues, execution, limit)),
+    counts: () => read(() => countPackets(sql)),
+    flowState: (flow) => read((rows) => rows.flowState(flow)),
+    setFlowState: (flow, state) => writing(() => void sql(setFlow).run(text(flow), state)),
+    async purge(limit) {
+      if (await read((rows) => nothingIsOver(sql, rows.now()))) return 0;
+      return await write((rows) => purgePackets(sql, rows, limit));
+    },
+    watch: (changed) => watching.watch(() => changed()),
+  };
+}
+
+function apply(rows: SqlitePacketTable, operation: PacketOperation): PacketAnswer {
+  return operation.verb === "sendPackets" ? sendPackets(rows, operation) : settlePacket(rows, operation);
+}
