@@ -82,6 +82,7 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.record({ reinject: which }) },
   { weight: 1, arbitrary: fc.record({ discard: which }) },
   { weight: 1, arbitrary: fc.record({ purge: fc.constant(1000) }) },
+  { weight: 1, arbitrary: fc.record({ ledger: fc.constantFrom("begin", "settle", "free"), key: fc.constantFrom("k1", 'k"2') }) },
   {
     weight: 1,
     arbitrary: fc.record({ flow: fc.constantFrom("f", "g"), state: fc.constantFrom<FlowState>("active", "active", "paused", "archived") }),
@@ -91,8 +92,12 @@ export const history = fc.array(step, { minLength: 20, maxLength: 60, size: "max
 
 /** Turns what is asked into operations on what is there. */
 export class Numbers {
-  #count = 0;
+  #count: number;
   readonly sent: PacketOperation[] = [];
+
+  constructor(from = 0) {
+    this.#count = from;
+  }
 
   next(): number {
     this.#count += 1;

@@ -1,10 +1,10 @@
 import { fork } from "node:child_process";
 import { open, type Store } from "onceflow";
 import { serveEffects } from "onceflow/testing";
-import { describe, expect, type TestContext, test } from "vitest";
+import { describe, expect, inject, type TestContext, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
 import { countersOf, dead, Hand, keyOf, numbersOf, release, retry } from "../dist/testing/contract/packets/packet-operations.js";
-import { type CrashDatabase, sqliteDatabase } from "./crash-database.js";
+import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "./crash-database.js";
 import { takeTurns } from "./heavy.js";
 import type { Act, PacketDoom } from "./programs/packet-crash-worker.js";
 import { poll } from "./servers/bounded.js";
@@ -33,8 +33,15 @@ interface Scene {
   readonly hand: Hand;
 }
 
-async function setScene({ onTestFinished }: Pick<TestContext, "onTestFinished">): Promise<Scene> {
-  const database = await sqliteDatabase(onTestFinished);
+const postgres = inject("postgres");
+const databases = {
+  SQLite: sqliteDatabase,
+  PostgreSQL: (finished: TestContext["onTestFinished"]) => postgresDatabase(postgres.ok ? postgres.url : "", finished),
+} as const;
+type Name = keyof typeof databases;
+
+async function setScene(name: Name, { onTestFinished }: Pick<TestContext, "onTestFinished">): Promise<Scene> {
+  const database = await databases[name](onTestFinished);
   const store = await open(database.url, { purgeEveryMs: 0 });
   onTestFinished(() => store.close());
   return { database, store, hand: await Hand.on(store) };
@@ -56,6 +63,8 @@ async function claimed(hand: Hand, length: number): Promise<PacketRecord[]> {
 
 interface Row {
   readonly does: string;
+  /** The last of its durable moments on PostgreSQL, where they are several. */
+  readonly last?: number;
   /** What it dies over, made ready. */
   readonly prepare: (scene: Scene) => Promise<Act>;
   /** What is true then, when the same has been asked for again. */
@@ -138,6 +147,8 @@ const rows: readonly Row[] = [
   },
   {
     does: "a claim, of what is due and of what a silent worker had",
+    // A look, what was silent, a look, and the keys.
+    last: 4,
     async prepare({ store, hand }) {
       const silent = await Hand.on(store, 0);
       await silent.sendAndClaim({ key });
@@ -231,6 +242,8 @@ const rows: readonly Row[] = [
   },
   {
     does: "a purge of an execution and of a dead letter that blocked",
+    // Executions, letters.
+    last: 2,
     async prepare({ hand }) {
       await hand.begin(hand.execution({ retentionMs: 0 }));
       const lane = { name: "lane", deadBlocks: true };
@@ -247,14 +260,18 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("packets on SQLite: a process dies", () => {
+describe.for(Object.keys(databases) as Name[])("packets on %s: a process dies", (name) => {
+  test.skipIf(name === "SQLite" || postgres.ok)("needs PostgreSQL", ({ skip }) => skip(postgres.ok ? "" : postgres.reason));
+  if (name === "PostgreSQL" && !postgres.ok) return;
+
   for (const row of rows) {
     for (const point of ["before", "after"] as const) {
       test(`${point} ${row.does} is durable`, { timeout: boundMs * 2 }, async (context) => {
-        const scene = await setScene(context);
+        const scene = await setScene(name, context);
         const act = await row.prepare(scene);
         const before = await scene.database.ours();
-        await die({ url: scene.database.url, act, point });
+        const nth = name === "PostgreSQL" && point === "after" ? (row.last ?? 1) : 1;
+        await die({ url: scene.database.url, act, point, nth });
         if (point === "before") expect(await scene.database.ours()).toEqual(before);
         else expect(await scene.database.ours()).not.toEqual(before);
         await row.check(scene, point, act);
@@ -271,7 +288,7 @@ describe("packets on SQLite: a process dies", () => {
   ] as const;
   for (const [point, nth, is, rawCalls, crashes] of deliveries) {
     test(`${point} ${nth === 1 ? "the claim" : "the settle"} of a delivery: ${is}`, { timeout: boundMs * 2 }, async (context) => {
-      const { database, store, hand } = await setScene(context);
+      const { database, store, hand } = await setScene(name, context);
       const provider = await serveEffects({ honoursKeys: true });
       context.onTestFinished(() => provider.close());
       const packet = hand.packet();

@@ -24,7 +24,7 @@ const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
 
 process.on("disconnect", () => process.exit());
 const dooming = dieAtDurable();
-const store = await open(`${url}?driver=@photostructure/sqlite`, { purgeEveryMs: 0 });
+const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0 });
 dooming.arm();
 await perform(store);
 console.error("it went through");
@@ -67,10 +67,11 @@ function dieAtDurable(): { arm(): void } {
   let armed = false;
   let writing = false;
   let moments = 0;
-  const isDurable = (sql: string) => (writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE)/.test(sql));
+  const isDurable = (sql: string) =>
+    writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
   watchStatements({
     before(sql) {
-      if (sql === "BEGIN IMMEDIATE") writing = true;
+      if (/^BEGIN( IMMEDIATE|;)/.test(sql)) writing = true;
       if (!armed || !isDurable(sql)) return;
       moments += 1;
       if (point === "before" && moments === nth) process.kill(process.pid, "SIGKILL");
