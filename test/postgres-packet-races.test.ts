@@ -163,7 +163,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
       if (queue === "joined") joined.push(`${execution} ${Object.keys(packet.parts ?? {}).length}`);
       const answer = await submit(hand.store, hand.settleOf(packet, done, sends));
       assert.equal(answer.kind, "packetSettled");
-      if (answer.kind === "packetSettled") ended.push(...answer.ended);
+      if (answer.kind === "packetSettled") ended.push(...answer.ended.map(({ no }) => no));
     });
     assert.deepEqual(joined.sort(), executions.map((no) => `${no} 1`).sort());
     assert.deepEqual([...ended].sort(), [...executions].sort());

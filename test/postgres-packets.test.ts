@@ -56,7 +56,7 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
     ...rest,
     claimed: [...claimed].sort(byNumber),
     closed: [...closed].sort(byNumber),
-    ended: [...ended].sort((a, b) => a - b),
+    ended: [...ended].sort(byNumber),
     resting: [...resting].sort(),
   });
 

@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
+import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
@@ -11,7 +12,6 @@ import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
-import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";

@@ -48,13 +48,14 @@ async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan
 type WorkOf = (node: PlannedNode) => FlowNode | undefined;
 
 /** What is given for its operationId; else what its kind does by itself. */
-function workFinder({ nodes = {}, workflows = {}, store }: RuntimeOptions, flows: ChildFlows): WorkOf {
+function workFinder({ nodes = {}, workflows = {}, store, work: works = true }: RuntimeOptions, flows: ChildFlows): WorkOf {
   const given = nodesOf(nodes as NodesOption);
   const made = new Map<PlannedNode, FlowNode | undefined>();
   return (node) => {
     if (made.has(node)) return made.get(node);
-    const work =
-      given.get(node.operationId) ?? (node.kind === "subworkflow" ? subworkflow(node, { store, workflows, flows }) : passOn(node));
+    // Whoever only triggers and looks has no workflows.
+    const child = () => (works ? subworkflow(node, { store, workflows, flows }) : undefined);
+    const work = given.get(node.operationId) ?? (node.kind === "subworkflow" ? child() : passOn(node));
     made.set(node, work);
     return work;
   };

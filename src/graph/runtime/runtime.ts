@@ -116,6 +116,11 @@ export class Runtime {
     );
   }
 
+  /** Undefined: there is no such flow here. */
+  plan(flow: string): FlowPlan | undefined {
+    return this.#flows.get(flow)?.plan;
+  }
+
   async executions({
     flow,
     status,
@@ -123,6 +128,7 @@ export class Runtime {
   }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
     const { packets } = this.store;
     const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
+    if (page.before !== undefined && last === undefined) throw pageGone("execution", page.before);
     const before = last && { at: last.createdAt, no: last.no };
     const query = { limit: limitOf(page), ...(flow !== undefined && { flow }), ...(status && { status }), ...(before && { before }) };
     return (await packets.executions(query)).map(executionView);
@@ -186,14 +192,18 @@ export class Runtime {
     return found?.dead ? deadLetterDetails(found) : undefined;
   }
 
-  async #deadSpot(id: string): Promise<Spot | undefined> {
+  async #deadSpot(id: string): Promise<Spot> {
     const found = await this.store.packets.packet(packetNo(id));
-    return found?.dead ? { at: found.dead.at, no: found.no } : undefined;
+    if (!found?.dead) throw pageGone("dead letter", id);
+    return { at: found.dead.at, no: found.no };
   }
 
   /** Delivered again, with its key and its history. False: there is no such dead letter. */
   async reinject(id: string): Promise<boolean> {
-    const done = await this.store.packets.reinject(packetNo(id));
+    const { packets } = this.store;
+    const letter = await packets.packet(packetNo(id));
+    const done = letter !== undefined && (await packets.reinject(letter.no));
+    if (done) this.#teller.reinjected(this.#flows.get(letter.flow)?.routes.get(letter.queue), letter);
     this.#courier.wake();
     return done;
   }
@@ -259,6 +269,11 @@ export class Runtime {
     if (flow) return flow;
     throw new InvalidInputError("flow", `there is no flow "${String(id)}"; there are ${[...this.#flows.keys()].join(", ") || "none"}`);
   }
+}
+
+/** To begin again from the top, as if nothing had been said, would never come to an end. */
+function pageGone(what: string, id: string): InvalidInputError {
+  return new InvalidInputError("before", `there is no ${what} ${id} any more; begin with the first page`);
 }
 
 function limitOf({ limit = 100 }: Page): number {

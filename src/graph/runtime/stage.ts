@@ -1,6 +1,7 @@
 import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
+import type { PacketProblem } from "../packets.js";
 import type { Data, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 
@@ -81,8 +82,11 @@ function maybe({ when }: Route, data: Data, output: string): Evaluated<boolean> 
 }
 
 /** What is wrong with a packet for this edge; undefined: nothing. */
-export function problemOf({ packet }: Route, data: Data): string | undefined {
-  const problems = packet?.check(data) ?? [];
+export function problemOf(
+  { packet }: Route,
+  data: Data,
+  problems: readonly PacketProblem[] = packet?.check(data) ?? [],
+): string | undefined {
   if (problems.length === 0) return undefined;
   return `the packet is no ${packet?.name}: ${problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ")}`;
 }

@@ -63,6 +63,10 @@ export class Teller {
       this.#dead(route, what, "INPUT_MISSING", "the other ports of its node were not filled, or its key was completed with another packet");
   }
 
+  reinjected(route: Route | undefined, letter: PacketRecord): void {
+    if (route !== undefined && this.#listeners.any) this.#listeners.tell({ type: "reinjected", ...about(route, letter) });
+  }
+
   ended(ended: readonly Ended[]): void {
     for (const { no, flow, status } of ended) {
       this.#counters.add("ended");

@@ -59,8 +59,9 @@ export async function trigger(
   const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
   if (!passes.ok) throw new InvalidInputError("payload", `the entry's filter has no value for it: ${passes.why}`);
   if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
-  const problem = problemOf(route, payload);
-  if (problem !== undefined) throw new InvalidInputError("payload", problem);
+  const problems = route.packet?.check(payload) ?? [];
+  const problem = problemOf(route, payload, problems);
+  if (problem !== undefined) throw new InvalidInputError("payload", problem, problems);
   const key = keyOf(route, payload);
   if (!key.ok) throw new InvalidInputError("payload", key.why);
   if (route.delivery.mode === "direct") return await triggerDirect(around, entry, payload, options);

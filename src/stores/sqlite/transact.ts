@@ -88,7 +88,8 @@ export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
 
 /** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
 function handleOf(tx: Tx): SqliteTx {
-  if (!("prepare" in tx) || typeof tx.prepare !== "function")
-    throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
-  return tx as SqliteTx;
+  const { prepare, inTransaction, isTransaction } = tx as Partial<Record<"prepare" | "inTransaction" | "isTransaction", unknown>>;
+  // Drivers call it one or the other, some say nothing. Outside of a transaction every statement would commit by itself.
+  if (typeof prepare === "function" && inTransaction !== false && isTransaction !== false) return tx as SqliteTx;
+  throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
 }

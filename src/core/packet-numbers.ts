@@ -1,5 +1,5 @@
-import { numbersPerWorker } from "../../core/packet.js";
-import type { Store } from "../../core/store.js";
+import { numbersPerWorker } from "./packet.js";
+import type { Store } from "./store.js";
 
 /** A worker's number in the store, its lease, and the numbers of packets that it may give. */
 export class Numbers {
