@@ -14,10 +14,10 @@ import { acquire } from "./servers/acquire.js";
 takeTurns();
 
 /** ONCEFLOW_GRAPH_PACKETS=5000 is the whole of it. */
-const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 300);
+const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 150);
 const poisonEvery = 50;
 const workers = 4;
-const blowEveryMs = 300;
+const blowEveryMs = 400;
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
 const programs = new URL("../.build/test/programs/", import.meta.url);
 

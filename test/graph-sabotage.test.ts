@@ -102,9 +102,6 @@ const stores: Record<string, GraphSimulationOptions> = {
   "tells workers that are not known any more that they are": {
     packets: (faithful) => ({ ...faithful, renew: async (worker, leaseMs) => (await faithful.renew(worker, leaseMs)) || true }),
   },
-  "keeps what a worker had when it leaves": {
-    packets: (faithful, table) => ({ ...faithful, leave: async (worker) => table.removeWorker(worker) }),
-  },
   "gives one number to two workers": {
     packets: (faithful) => ({ ...faithful, join: async (query) => Math.max(1, (await faithful.join(query)) - 1) }),
   },
