@@ -115,6 +115,9 @@ async function settlingOf(
       signal: attempt.signal,
       ready: () => mayCall(host, packet, attempt),
     };
+    // Before its time begins: asking is not the node's doing.
+    const asking = stage.ready();
+    if (asking !== undefined) await asking;
     const { timeoutMs = host.timeoutMs } = route.delivery;
     const running = runStage(route.node, inputs, packet.key?.key, stage, call);
     const leaving = await attempt.within(host.store.clock, timeoutMs, host.graceMs, running);
