@@ -12,8 +12,8 @@ import type { Server } from "../servers/provider.js";
 import type { Broker, Lane, LaneOptions } from "./lane.js";
 import { boundMs, calls, child, consuming, ended, Gate, nothingLeft, orders, shop, total } from "./scene.js";
 
-/** What every adapter has to show against its real broker. */
-export function brokerSuite(broker: Broker): void {
+/** What every adapter has to show against its real broker; `more` is what only this one has to. */
+export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) => string) => void = () => {}): void {
   describe(broker.title, () => {
     let acquired: Acquired<Server>;
     beforeAll(async () => {
@@ -200,6 +200,8 @@ export function brokerSuite(broker: Broker): void {
       await nothingLeft(lane);
       expect(calls(effects)).toEqual(Array(8).fill(1));
     });
+
+    more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
 
     // By themselves: one counts on time, the other takes the broker away.
 
