@@ -221,7 +221,9 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(inbox.metrics).toMatchObject({ processed: 1, held: 0, duplicates: 0 });
     });
 
-    test("a broker that is killed and started again in the middle: every message is handled, one effect each", async (t) => {
+    test("a broker that is killed and started again in the middle: every message is handled, one effect each", {
+      timeout: 180_000,
+    }, async (t) => {
       const lane = await laneOf(t);
       const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
       if (kill === undefined || restart === undefined) return t.skip("it is not ours to kill, or has nothing left when it is");
