@@ -21,7 +21,15 @@ brokerSuite(redisStreams("ioredis"), (serverOf) => {
     const { inboxOn, store } = await shop(t);
     const seen: unknown[] = [];
     const handle = ({ payload }: { readonly payload: unknown }) => void seen.push(payload);
-    const { stop } = await consume({ client, stream, group: "group", claimAfterMs: 1000, inbox: inboxOn(store), handle });
+    const { stop } = await consume({
+      client,
+      stream,
+      group: "group",
+      claimAfterMs: 1000,
+      inbox: inboxOn(store),
+      handle,
+      onError: () => {},
+    });
     t.onTestFinished(stop);
     const nonePending = async () => ((await client.xpending(stream, "group")) as [number])[0] === 0 || undefined;
     await poll(
@@ -29,7 +37,16 @@ brokerSuite(redisStreams("ioredis"), (serverOf) => {
       async () => (seen.length > 0 ? await nonePending() : undefined),
       () => "not everything was settled",
     );
-    expect(seen).toHaveLength(1);
+    // A group that was lost is made again, from the beginning: nothing is handled twice.
+    await client.xgroup("DESTROY", stream, "group");
+    await client.xadd(stream, "*", "order", "order-2");
+    await poll(
+      boundMs,
+      () => seen.length > 1 || undefined,
+      () => "the group was not made again",
+    );
+    await poll(boundMs, nonePending, () => "not everything was settled");
+    expect(seen).toHaveLength(2);
     expect(Object.entries(seen[0] as object)).toEqual([
       ["order", "order-1"],
       ["__proto__", "text"],

@@ -32,7 +32,7 @@ function brokerOf(count: number, failing: { readonly done?: boolean; readonly ta
     for (const id of waiting.splice(0, room)) yield deliveryOf(id);
     if (waiting.length === 0) await new Promise((resolve) => signal.addEventListener("abort", resolve));
   }
-  return { told, take };
+  return { told, take, left: () => waiting.length };
 }
 
 function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
@@ -55,6 +55,19 @@ describe("a consumer", () => {
     polling({ inbox, handle, concurrency: 3 }, broker);
     await vi.waitFor(() => expect(broker.told).toHaveLength(9));
     expect(most).toBe(3);
+  });
+
+  test("takes nothing more once it is stopped, though there is room again", async () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const broker = brokerOf(3);
+    const { promise, resolve } = promiseWithEnd();
+    const consuming = polling({ inbox, handle: () => promise, concurrency: 1 }, broker);
+    await vi.waitFor(() => expect(broker.left()).toBe(2));
+    const stopped = consuming.stop();
+    resolve();
+    await stopped;
+    expect(broker.told).toEqual(["done m0"]);
+    expect(broker.left()).toBe(2);
   });
 
   test("tells of an acknowledgement that was not heard, and of a broker that is away, and goes on", async () => {
