@@ -201,6 +201,26 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(calls(effects)).toEqual(Array(8).fill(1));
     });
 
+    test.concurrent("stopped while a message waits for its next attempt: it is the broker's again, not lost", async (t) => {
+      if (!broker.keeps) return t.skip("it waits at the broker anyway");
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store, { backoffMs: 300_000 });
+      await lane.send(orders(2));
+      const first = await lane.consume({
+        inbox,
+        concurrency: 2,
+        handle: (message, context) =>
+          message.payload.order === "order-0" ? Promise.reject(new Error("not now")) : handle(message, context),
+      });
+      const waits = () => (inbox.metrics.retried === 1 && inbox.metrics.processed === 1) || undefined;
+      await poll(boundMs, waits, () => "nothing waits");
+      await first.stop();
+      await consuming(t, lane, { inbox: inboxOn(store), handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1, 1]);
+    });
+
     more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
 
     // By themselves: one counts on time, the other takes the broker away.
