@@ -12,8 +12,8 @@ import type { Server } from "../servers/provider.js";
 import type { Broker, Lane, LaneOptions } from "./lane.js";
 import { boundMs, calls, child, consuming, ended, Gate, nothingLeft, orders, shop, total } from "./scene.js";
 
-/** What every adapter has to show against its real broker. */
-export function brokerSuite(broker: Broker): void {
+/** What every adapter has to show against its real broker; `more` is what only this one has to. */
+export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) => string) => void = () => {}): void {
   describe(broker.title, () => {
     let acquired: Acquired<Server>;
     beforeAll(async () => {
@@ -201,6 +201,28 @@ export function brokerSuite(broker: Broker): void {
       expect(calls(effects)).toEqual(Array(8).fill(1));
     });
 
+    test.concurrent("stopped while a message waits for its next attempt: it is the broker's again, not lost", async (t) => {
+      if (!broker.keeps) return t.skip("it waits at the broker anyway");
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store, { backoffMs: 300_000 });
+      await lane.send(orders(2));
+      const first = await lane.consume({
+        inbox,
+        concurrency: 2,
+        handle: (message, context) =>
+          message.payload.order === "order-0" ? Promise.reject(new Error("not now")) : handle(message, context),
+      });
+      const waits = () => (inbox.metrics.retried === 1 && inbox.metrics.processed === 1) || undefined;
+      await poll(boundMs, waits, () => "nothing waits");
+      await first.stop();
+      await consuming(t, lane, { inbox: inboxOn(store), handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1, 1]);
+    });
+
+    more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
+
     // By themselves: one counts on time, the other takes the broker away.
 
     test("a handler that takes longer than the broker waits: it is told in time, and no copy comes", async (t) => {
@@ -219,7 +241,9 @@ export function brokerSuite(broker: Broker): void {
       expect(inbox.metrics).toMatchObject({ processed: 1, held: 0, duplicates: 0 });
     });
 
-    test("a broker that is killed and started again in the middle: every message is handled, one effect each", async (t) => {
+    test("a broker that is killed and started again in the middle: every message is handled, one effect each", {
+      timeout: 180_000,
+    }, async (t) => {
       const lane = await laneOf(t);
       const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
       if (kill === undefined || restart === undefined) return t.skip("it is not ours to kill, or has nothing left when it is");
