@@ -7,7 +7,6 @@ import type { Append, RunAnswer } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
 import { whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
-import { QueueNumbers } from "./packet-queues.js";
 import { SqlitePacketTable } from "./packet-table.js";
 import { prepareOnce } from "./prepared.js";
 import { RecordStatements } from "./record-statements.js";
@@ -84,8 +83,7 @@ export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
   if (send.packets.some(({ claim }) => claim))
     throw new StoreRefusedError("[onceflow] [sqlite] what is sent in a transaction cannot be claimed in it: it may be rolled back");
   const handle = handleOf(tx);
-  const sql = prepareOnce(handle);
-  return sendPackets(new SqlitePacketTable(sql, new RecordStatements(handle), new QueueNumbers(sql)), send);
+  return sendPackets(new SqlitePacketTable(prepareOnce(handle), new RecordStatements(handle)), send);
 }
 
 /** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
