@@ -296,7 +296,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|server)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -375,6 +375,23 @@ describe("the pages", () => {
     expect(methods).toContain("waitForHook");
     // With its arguments, perhaps.
     expect(said.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
+  });
+
+  test("say every export, option, member, error and metric of the outbox", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("outbox/"));
+    const page = textOf("docs/reference/outbox.md");
+    const said = [
+      ...exportsOf("src/outbox.ts"),
+      ...["OutboxOptions", "RelayOptions"].flatMap((name) => membersOf("src/outbox/options.ts", name)),
+      ...["NewMessage", "OutboxMessage"].flatMap((name) => membersOf("src/outbox/message.ts", name)),
+      ...["OutboxDeadLetter<", "OutboxDeadLettersOptions"].flatMap((name) => membersOf("src/outbox/dead-letters.ts", name)),
+      ...["OutboxPending", "OutboxRelay", "Outbox<"].flatMap((name) => membersOf("src/outbox/outbox.ts", name)),
+      ...membersOf("src/outbox/publish.ts", "PublishContext"),
+      ...membersOf("src/outbox/metrics.ts", "OutboxMetrics"),
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(50);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
   test("say every export, option, limit, finding and command of flow documents", () => {

@@ -3,10 +3,19 @@ import { createStore } from "../src/core/create-store.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
 import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-ledger.js";
 import { Random } from "../src/testing/index.js";
-import { withFaults } from "../src/testing/simulator/faults.js";
+import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../src/testing/simulator/world.js";
 
-const still = { crashBefore: 0, crashAfter: 0, loseRequest: 0, loseReply: 0, unreachable: 0, pause: 0, pauseMsMax: 1, latencyMsMax: 0 };
+const still: Weather = {
+  crashBefore: 0,
+  crashAfter: 0,
+  loseRequest: 0,
+  loseReply: 0,
+  unreachable: 0,
+  pause: 0,
+  pauseMsMax: 1,
+  latencyMsMax: 0,
+};
 
 /** What an outbox does with time, in virtual time: the clock is the test's. */
 class Scene {
@@ -14,10 +23,10 @@ class Scene {
   readonly #ledger = createMemoryLedger(() => Math.floor(this.world.now()));
   #processes = 0;
 
-  process(options: Partial<OutboxOptions> = {}): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
+  process(options: Partial<OutboxOptions> = {}, weather: Weather = still): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
     const process = new SimulatedProcess(this.world, this.#processes++);
     // Who is paused hears nothing of the store.
-    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, still);
+    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, weather);
     const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
     return { process, outbox: createOutbox(store, { name: "o", ...options }) };
   }
@@ -25,6 +34,11 @@ class Scene {
   /** Ends when that is true; fails when nothing is left that could make it so. */
   async until(holds: () => boolean): Promise<void> {
     expect(await this.world.run(holds, this.world.steps + 20_000), "it never came").toBe(true);
+  }
+
+  /** Messages that are with relays, as the store has it. */
+  owned(): number {
+    return [...this.#ledger.packets.table.packets.values()].filter(({ owner }) => owner !== null).length;
   }
 
   async add(outbox: Outbox, ...payloads: unknown[]): Promise<void> {
@@ -112,6 +126,33 @@ describe("the time of an outbox", () => {
     // It has joined again, and goes on.
     await scene.add(other.outbox, "later");
     await scene.until(() => one.outbox.metrics.published + other.outbox.metrics.published === 3);
+  });
+
+  test("what was claimed by a claim whose reply was lost is published by the same process, and what it was publishing, once", async () => {
+    const scene = new Scene();
+    const weather = { ...still };
+    const adding = scene.process();
+    const { process, outbox } = scene.process({}, weather);
+    await scene.add(adding.outbox, "slow");
+    const seen: string[] = [];
+    let lost = 0;
+    const onTrouble = () => {
+      if (scene.owned() === 2) lost += 1;
+    };
+    const options = { leaseMs: 1000, pollMs: 100, onTrouble };
+    outbox.relay(async ({ key, payload }, { attempt }) => {
+      if (payload === "slow") await new Promise<void>((go) => void process.clock.after(5000, go));
+      seen.push(`${key} ${payload} ${attempt}`);
+    }, options);
+    await scene.until(() => outbox.metrics.inFlight === 1);
+    weather.loseReply = 1;
+    void adding.outbox.add(undefined, { key: "other", payload: "claimed" });
+    await scene.until(() => lost > 0);
+    weather.loseReply = 0;
+    await scene.until(() => outbox.metrics.published === 2);
+    // Handed back, it was no attempt; but the number of its claim is gone.
+    expect(seen).toEqual(["k slow 1", "other claimed 2"]);
+    expect(outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
   });
 
   test("what was added elsewhere is found at the next look", async () => {
