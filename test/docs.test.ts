@@ -245,7 +245,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -362,6 +362,23 @@ describe("the pages", () => {
       ...codes.warnings,
     ];
     expect(said.length).toBeGreaterThan(90);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
+  test("say every export, option, member, error and metric of the inbox", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("inbox/"));
+    const page = textOf("docs/reference/inbox.md");
+    const said = [
+      ...exportsOf("src/inbox.ts"),
+      ...["ConsumerOptions", "InboxOptions", "OperationInboxOptions"].flatMap((name) => membersOf("src/inbox/options.ts", name)),
+      ...["DeadLetter extends", "DeadLetterHistory", "DeadLettersOptions"].flatMap((name) => membersOf("src/inbox/dead-letters.ts", name)),
+      ...membersOf("src/inbox/message.ts", "MessageContext"),
+      ...membersOf("src/inbox/handled.ts", "InboxMetrics"),
+      ...membersOf("src/inbox/inbox.ts", "Inbox extends"),
+      ...[...textOf("src/inbox/handled.ts").matchAll(/status: "(\w+)"/g)].map(([, status = ""]) => status),
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(60);
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 

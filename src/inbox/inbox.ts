@@ -1,3 +1,4 @@
+import { Gate } from "../core/gate.js";
 import type { Store } from "../core/store.js";
 import { checkBatch, handleAll } from "./batch.js";
 import {
@@ -8,14 +9,14 @@ import {
   listDeadLetters,
   readDeadLetter,
 } from "./dead-letters.js";
-import { Gate } from "./gate.js";
 import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
+import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
 import { type Message, type MessageHandler, plainMessage } from "./message.js";
 import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
 import { discard, type RedriveOptions, redrive } from "./redrive.js";
-import { type AnyMessageHandler, copyOf, type Task, taskOf, type Unkeyed } from "./task.js";
+import { type AnyMessageHandler, type Task, taskOf, type Unkeyed } from "./task.js";
 
 interface AnyInbox {
   readonly consumer: string;

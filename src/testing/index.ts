@@ -21,6 +21,7 @@ export type { ExpectedEffect } from "./runner/expectations.js";
 export type { StepLike, StepMock } from "./runner/step-mocks.js";
 export { type TestWorkflowsOptions, testWorkflows } from "./runner/test-workflows.js";
 export type { RunLike, SleepingRun, WaitingHook, WorkflowTest } from "./runner/workflow-test.js";
+export { type GraphSimulationOptions, type GraphSimulationReport, simulateGraphs } from "./simulator/graph/simulate-graphs.js";
 export { PromiseBroken } from "./simulator/observer.js";
 export { Random } from "./simulator/random.js";
 export { SimulationFailure, type SimulationOptions, type SimulationReport, simulate } from "./simulator/simulate.js";

@@ -1,3 +1,4 @@
+import { Gate } from "../../core/gate.js";
 import type { Route, RunningNode } from "./routes.js";
 
 /** How many packets may be with this process at once: in all, per node (`concurrency`), per edge (`maxInFlight`). */
@@ -5,6 +6,7 @@ export class Capacity {
   readonly #max: number;
   readonly #perNode = new Map<RunningNode, number>();
   readonly #perRoute = new Map<Route, number>();
+  readonly #gates = new Map<Route | RunningNode, Gate>();
   #taken = 0;
 
   constructor(max: number) {
@@ -35,8 +37,28 @@ export class Capacity {
   /** False: there is no room. */
   take(route: Route): boolean {
     if (this.roomFor(route) < 1) return false;
-    this.#add(route, 1);
+    this.add(route);
     return true;
+  }
+
+  /** It is here, whether there is room or not: two edges to one node were asked for as many as it has room for. */
+  add(route: Route): void {
+    this.#add(route, 1);
+  }
+
+  /** Within what its edge and its node allow at once, whoever came by which edge. */
+  pass<T>(route: Route, work: () => Promise<T>): Promise<T> {
+    const edge = this.#gateOf(route, route.delivery.inFlightMax);
+    const node = this.#gateOf(route.node, route.node.plan.execution.concurrency);
+    const inside = node === undefined ? work : () => node.pass(work);
+    return edge === undefined ? inside() : edge.pass(inside);
+  }
+
+  #gateOf(of: Route | RunningNode, places: number | undefined): Gate | undefined {
+    if (places === undefined) return undefined;
+    const gate = this.#gates.get(of) ?? new Gate(places);
+    this.#gates.set(of, gate);
+    return gate;
   }
 
   give(route: Route): void {

@@ -1,16 +1,17 @@
 import { type Clock, sleep } from "../../core/clock.js";
 import type { PacketRecord } from "../../core/packet.js";
+import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
-import { Attempt } from "./attempt.js";
+import { Attempt, leaseLost } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
-import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -47,6 +48,8 @@ export class Courier implements DeliveryHost {
   readonly #batches = new Map<Route, Gather<PacketRecord>>();
   readonly #checkpoints = new Map<Route, Gather<() => void>>();
   readonly #resting = new Set<string>();
+  /** Packets on their way to the store, to be claimed there. */
+  readonly #sending = new Set<number>();
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -96,6 +99,7 @@ export class Courier implements DeliveryHost {
 
   /** Something may be due. */
   wake(): void {
+    if (this.#stopped) return;
     this.#more = true;
     this.#lookSoon();
   }
@@ -148,19 +152,23 @@ export class Courier implements DeliveryHost {
   async #claim(): Promise<void> {
     this.#lookedAt = this.#clock.now();
     const open = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) })).filter(({ room }) => room > 0);
-    if (open.length === 0) return;
-    this.#more = false;
+    // Whoever ends next looks again: nobody else would.
+    this.#more = open.length === 0;
+    if (this.#more) return;
+    const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
       const route = this.#routeOf(packet);
-      this.capacity.take(route);
+      // Sent by us, and the reply was lost: what it says when it is sent again is no news.
+      this.#sending.delete(packet.no);
+      this.capacity.add(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#rejoin();
+    if (!claims.known) return await this.#rejoin(worker);
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
@@ -207,9 +215,12 @@ export class Courier implements DeliveryHost {
   async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
     const attempt = new Attempt();
     this.#attempts.add(attempt);
-    this.#teller.delivering(route, packet);
     try {
-      this.#delivered(route, packet, await deliver(this, route, packet, attempt, batch));
+      const result = await this.capacity.pass(route, () => {
+        this.#teller.delivering(route, packet);
+        return deliver(this, route, packet, attempt, batch);
+      });
+      this.#delivered(route, packet, result);
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
       this.#teller.trouble(error);
@@ -217,6 +228,7 @@ export class Courier implements DeliveryHost {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
       this.#checkpoints.get(route)?.flush();
+      this.#ephemeral.pump();
       if (this.#more) this.#lookSoon();
       this.#checkIdle();
     }
@@ -224,7 +236,7 @@ export class Courier implements DeliveryHost {
 
   #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
     if (answer.kind !== "packetSettled") {
-      for (const each of sent) if (each.claim) this.capacity.give(this.#routeOf(each));
+      this.giveBack(sent);
       return;
     }
     this.#ephemeral.send(ephemeral, packet.execution, trace);
@@ -241,13 +253,14 @@ export class Courier implements DeliveryHost {
       if (packet === undefined) continue;
       const route = this.#routes.get(routeKey(packet.flow, packet.queue));
       if (route === undefined) continue;
-      if (placed.kind === "claimed") {
+      const awaited = this.#sending.delete(packet.no);
+      if (placed.kind === "claimed" && awaited) {
         this.#dispatch(route, placed.packet);
         continue;
       }
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
-      else this.#teller.placed(route, packet, placed);
+      else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
     }
     this.#teller.ended(answer.ended);
   }
@@ -275,9 +288,37 @@ export class Courier implements DeliveryHost {
     if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.route.queue} is full`);
   }
 
-  reserve(route: Route): boolean {
+  reserve(route: Route, no: number): boolean {
     const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    return ours && this.capacity.take(route);
+    if (!ours || !this.capacity.take(route)) return false;
+    this.#sending.add(no);
+    return true;
+  }
+
+  /** What was not sent needs no room. */
+  giveBack(packets: readonly NewPacket[]): void {
+    for (const packet of packets) {
+      this.#sending.delete(packet.no);
+      if (packet.claim) this.capacity.give(this.#routeOf(packet));
+    }
+  }
+
+  /**
+   * A process that stood still for longer than its lease finds that out before it calls a node, not after: somebody else
+   * may be at it. What happens between this and the call itself, nobody can see.
+   */
+  isOurs({ owner }: PacketRecord): true | Promise<boolean> {
+    return (owner === this.worker && this.#numbers.sure) || this.#askIfOurs(owner);
+  }
+
+  async #askIfOurs(owner: number | null): Promise<boolean> {
+    while (owner === this.worker && !this.#numbers.sure) {
+      const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
+      if (known) continue;
+      await this.#rejoin(owner);
+      return false;
+    }
+    return owner === this.worker;
   }
 
   beforeCommit(route: Route): Promise<void> {
@@ -305,23 +346,31 @@ export class Courier implements DeliveryHost {
   }
 
   async #renew(): Promise<void> {
+    const { worker } = this;
     try {
-      if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
+      if (!(await this.#numbers.renew())) await this.#rejoin(worker);
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
     } catch (error) {
       if (this.store.closed) return;
       this.#teller.trouble(error);
+      if (!this.#numbers.sure) this.#abortAll();
     }
     if (!this.#stopped) this.#scheduleRenew();
   }
 
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
-  async #rejoin(): Promise<void> {
+  async #rejoin(lost: number): Promise<void> {
+    // Several may find it out.
+    if (lost !== this.worker || this.#stopped) return;
     this.#teller.leaseLost();
-    for (const attempt of this.#attempts)
-      attempt.abort(new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's"));
+    this.#abortAll();
     await this.#numbers.join();
     this.wake();
+  }
+
+  #abortAll(): void {
+    const reason = leaseLost();
+    for (const attempt of this.#attempts) attempt.abort(reason);
   }
 
   // ——— ending
@@ -336,7 +385,14 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    if (this.#idle.length === 0 || this.#looking !== undefined || this.#more || this.capacity.taken > 0 || this.#attempts.size > 0) return;
+    if (
+      this.#idle.length === 0 ||
+      this.#looking !== undefined ||
+      (this.#more && this.#options.work) ||
+      this.capacity.taken > 0 ||
+      this.#attempts.size > 0
+    )
+      return;
     if (this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
@@ -354,11 +410,12 @@ export class Courier implements DeliveryHost {
     this.#cancelRenew();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#attempts.size === 0 && !this.store.closed) await this.store.packets.leave(this.worker);
+    if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();
   }
 
   #ended(graceMs: number): Promise<void> {
-    if (this.#attempts.size === 0) return nothing;
+    // Also while something is on its way to the store that would be ours there.
+    if (this.#attempts.size === 0 && this.capacity.taken === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {

@@ -47,6 +47,7 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
         const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets } as const;
         const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
         if (answer.kind === "packetsSent") courier.take(answer, packets);
+        else courier.giveBack(packets);
       }
       courier.sendEphemeral(inMemory, execution, trace);
     },

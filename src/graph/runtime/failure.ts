@@ -1,21 +1,17 @@
-import { OnceflowError } from "../../core/errors.js";
+import { thrown } from "../../core/packet-history.js";
 import type { RetryPolicy } from "../model.js";
 import { NodeError } from "../node/node-error.js";
 
-/** What a node threw, as it is kept: no stack, and of a stranger's error only its message. */
+/** What a node threw, as it is kept. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly final: boolean;
 }
 
-const messageMax = 2000;
-
 export function failureOf(error: unknown): Failure {
-  const text = error instanceof Error ? error.message : String(error);
-  const message = text.slice(0, messageMax).toWellFormed();
-  if (NodeError.is(error)) return { code: error.code, message, final: !error.retryable };
-  return { code: error instanceof OnceflowError ? error.code : "ERROR", message, final: false };
+  const { code, message } = thrown(error);
+  return NodeError.is(error) ? { code: error.code, message, final: !error.retryable } : { code, message, final: false };
 }
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };

@@ -27,6 +27,8 @@ export interface Stage {
   readonly traceHeaders: Trace;
   /** Made when the first node asks for it. */
   readonly signal: () => AbortSignal;
+  /** Asked before every node of it: rejects where the packet is not ours any more. Undefined: it is. */
+  readonly ready?: () => Promise<void> | undefined;
 }
 
 /**
@@ -54,6 +56,8 @@ async function run(
   call: typeof handle,
 ): Promise<void> {
   if (node.work === undefined) throw new NodeError("PERMANENT", `node "${node.plan.id}" is not worked on in this process`);
+  const asking = stage.ready?.();
+  if (asking !== undefined) await asking;
   const output = await call(node.work, new NodeInput(inputs, new StageContext(stage, node.plan.id, key)));
   for (const { port, data } of output.sent) {
     let taken = false;

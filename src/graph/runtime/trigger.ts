@@ -1,4 +1,4 @@
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError, NotKnownError } from "../../core/errors.js";
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
@@ -109,7 +109,8 @@ async function triggerDurable(
         ? await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + triggerMsMax)
         : await within(store, tx, send);
   } catch (error) {
-    for (const packet of packets) if (packet.claim) courier.capacity.give(route);
+    if (error instanceof NotKnownError && tx === undefined) void pursue(courier, send);
+    else courier.giveBack(packets);
     throw error;
   }
   if (answer.kind === "packetsSent") {
@@ -117,9 +118,25 @@ async function triggerDurable(
     courier.take(answer, packets);
     return { executionId: executionId(no), status: "started", mismatch: false };
   }
-  for (const packet of packets) if (packet.claim) courier.capacity.give(route);
+  courier.giveBack(packets);
   if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
   throw new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+}
+
+/**
+ * Its sender has been told that nobody knows. It may be in the store, and ours: then nobody but this process would deliver
+ * it, so the same is sent until there is an answer.
+ */
+async function pursue(courier: Courier, send: SendPackets): Promise<void> {
+  const { store } = courier;
+  try {
+    const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+    if (answer.kind === "packetsSent") courier.take(answer, send.packets);
+    else courier.giveBack(send.packets);
+  } catch {
+    // The store is closed: what is ours there is handed back, or lapses.
+    courier.giveBack(send.packets);
+  }
 }
 
 async function within(store: Courier["store"], tx: Tx, send: SendPackets): Promise<PacketAnswer> {

@@ -91,11 +91,11 @@ async function makeGroup(send: RedisSender["send"], stream: string, group: strin
   }
 }
 
-/** Of the one stream that was asked for. Nothing, when none came; a map in the newer protocol. */
+/** Of the one stream that was asked for; nothing, when nothing came. Its name and entries are a pair, a flat pair or a map: as the driver has it. */
 function streamOf(reply: unknown): unknown {
   if (reply === null) return [];
-  if (Array.isArray(reply)) return (reply as [string, unknown][])[0]?.[1];
-  return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];
+  const [first, second] = Array.isArray(reply) ? reply : [reply instanceof Map ? [...reply][0] : Object.entries(reply as object)[0]];
+  return Array.isArray(first) ? first[1] : second;
 }
 
 function messageOf<T, R>(options: RedisStreamsOptions<T, R>, { id, fields }: Entry, redelivered: boolean) {

@@ -49,12 +49,17 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     asking(what, async () => {
       const client = await queue.connect();
       let broken: Error | undefined;
+      const onError = (error: Error) => {
+        broken = error;
+      };
+      client.on("error", onError);
       try {
         return await work({ client, schema, prepared: true });
       } catch (error) {
         if (explain(error, what) !== error) broken = error as Error;
         throw error;
       } finally {
+        client.off("error", onError);
         client.release(broken);
       }
     });
