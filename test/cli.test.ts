@@ -232,12 +232,26 @@ describe("completion", () => {
     expect(complete("onceflow va")).toEqual(["validate"]);
     expect(complete("onceflow validate --allow")).toEqual(["--allow-remote"]);
     expect(complete("onceflow generate types")).toEqual(["typescript"]);
+    expect(complete("onceflow dead-letters rein")).toEqual(["reinject"]);
+    expect(complete("onceflow dead-letters reinject --al")).toEqual(["--all"]);
   });
 
   test.each(["zsh", "fish"])("%s gets a script with every command and option", async (shell) => {
     const { out, code } = await onceflow(["completion", shell]);
     expect(code).toBe(0);
-    for (const word of ["validate", "convert", "format", "generate", "completion", "allow-remote", "typescript"])
+    for (const word of [
+      "validate",
+      "convert",
+      "format",
+      "generate",
+      "completion",
+      "allow-remote",
+      "typescript",
+      "run",
+      "trigger",
+      "reinject",
+      "keys",
+    ])
       expect(out).toContain(word);
     if (has(shell)) execFileSync(shell, ["-n"], { input: out });
   });
