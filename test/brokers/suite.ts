@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
 import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
@@ -188,7 +189,9 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         },
       });
       await gate.reached();
-      const stopped = first.stop();
+      const stopped = first.stop().then(() => "stopped");
+      // As long as somebody is at work it is not: however long that is looked at.
+      expect(await Promise.race([stopped, delay(300, "under way")])).toBe("under way");
       gate.open();
       await stopped;
       const done = effects.keys().length;
@@ -231,7 +234,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store);
       const slow: LaneOptions["handle"] = async (message, context) => {
-        await new Promise((resolve) => setTimeout(resolve, lane.patienceMs * 1.4));
+        await delay(lane.patienceMs * 1.4);
         return await handle(message, context);
       };
       await lane.send(orders(1));
