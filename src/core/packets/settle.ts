@@ -28,7 +28,9 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
-      completeKey(tally, row);
+      // What is sent again from further back comes with the same key, and must not be acknowledged.
+      if (to.note === "restarted") freeKey(tally, row);
+      else completeKey(tally, row);
       if (to.note) tally.note(row, to.note);
       if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
       else table.remove(row);

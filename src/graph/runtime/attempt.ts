@@ -17,6 +17,11 @@ export class Attempt {
     this.#controller?.abort(this.#reason);
   }
 
+  /** It may be over before it has begun: while it waited for its turn, say. */
+  check(): void {
+    if (this.#reason !== undefined) throw this.#reason;
+  }
+
   /**
    * What `work` comes to. After `timeoutMs` its signal aborts, and it has `graceMs` to end: what it says by then counts,
    * because it is known. After that its body may still be running, and the next attempt may overlap with it.
@@ -36,7 +41,8 @@ export class Attempt {
         },
         (error: unknown) => {
           end();
-          reject(this.#reason instanceof NodeError ? this.#reason : error);
+          // What a node says of itself is known; that it was cut short is what anything else means now.
+          reject(this.#reason instanceof NodeError && !NodeError.is(error) ? this.#reason : error);
         },
       );
     });

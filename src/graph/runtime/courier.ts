@@ -1,22 +1,25 @@
 import { type Clock, sleep } from "../../core/clock.js";
-import type { PacketRecord } from "../../core/packet.js";
-import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import { NotKnownError } from "../../core/errors.js";
+import type { FlowState, PacketRecord } from "../../core/packet.js";
+import type { NewExecution, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
+import { alertFor, alertQueue } from "./alert.js";
 import { Attempt } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
-import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
+import { type DeliveryHost, type DeliveryResult, deliver, handBack } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
 import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
-import type { Trace } from "./payload.js";
-import type { Route } from "./routes.js";
+import { noTrace, type Trace } from "./payload.js";
+import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
-import type { Teller } from "./teller.js";
+import { leftAlone, mismatched, type Teller } from "./teller.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
@@ -46,11 +49,16 @@ export class Courier implements DeliveryHost {
   readonly #attempts = new Set<Attempt>();
   readonly #batches = new Map<Route, Gather<PacketRecord>>();
   readonly #checkpoints = new Map<Route, Gather<() => void>>();
-  readonly #resting = new Set<string>();
+  /** Flows that are not active, as far as is known here. */
+  readonly #resting = new Map<string, Exclude<FlowState, "active">>();
+  /** Flows of which nothing is ever claimed: their states are looked at with every renewal. */
+  readonly #unclaimed: readonly string[];
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
   #more = true;
+  /** Nodes that the last look had no room for: what is due for them was not asked for. */
+  #full: ReadonlySet<RunningNode> = new Set();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
@@ -66,6 +74,8 @@ export class Courier implements DeliveryHost {
     this.#worked = [...routes.values()]
       .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
+    const claimed = new Set(this.#worked.filter(({ node }) => node.plan.id !== alertQueue).map(({ flow }) => flow.id));
+    this.#unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
     this.#ephemeral = ephemeral;
     this.#options = options;
     this.#teller = teller;
@@ -88,6 +98,7 @@ export class Courier implements DeliveryHost {
   async start(): Promise<void> {
     this.#renewedAt = this.#clock.now();
     await this.#numbers.join();
+    await this.#lookAtStates();
     this.#scheduleRenew();
     if (!this.#options.work) return;
     this.#stopWatching = this.store.packets.watch(() => this.wake());
@@ -140,6 +151,7 @@ export class Courier implements DeliveryHost {
       } catch (error) {
         if (this.store.closed) return;
         this.#teller.trouble(error);
+        await this.#retireAfter(error);
         await sleep(this.#clock, troubleMs);
         troubleMs = Math.min(troubleMs * 2, troubleMsMax);
         this.#lookAgain = true;
@@ -149,7 +161,9 @@ export class Courier implements DeliveryHost {
 
   async #claim(): Promise<void> {
     this.#lookedAt = this.#clock.now();
-    const open = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) })).filter(({ room }) => room > 0);
+    const rooms = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) }));
+    const open = rooms.filter(({ room }) => room > 0);
+    this.#full = new Set(rooms.filter(({ room }) => room === 0).map(({ route }) => route.node));
     if (open.length === 0) return;
     this.#more = false;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
@@ -171,16 +185,23 @@ export class Courier implements DeliveryHost {
 
   #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
     for (const flow of asked) {
-      if (resting.includes(flow)) this.#resting.add(flow);
-      else this.#resting.delete(flow);
+      if (!resting.includes(flow)) this.setState(flow, "active");
+      else if (!this.#resting.has(flow)) this.#resting.set(flow, "paused");
     }
   }
 
   /** In this process at once; in others when they next look. */
-  setResting(flow: string, resting: boolean): void {
-    if (resting) this.#resting.add(flow);
-    else this.#resting.delete(flow);
-    this.wake();
+  setState(flow: string, state: FlowState): void {
+    if (state !== "active") this.#resting.set(flow, state);
+    else if (this.#resting.delete(flow)) this.#ephemeral.pump();
+  }
+
+  stateOf(flow: string): FlowState {
+    return this.#resting.get(flow) ?? "active";
+  }
+
+  async #lookAtStates(): Promise<void> {
+    for (const flow of this.#unclaimed) this.setState(flow, await this.store.packets.flowState(flow));
   }
 
   #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
@@ -189,7 +210,9 @@ export class Courier implements DeliveryHost {
 
   // ——— delivering
 
+  /** It is this process's, and room is kept for it. */
   #dispatch(route: Route, packet: PacketRecord): void {
+    this.#numbers.began(packet.owner as number);
     const { size, waitMs } = route.delivery.batch;
     if (size <= 1) return void this.#deliver(route, packet);
     let batch = this.#batches.get(route);
@@ -200,44 +223,88 @@ export class Courier implements DeliveryHost {
     batch.add(packet);
   }
 
+  /** One call of the node is one place at its gate, however many packets are in it. */
   #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
     const { work } = route.node;
-    const call = work instanceof BaseNode && work.handleBatch ? new BatchCall(work, packets.length) : undefined;
-    for (const packet of packets) void this.#deliver(route, packet, call);
+    if (!(work instanceof BaseNode && work.handleBatch)) {
+      for (const packet of packets) void this.#deliver(route, packet);
+      return;
+    }
+    let begin = (): void => {};
+    const turn = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const call = new BatchCall(work, packets.length);
+    const all = packets.map((packet) => this.#deliver(route, packet, { call, turn }));
+    void this.capacity.pass(route, async () => {
+      begin();
+      await Promise.all(all);
+    });
   }
 
-  async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
+  async #deliver(route: Route, packet: PacketRecord, batch?: { readonly call: BatchCall; readonly turn: Promise<void> }): Promise<void> {
     const attempt = new Attempt();
     this.#attempts.add(attempt);
+    const begin = (): Promise<DeliveryResult> => {
+      if (this.#stopped) return handBack(this, packet, batch?.call);
+      this.#teller.delivering(route, packet);
+      return deliver(this, route, packet, attempt, batch?.call);
+    };
     try {
-      const result = await this.capacity.pass(route, () => {
-        this.#teller.delivering(route, packet);
-        return deliver(this, route, packet, attempt, batch);
-      });
-      this.#delivered(route, packet, result);
+      this.#delivered(route, packet, await (batch ? batch.turn.then(begin) : this.capacity.pass(route, begin)));
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
       this.#teller.trouble(error);
     } finally {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
+      this.#numbers.ended(packet.owner as number);
       this.#checkpoints.get(route)?.flush();
       this.#ephemeral.pump();
-      if (this.#more) this.#lookSoon();
+      if (this.#more || this.#full.has(route.node)) this.#lookSoon();
       this.#checkIdle();
     }
   }
 
   #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
-    if (answer.kind !== "packetSettled") {
-      for (const each of sent) if (each.claim) this.capacity.give(this.#routeOf(each));
-      return;
-    }
+    if (answer.kind !== "packetSettled") return this.giveBack(sent);
     this.#ephemeral.send(ephemeral, packet.execution, trace);
     this.#teller.settled(route, packet, { to, failure, ms });
     this.take(answer, sent);
     this.#woken(answer.woken);
     if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
+  }
+
+  giveBack(packets: readonly NewPacket[]): void {
+    for (const packet of packets) if (packet.claim) this.capacity.give(this.#routeOf(packet));
+  }
+
+  /** Sends what no delivery sends. `sent` is called before what is this process's is delivered. */
+  async send(execution: NewExecution | null, packets: readonly NewPacket[], until: number, sent = (): void => {}): Promise<PacketAnswer> {
+    const { worker } = this;
+    this.#numbers.began(worker);
+    try {
+      const send = { verb: "sendPackets", worker, execution, packets } as const;
+      const answer = await untilAnswered(this.store, () => this.store.commit({ packet: send }), until);
+      if (answer.kind !== "packetsSent") this.giveBack(packets);
+      else {
+        sent();
+        this.take(answer, packets);
+      }
+      return answer;
+    } catch (error) {
+      this.giveBack(packets);
+      await this.#retireAfter(error);
+      throw error;
+    } finally {
+      this.#numbers.ended(worker);
+    }
+  }
+
+  /** A lost reply may hide packets that are this process's by now. */
+  async #retireAfter(error: unknown): Promise<void> {
+    if (!(error instanceof NotKnownError) || this.store.closed) return;
+    await this.#numbers.retire().catch((trouble: unknown) => this.#teller.trouble(trouble));
   }
 
   /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
@@ -254,6 +321,7 @@ export class Courier implements DeliveryHost {
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
       else this.#teller.placed(route, packet, placed);
+      if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
     }
     this.#teller.ended(answer.ended);
   }
@@ -262,7 +330,14 @@ export class Courier implements DeliveryHost {
     for (const each of woken) {
       if (each.to === "due") this.wake();
       else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
+      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, leftAlone);
     }
+  }
+
+  /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
+  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, failure: typeof leftAlone): void {
+    const alerts = route === undefined ? [] : alertFor(this.senderOf(null, noTrace), route, packet, failure);
+    if (alerts.length > 0) this.send(null, alerts, Number.POSITIVE_INFINITY).catch((error: unknown) => this.#teller.trouble(error));
   }
 
   // ——— as a host of deliveries
@@ -277,8 +352,13 @@ export class Courier implements DeliveryHost {
   }
 
   needsRoom(sent: readonly Sent[]): void {
-    const full = sent.find(({ route }) => !this.#ephemeral.hasRoom(route));
-    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.route.queue} is full`);
+    const full = this.#ephemeral.firstFull(sent);
+    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.queue} is full`);
+  }
+
+  /** Whether its flow is active, as far as is known here. */
+  isAwake(route: Route): boolean {
+    return !this.#resting.has(route.flow.id);
   }
 
   reserve(route: Route): boolean {
@@ -313,7 +393,8 @@ export class Courier implements DeliveryHost {
   async #renew(): Promise<void> {
     const asked = this.#clock.now();
     try {
-      if (!(await this.store.packets.renew(this.worker, this.#options.leaseMs))) await this.#rejoin();
+      await this.#lookAtStates();
+      if (!(await this.#numbers.renew())) await this.#rejoin();
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
       this.#renewedAt = asked;
     } catch (error) {
@@ -349,15 +430,9 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    if (
-      this.#idle.length === 0 ||
-      this.#looking !== undefined ||
-      (this.#more && this.#options.work) ||
-      this.capacity.taken > 0 ||
-      this.#attempts.size > 0
-    )
-      return;
-    if (this.#ephemeral.length > 0) return;
+    const looks = this.#options.work && !this.#stopped && !this.store.closed;
+    if (this.#idle.length === 0 || this.#looking !== undefined || (looks && this.#more)) return;
+    if (this.capacity.taken > 0 || this.#attempts.size > 0 || this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
@@ -374,18 +449,19 @@ export class Courier implements DeliveryHost {
     this.#cancelRenew();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#attempts.size === 0 && !this.store.closed) await this.store.packets.leave(this.worker);
+    if (!this.store.closed) await this.#numbers.leave();
+    this.#checkIdle();
   }
 
+  /** Also what is in memory only: it would be lost. */
   #ended(graceMs: number): Promise<void> {
-    if (this.#attempts.size === 0) return nothing;
+    if (this.#attempts.size === 0 && this.#ephemeral.length === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {
         cancel();
         resolve();
       });
-      this.#more = false;
       this.#checkIdle();
     });
   }

@@ -12,10 +12,18 @@ export interface Failure {
 const messageMax = 2000;
 
 export function failureOf(error: unknown): Failure {
-  const text = error instanceof Error ? error.message : String(error);
-  const message = text.slice(0, messageMax).toWellFormed();
+  const message = textOf(error).slice(0, messageMax).toWellFormed();
   if (NodeError.is(error)) return { code: error.code, message, final: !error.retryable };
   return { code: error instanceof OnceflowError ? error.code : "ERROR", message, final: false };
+}
+
+/** Anything can be thrown, also what has no text. */
+function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return `something of type ${typeof error} was thrown, which cannot be told`;
+  }
 }
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };

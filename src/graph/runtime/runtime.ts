@@ -1,5 +1,6 @@
 import { sleep } from "../../core/clock.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import { duration } from "../../core/options.js";
 import type { ExecutionStatus, FlowState } from "../../core/packet.js";
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
@@ -88,7 +89,7 @@ export class Runtime {
     );
     this.#teller = new Teller(this.#counters, this.#listeners);
     this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
-    this.#ephemeral.attach(ephemeralHost(this.#courier, options));
+    this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
   }
 
   async start(): Promise<void> {
@@ -123,6 +124,7 @@ export class Runtime {
   }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
     const { packets } = this.store;
     const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
+    if (page.before !== undefined && last === undefined) throw noSpot(`execution ${page.before}`);
     const before = last && { at: last.createdAt, no: last.no };
     const query = { limit: limitOf(page), ...(flow !== undefined && { flow }), ...(status && { status }), ...(before && { before }) };
     return (await packets.executions(query)).map(executionView);
@@ -140,6 +142,7 @@ export class Runtime {
     id: string,
     { signal, timeoutMs = Number.POSITIVE_INFINITY }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
   ): Promise<ExecutionDetails> {
+    if (timeoutMs !== Number.POSITIVE_INFINITY) duration("timeoutMs", timeoutMs);
     const { clock } = this.store;
     const until = clock.now() + timeoutMs;
     for (;;) {
@@ -183,17 +186,23 @@ export class Runtime {
 
   async deadLetter(id: string): Promise<DeadLetterDetails | undefined> {
     const found = await this.store.packets.packet(packetNo(id));
-    return found?.dead ? deadLetterDetails(found) : undefined;
+    const port = found && this.#flows.get(found.flow)?.routes.get(found.queue)?.port;
+    return found?.dead ? deadLetterDetails(found, port ?? found.queue) : undefined;
   }
 
-  async #deadSpot(id: string): Promise<Spot | undefined> {
+  async #deadSpot(id: string): Promise<Spot> {
     const found = await this.store.packets.packet(packetNo(id));
-    return found?.dead ? { at: found.dead.at, no: found.no } : undefined;
+    if (!found?.dead) throw noSpot(`dead letter ${id}`);
+    return { at: found.dead.at, no: found.no };
   }
 
   /** Delivered again, with its key and its history. False: there is no such dead letter. */
   async reinject(id: string): Promise<boolean> {
-    const done = await this.store.packets.reinject(packetNo(id));
+    const no = packetNo(id);
+    const letter = await this.store.packets.packet(no);
+    const done = await this.store.packets.reinject(no);
+    const route = letter && this.#flows.get(letter.flow)?.routes.get(letter.queue);
+    if (done && letter && route) this.#teller.reinjected(route, letter);
     this.#courier.wake();
     return done;
   }
@@ -237,7 +246,8 @@ export class Runtime {
   async #setState(flow: string, state: FlowState): Promise<void> {
     this.#flow(flow);
     await this.store.packets.setFlowState(flow, state);
-    this.#courier.setResting(flow, state !== "active");
+    this.#courier.setState(flow, state);
+    this.#courier.wake();
     const type = state === "active" ? "resumed" : state;
     this.#listeners.tell({ type, flow });
   }
@@ -249,6 +259,7 @@ export class Runtime {
 
   /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    duration("graceMs", graceMs);
     this.#forgetClose();
     this.#stopping ??= this.#courier.stop(graceMs);
     return this.#stopping;
@@ -259,6 +270,10 @@ export class Runtime {
     if (flow) return flow;
     throw new InvalidInputError("flow", `there is no flow "${String(id)}"; there are ${[...this.#flows.keys()].join(", ") || "none"}`);
   }
+}
+
+function noSpot(what: string): InvalidInputError {
+  return new InvalidInputError("before", `there is no ${what} any more; begin with the first page`);
 }
 
 function limitOf({ limit = 100 }: Page): number {

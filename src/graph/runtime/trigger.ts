@@ -2,7 +2,6 @@ import { InvalidInputError } from "../../core/errors.js";
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
-import { untilAnswered } from "../../core/save.js";
 import { requireTransactions, type Tx } from "../../core/store.js";
 import { Attempt } from "./attempt.js";
 import type { Courier } from "./courier.js";
@@ -100,25 +99,17 @@ async function triggerDurable(
   };
   const sent = [{ route, data: payload, problem: undefined }];
   const packets = packetsFor(tx === undefined ? courier : { reserve: () => false }, sent, sender);
-  const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
-  let answer: PacketAnswer;
-  try {
-    answer =
-      tx === undefined
-        ? await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + triggerMsMax)
-        : await within(store, tx, send);
-  } catch (error) {
-    for (const packet of packets) if (packet.claim) courier.capacity.give(route);
-    throw error;
-  }
-  if (answer.kind === "packetsSent") {
-    teller.triggered(route, no, key);
-    courier.take(answer, packets);
-    return { executionId: executionId(no), status: "started", mismatch: false };
-  }
-  for (const packet of packets) if (packet.claim) courier.capacity.give(route);
+  const answer =
+    tx === undefined
+      ? await courier.send(execution, packets, store.clock.now() + triggerMsMax, () => teller.triggered(route, no, key))
+      : await within(store, tx, { verb: "sendPackets", worker: courier.worker, execution, packets });
+  if (answer.kind === "packetsSent") return { executionId: executionId(no), status: "started", mismatch: false };
   if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
-  throw new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+  throw archived(flow);
+}
+
+function archived(flow: string): InvalidInputError {
+  return new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
 }
 
 async function within(store: Courier["store"], tx: Tx, send: SendPackets): Promise<PacketAnswer> {
@@ -138,11 +129,16 @@ async function triggerDirect(
   payload: Data,
   { key, traceHeaders = noTrace, tx }: TriggerOptions,
 ): Promise<Triggered> {
-  const { courier, ephemeral, options } = around;
+  const { courier, ephemeral, options, teller } = around;
+  const state = courier.stateOf(route.flow.id);
+  if (state === "archived") throw archived(route.flow.id);
+  if (state === "paused")
+    throw new InvalidInputError("flow", `flow "${route.flow.id}" is paused, and keeps nothing that could wait; resume it first`);
   if (tx !== undefined)
     throw new InvalidInputError("tx", `flow "${route.flow.id}" keeps nothing: all of its edges are direct or ephemeral`);
   const no = courier.numbers.next();
   const run = async (): Promise<void> => {
+    teller.triggered(route, no, key);
     const attempt = new Attempt();
     const stage = {
       flowId: route.flow.id,
@@ -154,9 +150,8 @@ async function triggerDirect(
     };
     const name = keyOf(route, payload);
     const running = runStage(route.node, { [route.port]: payload }, name.ok ? name.value : undefined, stage);
-    const { timeoutMs } = route.delivery;
-    const { routed } =
-      timeoutMs === undefined ? await running : await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
+    const { timeoutMs = options.timeoutMs } = route.delivery;
+    const { routed } = await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
     if (routed.length === 0) return;
     courier.needsRoom(routed);
     ephemeral.send(routed, no, traceHeaders);
@@ -168,10 +163,10 @@ async function triggerDirect(
   const { status, value } = await once(
     courier.store,
     {
-      scope: triggerScope(route.flow.id),
+      scope: `${route.flow.id}.direct_triggers`,
       key: keys.of(key),
       input: payload,
-      ...(options.retentionMs === null ? {} : { retentionMs: options.retentionMs }),
+      retentionMs: options.retentionMs ?? "forever",
     },
     async () => {
       await run();
