@@ -338,7 +338,7 @@ test("what is not as it should be is refused before anything is opened", async (
 test("a store without packets is refused by name", async () => {
   const { open } = await import("onceflow");
   const store = await open("memory:");
-  const bare = Object.create(store, { capabilities: { value: { ...store.capabilities, packets: false } } }) as Store;
-  await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("memory");
+  const bare = Object.create(store, { packets: { value: undefined } }) as Store;
+  await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("[memory] this store keeps no packets");
   await store.close();
 });
