@@ -1,7 +1,7 @@
 import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import { expectAtRest, flow, oneEdge, packetStores, running, still, triggered } from "./graph-scene.js";
-import { gate, onStores } from "./workflow-scene.js";
+import { type Gate, gate, onStores } from "./workflow-scene.js";
 
 /** Triggers many before anybody works on them. */
 async function backlog(
@@ -39,7 +39,7 @@ onStores("order", packetStores, (test) => {
 
   test("perKey: in order within a partition, side by side between them", async ({ scene }) => {
     const document = oneEdge('{ mode: durable, ordering: perKey, partitionKey: "{{payload.account}}" }');
-    const [log, blocked, go]: [string[], ReturnType<typeof gate>, ReturnType<typeof gate>] = [[], gate(), gate()];
+    const [log, blocked, go]: [string[], Gate, Gate] = [[], gate(), gate()];
     const runtime = await running(scene, document, {
       work: async (input) => {
         const name = `${input.packet("in").getString("account")}${input.packet("in").getNumber("n")}`;
