@@ -35,11 +35,15 @@ export function ambientWorker(): boolean | WorkerOptions {
   return lentStore() === undefined ? worked : false;
 }
 
+export function ambientUrl(): string {
+  return process.env["ONCEFLOW_URL"] || "sqlite:.onceflow/onceflow.db";
+}
+
 export async function ambientStore(): Promise<Store> {
   const lent = lentStore();
   if (lent) return lent;
   if (configured) return configured;
-  opening ??= open(process.env["ONCEFLOW_URL"] || "sqlite:.onceflow/onceflow.db");
+  opening ??= open(ambientUrl());
   try {
     return await opening;
   } catch (error) {

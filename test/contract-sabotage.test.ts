@@ -1,5 +1,6 @@
 import { memoryTarget, runContract } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import { firstBroken } from "./first-broken.js";
 
 /** A store that breaks one promise, on the same memory: the run contract must find each of them. */
 type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["runs"]>;
@@ -313,35 +314,9 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
 ];
 
-/** How long a case may take here; one that does not come to its end has failed, too. */
-const caseMsMax = 5000;
-
-async function holds(verb: string, name: string, runs: Sabotage): Promise<boolean> {
-  const target = memoryTarget({ time: "virtual", runs });
-  const one = casesOf(verb).find((each) => each.name === name);
-  if (one === undefined || one.skip(target) !== undefined) return true;
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), caseMsMax);
-  });
-  const ended = one.run(target).then(
-    () => true,
-    () => false,
-  );
-  const held = await Promise.race([ended, tooLong]);
-  clearTimeout(timer);
-  return held;
-}
-
-const casesOf = (verb: string) => runContract.find((group) => group.verb === verb)?.cases ?? [];
-
 /** The first promise that the memory store itself keeps, and this one does not. */
-async function broken(verb: string, runs: Sabotage): Promise<string | undefined> {
-  for (const { name } of casesOf(verb)) {
-    if (!(await holds(verb, name, runs)) && (await holds(verb, name, (faithful) => faithful))) return name;
-  }
-  return undefined;
-}
+const broken = (verb: string, runs: Sabotage) =>
+  firstBroken(runContract, verb, memoryTarget({ time: "virtual", runs }), memoryTarget({ time: "virtual" }));
 
 describe("the run contract finds a store that", () => {
   for (const [does, verb, sabotage] of sabotages) test(does, async () => expect(await broken(verb, sabotage)).toBeTypeOf("string"));

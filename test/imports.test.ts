@@ -16,11 +16,12 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   graph: ["core", "workflow"],
   http: ["core"],
   inbox: ["core"],
+  outbox: ["core"],
   testing: ["core", "stores", "workflow", "graph"],
   audit: ["core", "graph"],
-  server: ["core", "flow", "workflow", "graph", "http", "inbox"],
-  // "": the entry files, which are what the command line has in common with everybody else.
-  cli: ["", "core", "flow", "workflow", "graph", "http", "inbox", "server", "audit", "testing"],
+  // "": the entry files, which are what server and command line have in common with everybody else.
+  server: ["", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
+  cli: ["", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "audit", "testing"],
 };
 
 const src = resolve(import.meta.dirname, "../src");

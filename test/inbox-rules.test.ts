@@ -253,7 +253,11 @@ describe("a dead letter", () => {
     await inbox.handle({ id: "m", payload: 1 }, boom);
     await expect.poll(() => inbox.deadLetters()).toEqual([]);
     expect(await inbox.deadLetter("m")).toBeUndefined();
-    await expect(inbox.redrive("m", boom)).rejects.toThrow(/no dead letter/);
+    await expect(inbox.redrive("m", boom)).rejects.toThrow(/"m" is no dead letter: its retention is over/);
+    await inbox.handle({ id: "n", payload: 1 }, boom);
+    await inboxOn({ attemptsMax: 1 }).handle({ id: "o", payload: 1 }, boom);
+    // What is over and not purged yet takes nobody's place on a page.
+    await expect.poll(async () => (await inbox.deadLetters({ limit: 1 })).map(({ key }) => key)).toEqual(["o"]);
   });
 });
 
@@ -289,6 +293,18 @@ describe("a store that fails", () => {
       { status: "retry", attempt: 0 },
     ]);
   });
+});
+
+test("a dead letter that somebody else was to write is not taken for written", async () => {
+  const overtaken = Object.create(store, {
+    commit: {
+      value: (batch: { readonly ledger: Operation }) =>
+        batch.ledger.verb === "settle" ? Promise.resolve({ kind: "stale", record: undefined }) : store.commit(batch),
+    },
+  }) as Store;
+  // Acknowledged, the message would be nowhere, should that somebody die.
+  const inbox = createInbox(overtaken, { consumer: "billing", key: boom });
+  expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toMatchObject({ status: "held" });
 });
 
 describe("a batch", () => {

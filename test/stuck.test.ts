@@ -14,10 +14,11 @@ import { freshMongoDatabase } from "./servers/mongodb-databases.js";
 takeTurns();
 
 const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
+const packetProgram = new URL("../.build/test/programs/stuck-packets.js", import.meta.url);
 const leaseMs = 2000;
 
-function start(url: string, stuckMs: number, stallMsMax: number): ChildProcess {
-  const worker = fork(program, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
+function start(url: string, stuckMs: number, stallMsMax: number, of = program): ChildProcess {
+  const worker = fork(of, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
   onTestFinished(() => void worker.kill("SIGKILL"));
   return worker;
 }
@@ -78,12 +79,44 @@ function cases(storeUrl: () => Promise<string>): void {
   });
 }
 
+/** Packets of a worker, under its one lease. */
+function packetCases(storeUrl: () => Promise<string>): void {
+  async function stuck(stuckMs: number, stallMsMax: number) {
+    const url = await storeUrl();
+    const store = await open(url);
+    onTestFinished(() => store.close());
+    const worker = start(url, stuckMs, stallMsMax, packetProgram);
+    expect(await message(worker)).toBe("started");
+    const own = await store.packets.join({ leaseMs: 600_000 });
+    const claim = () => store.packets.claim({ worker: own, queues: [{ flow: "flow", queue: "edge", limit: 1 }], limit: 1 });
+    let outcome: unknown;
+    void message(worker).then((value) => {
+      outcome = value;
+    });
+    const claims: number[] = [];
+    while (outcome === undefined) {
+      claims.push((await claim()).claimed.length);
+      await delay(20);
+    }
+    return { outcome, claims };
+  }
+
+  test("a worker that blocks the event loop for three leases keeps its packets", async () => {
+    const { outcome, claims } = await stuck(leaseMs * 3, 60_000);
+    expect(claims.length).toBeGreaterThan(20);
+    expect(Math.max(...claims)).toBe(0);
+    expect(outcome).toBe("packetSettled");
+  });
+}
+
 describe("a stuck event loop on SQLite", () => {
-  cases(async () => {
+  const url = async () => {
     const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     return `sqlite:${join(folder, "ledger.db")}`;
-  });
+  };
+  cases(url);
+  packetCases(url);
 });
 
 const postgres = inject("postgres");

@@ -77,5 +77,5 @@ const furtherReading = [
   "  examples/order-payment/shop-worker.ts   the dozen lines that do it",
   "  README.md                               the same in your own code",
   "  docs/                                   guides, and what exactly is promised",
-  "  ORDERS=1000 npm start                   more of this",
+  "  ORDERS=1000 npm run demo                more of this",
 ];

@@ -1,3 +1,17 @@
+/** What others wrote may hold what a terminal would obey, or line breaks. */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it replaces
+  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, " ");
+}
+
+/** Columns with their names above them; a cell that is not there is empty. */
+export function table(heads: readonly string[], rows: readonly (readonly (string | number | undefined)[])[]): string {
+  return columns([heads, ...rows.map((row) => row.map((cell) => printable(String(cell ?? ""))))]);
+}
+
+export const timeOf = (at: Date | number | null | undefined): string | undefined =>
+  at === undefined || at === null ? undefined : new Date(at).toISOString().replace("T", " ").slice(0, 19);
+
 /** Rows with their columns below each other; the last column is as long as it is. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];

@@ -9,7 +9,16 @@ import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import type { RecordId } from "./record.js";
 import type { Entry, RunAnswer, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
-import { type Backend, type Metrics, requirePackets, requireRuns, requireTransactions, type Store } from "./store.js";
+import {
+  type Backend,
+  type HeldRuns,
+  type HeldWorker,
+  type Metrics,
+  requirePackets,
+  requireRuns,
+  requireTransactions,
+  type Store,
+} from "./store.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
@@ -107,6 +116,11 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     for (const waker of wakers ?? []) waker();
   }
 
+  function hold(lease: HeldRuns | HeldWorker): ReturnType<Store["holdRuns"]> {
+    standIn?.hold([lease]);
+    return { alive: () => standIn?.alive(), release: () => standIn?.drop([lease.owner]) };
+  }
+
   function schedulePurge(): () => void {
     if (purgeEveryMs === 0) return () => {};
     return clock.after(purgeEveryMs, () => void purgeAll(), true);
@@ -173,10 +187,8 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
         stopWatching = undefined;
       };
     },
-    holdRuns(query) {
-      standIn?.hold([{ ...query, runs: true }]);
-      return { alive: () => standIn?.alive(), release: () => standIn?.drop([query.owner]) };
-    },
+    holdRuns: (query) => hold({ ...query, runs: true }),
+    holdWorker: (worker, leaseMs) => hold({ owner: `packets of ${worker}`, worker, leaseMs }),
     read: (id) => backend.read(id),
     attempts: (query) => backend.attempts(query),
     list: (query) => backend.list(query),

@@ -95,9 +95,12 @@ const named = ({ scope, key }: KeyFacts) => (scope === "" ? `key "${key}"` : `ke
 export class InvalidInputError extends OnceflowError {
   static override readonly kind: string = "InvalidInputError";
   readonly field: string;
-  constructor(field: string, problem: string) {
+  /** One by one, with JSON pointers, where a schema was asked. */
+  readonly problems: readonly { readonly pointer: string; readonly message: string }[];
+  constructor(field: string, problem: string, problems: InvalidInputError["problems"] = []) {
     super(`${field}: ${problem}`, { code: "INVALID_INPUT" });
     this.field = field;
+    this.problems = problems;
   }
 }
 

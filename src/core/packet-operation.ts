@@ -200,6 +200,7 @@ export interface PacketBackend {
   /**
    * Takes what is due, and begins its keys in the same commit: completed ones are acknowledged, those of others held.
    * Before that, what silent workers had is due again, and counted as a crash. Reads only when nothing is due.
+   * What a claim took whose reply was lost, the worker's next claim gives back: nobody else would.
    */
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
   /** The send as the last statement of an open transaction; nothing of it may say `claim`. */

@@ -81,6 +81,11 @@ export function stateAt(record: LedgerRecord, now: number): State {
   return hasLapsed(record, now) && !mayRunAgain(record.effect) ? "unknown" : record.state;
 }
 
+/** Whether there is an outcome that can still be replayed. */
+export function hasKept({ state, expiresAt }: LedgerRecord, now: number): boolean {
+  return (state === "completed" || state === "failed") && (expiresAt === null || now < expiresAt);
+}
+
 /** The present attempt as an entry of the attempt log. */
 export function entryOf(record: LedgerRecord): AttemptEntry {
   const { attempt, owner, startedAt, settledAt, verdict, note } = record;

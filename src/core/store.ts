@@ -75,7 +75,7 @@ export interface Verdicted {
 
 /** Renews leases while this process's event loop is stuck. See stores/stand-in. */
 export interface StandIn {
-  hold(leases: readonly (HeldLease | HeldRuns)[]): void;
+  hold(leases: readonly (HeldLease | HeldRuns | HeldWorker)[]): void;
   drop(owners: readonly string[]): void;
   /** Called whenever the event loop shows that it runs. */
   alive(): void;
@@ -91,6 +91,13 @@ export interface HeldLease extends RecordId {
 /** All runs of a worker, under one lease. */
 export interface HeldRuns extends RenewQuery {
   readonly runs: true;
+}
+
+/** Everything that a worker of packets has, under one lease. */
+export interface HeldWorker {
+  readonly owner: string;
+  readonly worker: number;
+  readonly leaseMs: number;
 }
 
 /**
@@ -206,6 +213,8 @@ export interface Store {
   onRunChange(changed: (run: RunChange, ended: boolean, what: WhatChanged) => void): () => void;
   /** While the event loop is stuck, the stand-in renews all runs that `owner` has. Returns how to end that. */
   holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
+  /** The same of all packets that a worker has. */
+  holdWorker(worker: number, leaseMs: number): { readonly alive: () => void; readonly release: () => void };
   read(id: RecordId): Promise<Reading | undefined>;
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;

@@ -47,14 +47,25 @@ export interface ProblemOptions {
 /** RFC 9457. The type is stable; the detail is for people, and says nothing of what is inside. */
 export function problemReply(name: ProblemName, { policyUrl, retryAfterMs }: ProblemOptions, detail?: string): Reply {
   const [status, title, again]: readonly [number, string, "again"?] = problems[name];
-  const body = JSON.stringify({ type: `urn:onceflow:http:${name}`, title, status, ...(detail === undefined ? {} : { detail }) });
-  const headers: [string, string][] = [
-    ["content-type", "application/problem+json"],
-    ["cache-control", "no-store"],
-  ];
+  const headers: [string, string][] = [];
   if (again) headers.push(["retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1000)))]);
   if (policyUrl !== undefined) headers.push(["link", `<${policyUrl}>; rel="describedby"`]);
-  return { status, headers, body: Buffer.from(body) };
+  return problemDocument({ type: `urn:onceflow:http:${name}`, title, status, ...(detail === undefined ? {} : { detail }) }, headers);
+}
+
+export interface Problem {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail?: string;
+}
+
+export function problemDocument(problem: Problem, headers: Reply["headers"] = []): Reply {
+  const own = [
+    ["content-type", "application/problem+json"],
+    ["cache-control", "no-store"],
+  ] as const;
+  return { status: problem.status, headers: [...own, ...headers], body: Buffer.from(JSON.stringify(problem)) };
 }
 
 /** What the ledger's refusals are over HTTP; undefined for what is none. */

@@ -1,9 +1,12 @@
 import { InvalidInputError } from "../core/errors.js";
 import type { Handled } from "./handled.js";
+import { copyOf } from "./identity.js";
 import type { Message } from "./message.js";
-import { copyOf, type Task, type Unkeyed } from "./task.js";
+import type { Task, Unkeyed } from "./task.js";
 
 const batchMax = 10_000;
+/** When to come again where the store has failed. */
+const storeFailedMs = 1000;
 
 /**
  * All begin in one write of the store, each has its own outcome, and copies share that of the first among them. Where the
@@ -26,7 +29,9 @@ export async function handleAll(
   const settled = await Promise.allSettled(all);
   const failed = settled.find((one) => one.status === "rejected");
   if (failed !== undefined && settled.every(({ status }) => status === "rejected")) throw failed.reason;
-  return settled.map((one) => (one.status === "fulfilled" ? one.value : { status: "retry", error: one.reason, attempt: 0, afterMs: 1000 }));
+  return settled.map((one) =>
+    one.status === "fulfilled" ? one.value : { status: "retry", error: one.reason, attempt: 0, afterMs: storeFailedMs },
+  );
 }
 
 function asCopy(handled: Handled): Handled {

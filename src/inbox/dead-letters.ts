@@ -2,7 +2,7 @@ import { decode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { effectKeyOf } from "../core/key.js";
 import { idOf, type KeyRef, whole } from "../core/key-ref.js";
-import { type AttemptEntry, entryOf, type RecordId } from "../core/record.js";
+import { type AttemptEntry, entryOf, hasKept, type RecordId } from "../core/record.js";
 import type { Reading } from "../core/store.js";
 import { decodeError } from "../core/stored-error.js";
 import { letterOf } from "./letter.js";
@@ -47,9 +47,21 @@ export type DeadLetterRef = string | KeyRef;
 export async function listDeadLetters(policy: Policy, { limit = 100, after, scope = "" }: DeadLettersOptions): Promise<DeadLetter[]> {
   whole("limit", limit, 1, 1000);
   const within = policy.scopeOf(scope);
-  const from = after === undefined ? {} : { after: idOf({ scope: within, key: after }) };
-  const readings = await policy.store.list({ scope: within, state: "failed", limit, ...from });
-  return readings.filter(isDead).map(deadLetterOf);
+  const letters: DeadLetter[] = [];
+  let last = after === undefined ? undefined : idOf({ scope: within, key: after });
+  for (;;) {
+    const wanted = limit - letters.length;
+    const readings = await policy.store.list({
+      scope: within,
+      state: "failed",
+      limit: wanted,
+      ...(last === undefined ? {} : { after: last }),
+    });
+    // What is over and not removed yet would make a page look like the last one.
+    letters.push(...readings.filter(isDead).map(deadLetterOf));
+    last = readings.at(-1)?.record;
+    if (readings.length < wanted || letters.length === limit) return letters;
+  }
 }
 
 export async function readDeadLetter(policy: Policy, ref: DeadLetterRef): Promise<DeadLetterHistory | undefined> {
@@ -80,7 +92,7 @@ export function recordOf({ scopeOf }: Policy, ref: DeadLetterRef): RecordId {
 
 /** Past its retention it is over, whether or not it has been removed. */
 function isDead({ record, now }: Reading): boolean {
-  return record.state === "failed" && (record.expiresAt === null || now < record.expiresAt);
+  return record.state === "failed" && hasKept(record, now);
 }
 
 function deadLetterOf({ record }: Reading): DeadLetter {
@@ -100,8 +112,6 @@ export async function findDead({ store }: Policy, id: RecordId): Promise<Reading
   if (reading !== undefined && isDead(reading)) return reading;
   const { state, outcome } = reading?.record ?? {};
   if (state === "completed") return { processed: typeof outcome === "string" ? decode(outcome) : undefined };
-  throw new InvalidInputError(
-    "key",
-    `"${id.key}" is no dead letter: ${state === undefined ? "there is no such record" : `it is ${state}`}`,
-  );
+  const why = state === undefined ? "there is no such record" : state === "failed" ? "its retention is over" : `it is ${state}`;
+  throw new InvalidInputError("key", `"${id.key}" is no dead letter: ${why}`);
 }

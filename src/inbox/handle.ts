@@ -2,15 +2,16 @@ import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningEr
 import type { Gate } from "../core/gate.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
-import type { RecordId } from "../core/record.js";
+import { hasKept, type RecordId } from "../core/record.js";
 import type { Failures } from "../core/run-attempt.js";
 import type { Tx, TxRunner } from "../core/store.js";
 import { isReplayed } from "../core/stored-error.js";
 import type { Handled } from "./handled.js";
+import { identityOf, mismatchKey, unkeyedKey } from "./identity.js";
 import { encodeLetter } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";
-import { identityOf, mismatchKey, type Task, type Unkeyed, unkeyedKey } from "./task.js";
+import type { Task, Unkeyed } from "./task.js";
 import { type Failure, Trial } from "./trial.js";
 
 export interface HandleOptions {
@@ -62,18 +63,18 @@ async function failed(policy: Policy, { message, options }: Task, { error, attem
 /** Nothing has run here, or somebody else has taken over what did. */
 async function refused(policy: Policy, task: Task, error: unknown): Promise<Handled> {
   // First: what a dead letter died of may be any of the errors below.
-  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, identityOf(task)), replayed: true };
+  if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, task.id), replayed: true };
   if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
   if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
   if (error instanceof GoneError || error instanceof ResultNotKeptError) return { status: "duplicate" };
-  if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task) }, error);
+  if (error instanceof MismatchError) return await bury(policy, task.message, { ...task.options, key: mismatchKey(task.id) }, error);
   throw error;
 }
 
 /** Whether it would not be run again. */
 export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
-  const record = "unkeyed" in task ? undefined : (await store.read(identityOf(task)))?.record;
-  return record?.state === "completed" || record?.state === "failed";
+  const reading = "unkeyed" in task ? undefined : await store.read(task.id);
+  return reading !== undefined && hasKept(reading.record, reading.now);
 }
 
 async function attemptOf({ store }: Policy, id: RecordId): Promise<number> {
@@ -86,10 +87,14 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
   // Nothing runs: whatever the class of the effect, dying here puts nothing in doubt.
   const { tx: _tx, effect: _effect, reconcile: _reconcile, ...options } = given;
   let attempt = 0;
+  let saved = false;
   const failures: Failures = {
     settlementOf(_error, started) {
       attempt = started.attempt;
       return { state: "failed", outcome: encodeLetter(store, message, error) };
+    },
+    saved({ kind }) {
+      saved = kind === "settled";
     },
   };
   const giveUp = () => {
@@ -98,8 +103,9 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
   try {
     return handled(policy, await once(store, { ...options, ...howToWait(policy, undefined) }, giveUp, failures));
   } catch (thrown) {
-    if (attempt > 0 && thrown === error) return { status: "dead", error, attempt };
-    return await refused(policy, { message, options, run: giveUp }, thrown);
+    // Not saved: who has taken over may die before there is a letter.
+    if (attempt > 0 && thrown === error) return saved ? { status: "dead", error, attempt } : { status: "held", forMs: policy.leaseMs };
+    return await refused(policy, { message, id: identityOf(options), options, run: giveUp }, thrown);
   }
 }
 

@@ -11,11 +11,12 @@ import {
 } from "./dead-letters.js";
 import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
+import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
 import { type Message, type MessageHandler, plainMessage } from "./message.js";
 import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
 import { discard, type RedriveOptions, redrive } from "./redrive.js";
-import { type AnyMessageHandler, copyOf, type Task, taskOf, type Unkeyed } from "./task.js";
+import { type AnyMessageHandler, type Task, taskOf, type Unkeyed } from "./task.js";
 
 interface AnyInbox {
   readonly consumer: string;

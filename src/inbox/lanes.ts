@@ -52,9 +52,11 @@ export class Lanes {
     const forMs = head === undefined || head.id === id ? 0 : head.until - this.#clock.now();
     // A copy of one that went before the head: whoever redelivers in order would deliver nothing else until it has passed.
     if (forMs > 0) return (await isOver()) ? await handle() : { status: "held", forMs: Math.ceil(forMs) };
-    // Unless it is seen to end, it comes again.
-    this.#expect(lane, id, 0);
-    const handled = await handle();
+    const handled = await handle().catch((error: unknown) => {
+      // Whoever asked will not acknowledge it: it comes again.
+      this.#expect(lane, id, 0);
+      throw error;
+    });
     if (handled.status === "retry") this.#expect(lane, id, handled.afterMs);
     else if (handled.status === "held") this.#expect(lane, id, handled.forMs);
     else this.#heads.delete(lane);
@@ -62,9 +64,10 @@ export class Lanes {
   }
 
   #expect(lane: string, id: string, inMs: number): void {
-    const now = this.#clock.now();
-    this.#heads.set(lane, { id, until: now + inMs + this.#leaseMs });
-    if (this.#heads.size <= headsMax) return;
-    for (const [other, { until }] of this.#heads) if (until <= now && other !== lane) this.#heads.delete(other);
+    // The newest last: beyond the bound the one that has waited longest is forgotten, and holds nobody back any more.
+    this.#heads.delete(lane);
+    this.#heads.set(lane, { id, until: this.#clock.now() + inMs + this.#leaseMs });
+    const [oldest] = this.#heads.keys();
+    if (this.#heads.size > headsMax && oldest !== undefined) this.#heads.delete(oldest);
   }
 }

@@ -6,7 +6,8 @@ import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
 import { requireTransactions, type Store, type TxRunner } from "../core/store.js";
 import type { Message } from "./message.js";
 
-interface CommonOptions {
+/** What both kinds of inbox can be told. */
+export interface ConsumerOptions {
   /** Who consumes. Two consumers of one message handle it once each. */
   readonly consumer: string;
   /** How often a message is tried before it is a dead letter; deaths of the process count. Default 5. */
@@ -31,7 +32,7 @@ interface CommonOptions {
   readonly retentionMs?: number | "forever";
 }
 
-export interface InboxOptions extends CommonOptions {
+export interface InboxOptions extends ConsumerOptions {
   /** Names the operation: `key.template("{{payload.orderId}}-charge")`, or a function. Default: the message's `key`, else its `id`. */
   readonly key?: (message: Message) => string;
   /** What must be the same in every copy. Default: the payload. False: nothing. */
@@ -46,7 +47,7 @@ export interface InboxOptions extends CommonOptions {
 }
 
 /** Key, fingerprint, class, transaction and handler are the operation's: whoever else asks for it shares them. */
-export interface OperationInboxOptions<Input, Value> extends CommonOptions {
+export interface OperationInboxOptions<Input, Value> extends ConsumerOptions {
   readonly operation: NamedOperation<Input, Value>;
   /** What the message asks for. Default: its payload. */
   readonly input?: (message: Message) => Input;

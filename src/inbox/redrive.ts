@@ -16,7 +16,7 @@ import { letterOf } from "./letter.js";
 import { type Message, plainMessage } from "./message.js";
 import type { Policy } from "./options.js";
 import { redriveId } from "./redrive-record.js";
-import { type AnyMessageHandler, bodyOf, checkHandler } from "./task.js";
+import { type AnyMessageHandler, bodyOf } from "./task.js";
 
 export interface RedriveOptions extends HandleOptions {
   /** For a dead letter whose own could not be kept; or another one in its place. */
@@ -37,10 +37,7 @@ export async function redrive(
   const dead = await findDead(policy, recordOf(policy, ref));
   if ("processed" in dead) return { status: "duplicate", result: dead.processed };
   const { record } = dead;
-  checkHandler(policy, fn);
-  const message = messageOf(record, how.message);
-  const run = bodyOf(policy, message, fn);
-  const tx = policy.operation === undefined ? policy.tx : policy.operation.ask(policy.input(message)).options.tx;
+  const { run, tx } = bodyOf(policy, messageOf(record, how.message), fn);
   const options = { ...redriveOptions(policy, record), ...(tx === undefined ? {} : { tx }) };
   const overdue = () => tookTooLong(timeoutMs);
   const body: Handler<unknown> = (attempt) =>

@@ -1,16 +1,17 @@
-import { canonicalJson, sha256 } from "../core/canonical.js";
 import { encode, renamed } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
-import { type Key, key as keys } from "../core/key.js";
-import { type OnceOptions, prepare } from "../core/options.js";
-import type { RecordId } from "../core/record.js";
+import { key as keys } from "../core/key.js";
+import type { OnceOptions } from "../core/options.js";
 import type { Handler } from "../core/run-attempt.js";
+import type { TxRunner } from "../core/store.js";
+import { contentOf, type Identity, identityOf } from "./identity.js";
 import { contextOf, type Message, type MessageHandler, plainMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
 /** A message, the record that it is kept under, and what is to be run for it. */
 export interface Task {
   readonly message: Message;
+  readonly id: Identity;
   readonly options: OnceOptions;
   readonly run: Handler<unknown>;
 }
@@ -28,38 +29,55 @@ export function taskOf(policy: Policy, given: Message, fn: AnyMessageHandler | u
   const message = plainMessage(given);
   checkHandler(policy, fn);
   try {
-    const task = { message, options: optionsOf(policy, message), run: bodyOf(policy, given, fn) };
-    prepare(task.options);
-    return task;
+    const { options, run } = policy.operation === undefined ? ownOf(policy, given, message, fn) : sharedOf(policy, message);
+    return { message, id: identityOf(options), options, run };
   } catch (unkeyed) {
     mustBeKept(message);
     return { message, unkeyed };
   }
 }
 
-export function checkHandler({ operation }: Policy, fn: AnyMessageHandler | undefined): void {
-  if (operation === undefined && typeof fn !== "function") throw new InvalidInputError("fn", "must be a function of the message");
-  if (operation !== undefined && fn !== undefined)
-    throw new InvalidInputError("fn", "must be left out: this inbox has an operation, which is what runs");
+/** What runs for a message whatever its key is, and in which transaction. */
+export function bodyOf(policy: Policy, message: Message, fn: AnyMessageHandler | undefined): Body {
+  checkHandler(policy, fn);
+  if (policy.operation === undefined) return { run: runOf(message, fn), tx: policy.tx };
+  const { options, run } = sharedOf(policy, message);
+  return { run, tx: options.tx };
 }
 
-/** What runs for a message. */
-export function bodyOf(policy: Policy, message: Message, fn: AnyMessageHandler | undefined): Handler<unknown> {
-  if (policy.operation !== undefined) return policy.operation.ask(policy.input(message)).handler;
-  return (attempt) => fn?.(message as Message<never>, contextOf(attempt));
+interface Body {
+  readonly run: Handler<unknown>;
+  readonly tx: true | TxRunner | undefined;
 }
 
-function optionsOf(policy: Policy, message: Message): OnceOptions {
-  if (policy.operation !== undefined)
-    return { ...(policy.operation.ask(policy.input(message)).options as unknown as OnceOptions), ...policy.given };
+type OwnPolicy = Extract<Policy, { readonly operation: undefined }>;
+type SharedPolicy = Exclude<Policy, OwnPolicy>;
+
+function ownOf(policy: OwnPolicy, given: Message, message: Message, fn: AnyMessageHandler | undefined): Pick<Task, "options" | "run"> {
   const { leaseMs, retentionMs, horizonMs, effect, tx } = policy;
   const key = keys.of(policy.key(message));
   const fingerprint = policy.fingerprint === false ? undefined : contentOf(policy.fingerprint(message));
-  return {
+  const options = {
     ...{ key, scope: policy.scopeOf(""), leaseMs, retentionMs, horizonMs, effect },
     ...(fingerprint === undefined ? {} : { fingerprint }),
     ...(tx === undefined ? {} : { tx }),
   };
+  return { options, run: runOf(given, fn) };
+}
+
+function sharedOf({ operation, input, given }: SharedPolicy, message: Message): Pick<Task, "options" | "run"> {
+  const { options, handler } = operation.ask(input(message));
+  return { options: { ...(options as unknown as OnceOptions), ...given }, run: handler };
+}
+
+function runOf(message: Message, fn: AnyMessageHandler | undefined): Handler<unknown> {
+  return (attempt) => fn?.(message as Message<never>, contextOf(attempt));
+}
+
+function checkHandler({ operation }: Policy, fn: AnyMessageHandler | undefined): void {
+  if (operation === undefined && typeof fn !== "function") throw new InvalidInputError("fn", "must be a function of the message");
+  if (operation !== undefined && fn !== undefined)
+    throw new InvalidInputError("fn", "must be left out: this inbox has an operation, which is what runs");
 }
 
 /** A dead letter is acknowledged to the broker: one without its message would be the end of it. */
@@ -68,47 +86,5 @@ function mustBeKept(message: Message): void {
     encode(message);
   } catch (error) {
     throw renamed("message", error);
-  }
-}
-
-/** Bytes are bytes, JSON is its meaning, and the rest is what the store would keep of it. */
-function contentOf(value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  if (value instanceof Uint8Array) return `bytes ${sha256(value)}`;
-  try {
-    return `json ${sha256(canonicalJson(value, "payload"))}`;
-  } catch {
-    return `value ${sha256(encode(value))}`;
-  }
-}
-
-/** Copies of one message have the same; other messages under its key have another fingerprint. */
-export function identityOf({ options }: Pick<Task, "options">): RecordId & { readonly fingerprint: string | null } {
-  const { scope, key, fingerprint } = prepare(options).begin;
-  return { scope, key, fingerprint };
-}
-
-/** One text for all copies of a message. */
-export function copyOf(task: Task | Unkeyed): string {
-  if ("unkeyed" in task) return `unkeyed\0${task.message.id}`;
-  const { scope, key, fingerprint } = identityOf(task);
-  return `${scope}\0${key}\0${fingerprint ?? ""}`;
-}
-
-/** Where a message goes that was sent under the key of another one. */
-export function mismatchKey(task: Pick<Task, "options">): Key {
-  const { key, fingerprint } = identityOf(task);
-  return shortened(`${key}#${(fingerprint ?? "").slice(0, 16)}`);
-}
-
-export function unkeyedKey({ id }: Message): Key {
-  return shortened(`unkeyed:${id}`);
-}
-
-function shortened(text: string): Key {
-  try {
-    return keys.of(text);
-  } catch {
-    return keys.of(`sha256:${sha256(text)}`);
   }
 }

@@ -4,9 +4,9 @@ export interface CuttingProxy {
   readonly port: number;
   /**
    * The next request goes through to the server, and every connection is cut when its reply comes back: it was done,
-   * and nobody was told. "request": the connection is cut before the server sees it.
+   * and nobody was told. "request": the connection is cut before the server sees it. `after` so many others.
    */
-  cutNext(what: "reply" | "request"): void;
+  cutNext(what: "reply" | "request", after?: number): void;
   /** Cuts every connection now, in the middle of whatever goes through it. */
   cutAll(): void;
   /** How many replies and requests were cut. */
@@ -20,12 +20,18 @@ export interface CuttingProxy {
 export async function cuttingProxy(target: { readonly host: string; readonly port: number }): Promise<CuttingProxy> {
   let cutting: "reply" | "request" | undefined;
   let cuts = 0;
+  let spared = 0;
   let replies = 0;
   const sockets = new Set<Socket>();
   const cut = () => {
     cutting = undefined;
     cuts += 1;
     for (const socket of sockets) socket.destroy();
+  };
+  const isNext = (what: "reply" | "request") => {
+    if (cutting !== what) return false;
+    spared -= 1;
+    return spared < 0;
   };
   const server = createServer((client) => {
     const upstream = connect(target);
@@ -38,9 +44,9 @@ export async function cuttingProxy(target: { readonly host: string; readonly por
         upstream.destroy();
       });
     }
-    client.on("data", (chunk) => (cutting === "request" ? cut() : upstream.write(chunk)));
+    client.on("data", (chunk) => (isNext("request") ? cut() : upstream.write(chunk)));
     upstream.on("data", (chunk) => {
-      if (cutting === "reply") return cut();
+      if (isNext("reply")) return cut();
       replies += 1;
       client.write(chunk);
     });
@@ -48,8 +54,9 @@ export async function cuttingProxy(target: { readonly host: string; readonly por
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   return {
     port: (server.address() as AddressInfo).port,
-    cutNext(what) {
+    cutNext(what, after = 0) {
       cutting = what;
+      spared = after;
     },
     cutAll: cut,
     get cuts() {

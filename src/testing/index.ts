@@ -12,7 +12,7 @@ export type { BusinessRows, ContractLedger, ContractTarget } from "./contract/ta
 export { type CrashPoint, crashPoints, withCrashPoint } from "./crash-point.js";
 export { type CuttingProxy, cuttingProxy } from "./cutting-proxy.js";
 export { type EffectCall, EffectLedger } from "./effect-ledger.js";
-export { type EffectServer, type EffectServerOptions, serveEffects } from "./effect-server.js";
+export { type EffectServer, type EffectServerOptions, type Overlap, serveEffects } from "./effect-server.js";
 export { type Delivered, type DeliverOptions, deliver, type MockInputOptions, mockNodeInput } from "./node-delivery.js";
 export { type Replayed, type ReplayOptions, replayJournal } from "./replay-journal.js";
 export type { StepExecution } from "./runner/bodies.js";
@@ -21,6 +21,7 @@ export type { ExpectedEffect } from "./runner/expectations.js";
 export type { StepLike, StepMock } from "./runner/step-mocks.js";
 export { type TestWorkflowsOptions, testWorkflows } from "./runner/test-workflows.js";
 export type { RunLike, SleepingRun, WaitingHook, WorkflowTest } from "./runner/workflow-test.js";
+export { type GraphSimulationOptions, type GraphSimulationReport, simulateGraphs } from "./simulator/graph/simulate-graphs.js";
 export { PromiseBroken } from "./simulator/observer.js";
 export { Random } from "./simulator/random.js";
 export { SimulationFailure, type SimulationOptions, type SimulationReport, simulate } from "./simulator/simulate.js";

@@ -38,4 +38,4 @@ export function mortal(store: Store): Mortal {
 }
 
 /** What a store answers by itself, without its database. */
-const notAsked = new Set<string | symbol>(["onRunChange", "holdRuns", "watch", "onLost", "release", "changed"]);
+const notAsked = new Set<string | symbol>(["onRunChange", "holdRuns", "holdWorker", "watch", "onLost", "release", "changed"]);

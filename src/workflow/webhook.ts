@@ -1,7 +1,7 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { HookRecord } from "../core/run.js";
+import { digestOf, sameDigest } from "../core/secret.js";
 import { isResponse } from "../core/web-kinds.js";
 import { requireExecution } from "./context.js";
 import type { Hook, HookOptions } from "./hooks.js";
@@ -65,9 +65,7 @@ export function storedAs(token: string): string {
 export function webhookOf(hook: HookRecord | undefined, token: string): WebhookRecord["webhook"] | undefined {
   const found = webhookRecordOf(hook);
   if (found === undefined) return undefined;
-  const expected = Buffer.from(found.webhook.digest, "base64url");
-  const digest = digestOf(token);
-  return expected.length === digest.length && timingSafeEqual(expected, digest) ? found.webhook : undefined;
+  return sameDigest(Buffer.from(found.webhook.digest, "base64url"), digestOf(token)) ? found.webhook : undefined;
 }
 
 export function webhookRecordOf(hook: HookRecord | undefined): WebhookRecord | undefined {
@@ -78,8 +76,4 @@ export function webhookRecordOf(hook: HookRecord | undefined): WebhookRecord | u
 function asRecord(metadata: unknown): WebhookRecord | undefined {
   const found = metadata as Partial<WebhookRecord> | null | undefined;
   return typeof found?.webhook?.digest === "string" ? (found as WebhookRecord) : undefined;
-}
-
-function digestOf(token: string): Buffer {
-  return createHash("sha256").update(token).digest();
 }

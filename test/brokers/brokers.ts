@@ -1,9 +1,14 @@
-import { bullmq } from "./bullmq.js";
-import { kafka } from "./kafka.js";
 import type { Broker } from "./lane.js";
-import { nats } from "./nats.js";
-import { rabbitmq } from "./rabbitmq.js";
-import { redisStreams } from "./redis-streams.js";
-import { sqs } from "./sqs.js";
 
-export const brokers: readonly Broker[] = [kafka, nats, rabbitmq, redisStreams("redis"), redisStreams("ioredis"), sqs, bullmq];
+/** One is loaded, not all of their drivers. */
+export const brokers = {
+  bullmq: async () => (await import("./bullmq.js")).bullmq,
+  ioRedis: async () => (await import("./redis-streams.js")).redisStreams("ioredis"),
+  kafka: async () => (await import("./kafka.js")).kafka,
+  nats: async () => (await import("./nats.js")).nats,
+  nodeRedis: async () => (await import("./redis-streams.js")).redisStreams("redis"),
+  rabbitmq: async () => (await import("./rabbitmq.js")).rabbitmq,
+  sqs: async () => (await import("./sqs.js")).sqs,
+} satisfies Record<string, () => Promise<Broker>>;
+
+export type BrokerName = "bullmq" | "ioRedis" | "kafka" | "nats" | "nodeRedis" | "rabbitmq" | "sqs";

@@ -3,14 +3,16 @@ import { processor } from "onceflow/inbox/bullmq";
 import type { Broker, Order } from "./lane.js";
 
 export const bullmq: Broker = {
+  name: "bullmq",
   title: "BullMQ",
   server: "redis",
-  async open(url, name, visibleAfterMs) {
+  async open(url, name, patienceMs) {
     const connection = { url, retryStrategy: () => 50, maxRetriesPerRequest: null };
     const queue = new Queue<Order>(name, { connection });
     queue.on("error", () => {});
     await queue.waitUntilReady();
     return {
+      patienceMs,
       send: async (messages) => {
         for (const { body } of messages) await queue.add("order", JSON.parse(body) as Order);
       },
@@ -18,8 +20,8 @@ export const bullmq: Broker = {
         const worker = new Worker<Order>(name, processor({ ...options, ...(onError === undefined ? {} : { onError }) }), {
           connection,
           concurrency,
-          lockDuration: visibleAfterMs,
-          stalledInterval: visibleAfterMs / 2,
+          lockDuration: patienceMs,
+          stalledInterval: patienceMs / 2,
           skipLockRenewal: silent,
           // The inbox counts attempts, and deaths among them.
           maxStalledCount: 100,

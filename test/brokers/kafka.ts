@@ -3,9 +3,13 @@ import { consume } from "onceflow/inbox/kafka";
 import type { Broker } from "./lane.js";
 
 export const kafka: Broker = {
+  name: "kafka",
   title: "Kafka (mock cluster of librdkafka)",
   server: "kafka",
-  async open(brokers, topic, visibleAfterMs) {
+  keeps: true,
+  async open(brokers, topic, asked) {
+    // A mock group waits 3 s for its first members, and has forgotten one whose session is shorter.
+    const patienceMs = Math.max(4000, asked);
     const client = new Kafka({
       brokers: brokers.split(","),
       logLevel: logLevel.NOTHING,
@@ -16,11 +20,12 @@ export const kafka: Broker = {
     await Promise.all([producer.connect(), admin.connect()]);
     const consumers: ReturnType<Kafka["consumer"]>[] = [];
     return {
+      patienceMs,
       send: async (messages) => {
         await producer.send({ topic, messages: messages.map(({ id, body }) => ({ key: id, value: body, partition: 0 })) });
       },
       consume: async (options) => {
-        const times = { sessionTimeout: visibleAfterMs, rebalanceTimeout: visibleAfterMs, heartbeatInterval: visibleAfterMs / 5 };
+        const times = { sessionTimeout: patienceMs, rebalanceTimeout: patienceMs, heartbeatInterval: 200 };
         const consumer = client.consumer({ groupId: `${topic}-group`, ...times, maxWaitTimeInMs: 100 });
         consumers.push(consumer);
         await consumer.connect();

@@ -1,6 +1,7 @@
 import type { Inbox, MessageHandler } from "onceflow/inbox";
 import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
 import type { ProviderName } from "../servers/acquire.js";
+import type { BrokerName } from "./brokers.js";
 
 /** What the tests send. */
 export interface Order {
@@ -20,6 +21,8 @@ export type LaneOptions = Pick<ConsumeOptions<Order>, "onError" | "concurrency">
 
 /** A queue, stream or topic of a broker, with nobody else's messages in it. */
 export interface Lane {
+  /** After so long without a word a message is handed out again. */
+  readonly patienceMs: number;
   send(messages: readonly Sent[]): Promise<void>;
   /** `silent`: what it tells the broker while it works gets lost on the way. */
   consume(options: LaneOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
@@ -31,10 +34,13 @@ export interface Lane {
 }
 
 export interface Broker {
+  readonly name: BrokerName;
   readonly title: string;
   readonly server: ProviderName;
-  /** Opens the lane with this name, made if it is not there. A message is handed out again after so long without a word. */
-  open(url: string, name: string, visibleAfterMs: number): Promise<Lane>;
+  /** Opens the lane with this name, made if it is not there, with about this patience. */
+  open(url: string, name: string, patienceMs: number): Promise<Lane>;
+  /** A message that has to come again stays with its consumer until then. */
+  readonly keeps?: true;
   /** Tests that this broker cannot be asked to pass, and why. */
   readonly cannot?: { readonly [test in "extend" | "undecodable"]?: string };
 }

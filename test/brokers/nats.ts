@@ -4,15 +4,17 @@ import { consume } from "onceflow/inbox/nats";
 import type { Broker } from "./lane.js";
 
 export const nats: Broker = {
+  name: "nats",
   title: "NATS JetStream",
   server: "nats",
-  async open(url, name, visibleAfterMs) {
+  async open(url, name, patienceMs) {
     const connection = await connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
     const manager = await jetstreamManager(connection);
     await manager.streams.add({ name, subjects: [name] });
-    await manager.consumers.add(name, { durable_name: "group", ack_policy: AckPolicy.Explicit, ack_wait: visibleAfterMs * 1e6 });
+    await manager.consumers.add(name, { durable_name: "group", ack_policy: AckPolicy.Explicit, ack_wait: patienceMs * 1e6 });
     const stream = jetstream(connection);
     return {
+      patienceMs,
       send: async (messages) => {
         for (const { body } of messages) await stream.publish(name, body);
       },

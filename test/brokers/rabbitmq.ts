@@ -1,17 +1,21 @@
-import { connect } from "amqplib";
+import { type Channel, connect } from "amqplib";
 import { consume } from "onceflow/inbox/rabbitmq";
 import type { Broker } from "./lane.js";
 
 export const rabbitmq: Broker = {
+  name: "rabbitmq",
   title: "RabbitMQ",
   server: "rabbitmq",
-  async open(url, queue) {
+  keeps: true,
+  async open(url, queue, patienceMs) {
     const connections = [await connected(url)];
     const [connection] = connections as [Awaited<ReturnType<typeof connected>>];
     const channel = await connection.createConfirmChannel();
     channel.on("error", () => {});
-    await channel.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "quorum" } });
+    const held = new Held();
+    await channel.assertQueue(queue, { durable: true });
     return {
+      patienceMs,
       send: async (messages) => {
         for (const { id, body } of messages) channel.sendToQueue(queue, Buffer.from(body), { messageId: id, persistent: true });
         await channel.waitForConfirms();
@@ -19,25 +23,60 @@ export const rabbitmq: Broker = {
       consume: async (options) => {
         const own = await connected(url);
         connections.push(own);
-        const consuming = await consume({ ...options, connection: own, queue });
-        return consuming;
+        return await consume({ ...options, connection: { createChannel: async () => held.watch(await own.createChannel()) }, queue });
       },
       left: async () => {
         const asking = await connection.createChannel();
         asking.on("error", () => {});
         const { messageCount } = await asking.checkQueue(queue);
         await asking.close();
-        return messageCount;
+        return messageCount + held.count;
       },
       // The first who consumed loses its connection.
       lose: async () => {
-        const model = connections[1] as unknown as { _core: { _model: { connection: { stream: { destroy(): void } } } } };
-        model._core._model.connection.stream.destroy();
+        const model = connections[1] as unknown as { _core: { _model: { connection: { stream: { destroy(error: Error): void } } } } };
+        model._core._model.connection.stream.destroy(new Error("cut"));
       },
       close: async () => void (await Promise.all(connections.map((one) => one.close()))),
     };
   },
+  cannot: { extend: "it waits as long as the connection is there" },
 };
+
+/** The messages that this process has, and has not answered to: RabbitMQ counts only the others. */
+class Held {
+  readonly #channels = new Map<Channel, number>();
+
+  get count(): number {
+    return [...this.#channels.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  watch(channel: Channel): Channel {
+    const add = (count: number) => {
+      const before = this.#channels.get(channel);
+      if (before !== undefined) this.#channels.set(channel, before + count);
+    };
+    const { consume: consumeWith, ack, nack } = channel;
+    this.#channels.set(channel, 0);
+    // Those of a channel that is gone are the broker's again.
+    channel.once("close", () => this.#channels.delete(channel));
+    return Object.assign(channel, {
+      consume: ((from, take) =>
+        consumeWith.call(channel, from, (message) => {
+          if (message !== null) add(1);
+          take(message);
+        })) as Channel["consume"],
+      ack: ((message) => {
+        ack.call(channel, message);
+        add(-1);
+      }) as Channel["ack"],
+      nack: ((message) => {
+        nack.call(channel, message);
+        add(-1);
+      }) as Channel["nack"],
+    });
+  }
+}
 
 async function connected(url: string) {
   const connection = await connect(url, { recovery: { initialDelay: 50, maxDelay: 500 } });

@@ -15,6 +15,7 @@ interface Connected {
 /** The same with either driver, and with both versions of the protocol. */
 export function redisStreams(driver: "redis" | "ioredis"): Broker {
   return {
+    name: driver === "redis" ? "nodeRedis" : "ioRedis",
     title: driver === "redis" ? "Redis Streams by redis, RESP 3" : "Redis Streams by ioredis",
     server: "redis",
     async open(url, stream, claimAfterMs) {
@@ -22,6 +23,7 @@ export function redisStreams(driver: "redis" | "ioredis"): Broker {
       observer.on("error", () => {});
       const { client, silent: deaf, close } = driver === "redis" ? await nodeRedis(url) : ioRedis(url);
       return {
+        patienceMs: claimAfterMs,
         send: async (messages) => {
           for (const { body } of messages) await observer.xadd(stream, "*", "data", body);
         },

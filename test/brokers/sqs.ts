@@ -3,12 +3,14 @@ import { clientOf, queueNamed } from "../servers/sqs-queues.js";
 import type { Broker } from "./lane.js";
 
 export const sqs: Broker = {
+  name: "sqs",
   title: "SQS (emulator)",
   server: "sqs",
-  async open(url, name, visibleAfterMs) {
+  async open(url, name, patienceMs) {
     const client = clientOf(url);
-    const queueUrl = await queueNamed(client, name, { VisibilityTimeout: String(visibleAfterMs / 1000) });
+    const queueUrl = await queueNamed(client, name, { VisibilityTimeout: String(patienceMs / 1000) });
     return {
+      patienceMs,
       send: async (messages) => {
         for (const { body } of messages) await client.sendMessage({ QueueUrl: queueUrl, MessageBody: body });
       },

@@ -1,14 +1,13 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
-import { brokers } from "../brokers/brokers.js";
+import { type BrokerName, brokers } from "../brokers/brokers.js";
 
 /**
  * A consumer that is killed: `broker-consumer.js <broker> <server url> <lane> <store url> <provider url> <dies|lives>`.
  * One that dies does so when the provider has done its part, and nobody else knows.
  */
-const [title, url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
-const broker = brokers.find((one) => one.title === title);
-if (broker === undefined) throw new Error(`no broker ${title}`);
+const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
+const broker = await brokers[which as BrokerName]();
 const store = await open(storeUrl, { stallMsMax: 0 });
 const inbox = createInbox(store, { consumer: "shop", effect: "keyed", leaseMs: 500, waitMs: 50 });
 const lane = await broker.open(url, name, 1000);

@@ -19,7 +19,10 @@ function completedOf(command: Command): Completed {
   return {
     name: command.name(),
     description: command.description().replace(/[^\w ,.;:-]/g, ""),
-    options: [...command.options.flatMap(({ long }) => (long ? [long] : [])), "--help"],
-    words: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    options: [
+      ...new Set([command, ...command.commands].flatMap(({ options }) => options.flatMap(({ long }) => (long ? [long] : [])))),
+      "--help",
+    ],
+    words: [...command.commands.map((one) => one.name()), ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])],
   };
 }

@@ -2,8 +2,14 @@ import type { Command } from "commander";
 import { addCompletion } from "./completion.js";
 import { addConformance } from "./conformance.js";
 import { addConvert } from "./convert.js";
+import { addDeadLetters } from "./dead-letters.js";
+import { addExecutions } from "./executions.js";
 import { addFormat } from "./format.js";
 import { addGenerate } from "./generate.js";
+import { addKeys } from "./keys.js";
+import { addRun } from "./run.js";
+import { addRuns } from "./runs.js";
+import { addTrigger } from "./trigger.js";
 import { addValidate } from "./validate.js";
 
 /** A command is a file that adds itself to the program, and a line here. */
@@ -12,6 +18,12 @@ export const commands: readonly ((program: Command) => void)[] = [
   addConvert,
   addFormat,
   addGenerate,
+  addRun,
+  addTrigger,
+  addExecutions,
+  addDeadLetters,
+  addRuns,
+  addKeys,
   addConformance,
   addCompletion,
 ];

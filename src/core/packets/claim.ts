@@ -10,9 +10,9 @@ const looksMax = 20;
 /** Only reads. Undefined when something is due, or somebody's lease is over: then it is worth a lock. */
 export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): PacketClaims | undefined {
   const now = table.now();
-  const view = viewOf(table, query);
-  const nextAt = nextOf(table, query.worker, view.awake);
-  return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], closed: [], ended: [], nextAt, ...view };
+  const { awake, resting, known } = viewOf(table, query);
+  const nextAt = nextOf(table, query.worker, awake);
+  return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], closed: [], ended: [], nextAt, resting, known };
 }
 
 /** Takes what is due, in the order of the queues, and begins its keys. */

@@ -72,7 +72,7 @@ function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart):
   return { ...row, key, parts };
 }
 
-function rowOf({ no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket, now: number): PacketRow {
+export function rowOf({ no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket, now: number): PacketRow {
   return {
     no,
     flow,

@@ -13,9 +13,9 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const { worker, execution, packets } = send;
   const tally = new Tally(table);
   const { now } = tally;
-  const there = execution ? table.execution(execution.no) : packets[0] && table.packet(packets[0].no);
   // The reply to this very send was lost, and it was sent again.
-  if (there !== undefined) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+  const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
+  if (there) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
   const flows = new Set([...(execution ? [execution.flow] : []), ...packets.map(({ flow }) => flow)]);
   for (const flow of flows) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {

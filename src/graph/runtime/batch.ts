@@ -1,12 +1,14 @@
 import type { BaseNode, Handled, NodeInput, NodeOutput } from "../node/node.js";
 import { outputOf } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
+import { leaseLost } from "./attempt.js";
 
 /** One call of a node for several packets: made when every one of them has come to it, or has failed before. */
 export class BatchCall {
   readonly #node: BaseNode;
   readonly #waiting: {
     readonly input: NodeInput;
+    readonly isOurs: () => true | Promise<boolean>;
     readonly resolve: (output: NodeOutput) => void;
     readonly reject: (error: unknown) => void;
   }[] = [];
@@ -17,9 +19,10 @@ export class BatchCall {
     this.#expected = size;
   }
 
-  join(input: NodeInput): Promise<NodeOutput> {
+  /** `isOurs` is asked again when all have come: that may take a while. */
+  join(input: NodeInput, isOurs: () => true | Promise<boolean>): Promise<NodeOutput> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ input, resolve, reject });
+      this.#waiting.push({ input, isOurs, resolve, reject });
       this.#callIfComplete();
     });
   }
@@ -35,8 +38,14 @@ export class BatchCall {
   }
 
   async #call(): Promise<void> {
-    const members = this.#waiting;
+    let members = this.#waiting;
     try {
+      while (members.some(({ isOurs }) => isOurs() !== true)) {
+        const ours = await Promise.all(members.map(({ isOurs }) => isOurs()));
+        for (const [i, { reject }] of members.entries()) if (!ours[i]) reject(leaseLost());
+        members = members.filter((_, i) => ours[i]);
+      }
+      if (members.length === 0) return;
       const answers: readonly (Handled | Error)[] = (await this.#node.handleBatch?.(members.map(({ input }) => input))) ?? [];
       if (!Array.isArray(answers) || answers.length !== members.length)
         throw new NodeError("PERMANENT", `handleBatch must return ${members.length} answers, one for each input`);

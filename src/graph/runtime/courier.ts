@@ -1,19 +1,18 @@
 import { type Clock, sleep } from "../../core/clock.js";
-import { NotKnownError } from "../../core/errors.js";
 import type { FlowState, PacketRecord } from "../../core/packet.js";
-import type { NewExecution, NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import { Numbers } from "../../core/packet-numbers.js";
+import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { alertFor, alertQueue } from "./alert.js";
-import { Attempt } from "./attempt.js";
+import { Attempt, leaseLost } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
 import { type DeliveryHost, type DeliveryResult, deliver, handBack } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
-import { Numbers } from "./numbers.js";
 import type { Sender } from "./outgoing.js";
 import { noTrace, type Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
@@ -53,6 +52,8 @@ export class Courier implements DeliveryHost {
   readonly #resting = new Map<string, Exclude<FlowState, "active">>();
   /** Flows of which nothing is ever claimed: their states are looked at with every renewal. */
   readonly #unclaimed: readonly string[];
+  /** Packets on their way to the store, to be claimed there. */
+  readonly #sending = new Set<number>();
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -64,7 +65,6 @@ export class Courier implements DeliveryHost {
   #lookAt = Number.POSITIVE_INFINITY;
   #cancelRenew: () => void = () => {};
   #stopWatching: () => void = () => {};
-  #renewedAt = 0;
   #stopped = false;
 
   constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
@@ -96,7 +96,6 @@ export class Courier implements DeliveryHost {
   }
 
   async start(): Promise<void> {
-    this.#renewedAt = this.#clock.now();
     await this.#numbers.join();
     await this.#lookAtStates();
     this.#scheduleRenew();
@@ -109,6 +108,7 @@ export class Courier implements DeliveryHost {
 
   /** Something may be due. */
   wake(): void {
+    if (this.#stopped) return;
     this.#more = true;
     this.#lookSoon();
   }
@@ -151,7 +151,6 @@ export class Courier implements DeliveryHost {
       } catch (error) {
         if (this.store.closed) return;
         this.#teller.trouble(error);
-        await this.#retireAfter(error);
         await sleep(this.#clock, troubleMs);
         troubleMs = Math.min(troubleMs * 2, troubleMsMax);
         this.#lookAgain = true;
@@ -164,19 +163,23 @@ export class Courier implements DeliveryHost {
     const rooms = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) }));
     const open = rooms.filter(({ room }) => room > 0);
     this.#full = new Set(rooms.filter(({ room }) => room === 0).map(({ route }) => route.node));
-    if (open.length === 0) return;
-    this.#more = false;
+    // Whoever ends next looks again: nobody else would.
+    this.#more = open.length === 0;
+    if (this.#more) return;
+    const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker: this.worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
       const route = this.#routeOf(packet);
+      // Sent by us, and the reply was lost: what it says when it is sent again is no news.
+      this.#sending.delete(packet.no);
       this.capacity.add(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#rejoin();
+    if (!claims.known) return await this.#rejoin(worker);
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
@@ -210,9 +213,7 @@ export class Courier implements DeliveryHost {
 
   // ——— delivering
 
-  /** It is this process's, and room is kept for it. */
   #dispatch(route: Route, packet: PacketRecord): void {
-    this.#numbers.began(packet.owner as number);
     const { size, waitMs } = route.delivery.batch;
     if (size <= 1) return void this.#deliver(route, packet);
     let batch = this.#batches.get(route);
@@ -258,7 +259,6 @@ export class Courier implements DeliveryHost {
     } finally {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
-      this.#numbers.ended(packet.owner as number);
       this.#checkpoints.get(route)?.flush();
       this.#ephemeral.pump();
       if (this.#more || this.#full.has(route.node)) this.#lookSoon();
@@ -267,44 +267,15 @@ export class Courier implements DeliveryHost {
   }
 
   #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
-    if (answer.kind !== "packetSettled") return this.giveBack(sent);
+    if (answer.kind !== "packetSettled") {
+      this.giveBack(sent);
+      return;
+    }
     this.#ephemeral.send(ephemeral, packet.execution, trace);
     this.#teller.settled(route, packet, { to, failure, ms });
     this.take(answer, sent);
     this.#woken(answer.woken);
     if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
-  }
-
-  giveBack(packets: readonly NewPacket[]): void {
-    for (const packet of packets) if (packet.claim) this.capacity.give(this.#routeOf(packet));
-  }
-
-  /** Sends what no delivery sends. `sent` is called before what is this process's is delivered. */
-  async send(execution: NewExecution | null, packets: readonly NewPacket[], until: number, sent = (): void => {}): Promise<PacketAnswer> {
-    const { worker } = this;
-    this.#numbers.began(worker);
-    try {
-      const send = { verb: "sendPackets", worker, execution, packets } as const;
-      const answer = await untilAnswered(this.store, () => this.store.commit({ packet: send }), until);
-      if (answer.kind !== "packetsSent") this.giveBack(packets);
-      else {
-        sent();
-        this.take(answer, packets);
-      }
-      return answer;
-    } catch (error) {
-      this.giveBack(packets);
-      await this.#retireAfter(error);
-      throw error;
-    } finally {
-      this.#numbers.ended(worker);
-    }
-  }
-
-  /** A lost reply may hide packets that are this process's by now. */
-  async #retireAfter(error: unknown): Promise<void> {
-    if (!(error instanceof NotKnownError) || this.store.closed) return;
-    await this.#numbers.retire().catch((trouble: unknown) => this.#teller.trouble(trouble));
   }
 
   /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
@@ -314,13 +285,14 @@ export class Courier implements DeliveryHost {
       if (packet === undefined) continue;
       const route = this.#routes.get(routeKey(packet.flow, packet.queue));
       if (route === undefined) continue;
-      if (placed.kind === "claimed") {
+      const awaited = this.#sending.delete(packet.no);
+      if (placed.kind === "claimed" && awaited) {
         this.#dispatch(route, placed.packet);
         continue;
       }
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
-      else this.#teller.placed(route, packet, placed);
+      else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
       if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
     }
     this.#teller.ended(answer.ended);
@@ -337,7 +309,12 @@ export class Courier implements DeliveryHost {
   /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
   #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, failure: typeof leftAlone): void {
     const alerts = route === undefined ? [] : alertFor(this.senderOf(null, noTrace), route, packet, failure);
-    if (alerts.length > 0) this.send(null, alerts, Number.POSITIVE_INFINITY).catch((error: unknown) => this.#teller.trouble(error));
+    if (alerts.length === 0) return;
+    const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
+    untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(
+      () => this.wake(),
+      (error: unknown) => this.#teller.trouble(error),
+    );
   }
 
   // ——— as a host of deliveries
@@ -361,9 +338,37 @@ export class Courier implements DeliveryHost {
     return !this.#resting.has(route.flow.id);
   }
 
-  reserve(route: Route): boolean {
+  reserve(route: Route, no: number): boolean {
     const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    return ours && this.capacity.take(route);
+    if (!ours || !this.capacity.take(route)) return false;
+    this.#sending.add(no);
+    return true;
+  }
+
+  /** What was not sent needs no room. */
+  giveBack(packets: readonly NewPacket[]): void {
+    for (const packet of packets) {
+      this.#sending.delete(packet.no);
+      if (packet.claim) this.capacity.give(this.#routeOf(packet));
+    }
+  }
+
+  /**
+   * A process that stood still for longer than its lease finds that out before it calls a node, not after: somebody else
+   * may be at it. What happens between this and the call itself, nobody can see.
+   */
+  isOurs({ owner }: PacketRecord): true | Promise<boolean> {
+    return (owner === this.worker && this.#numbers.sure) || this.#askIfOurs(owner);
+  }
+
+  async #askIfOurs(owner: number | null): Promise<boolean> {
+    while (owner === this.worker && !this.#numbers.sure) {
+      const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
+      if (known) continue;
+      await this.#rejoin(owner);
+      return false;
+    }
+    return owner === this.worker;
   }
 
   beforeCommit(route: Route): Promise<void> {
@@ -391,22 +396,23 @@ export class Courier implements DeliveryHost {
   }
 
   async #renew(): Promise<void> {
-    const asked = this.#clock.now();
+    const { worker } = this;
     try {
       await this.#lookAtStates();
-      if (!(await this.#numbers.renew())) await this.#rejoin();
+      if (!(await this.#numbers.renew())) await this.#rejoin(worker);
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
-      this.#renewedAt = asked;
     } catch (error) {
       if (this.store.closed) return;
       this.#teller.trouble(error);
-      if (asked - this.#renewedAt > this.#options.leaseMs) this.#abortAll();
+      if (!this.#numbers.sure) this.#abortAll();
     }
     if (!this.#stopped) this.#scheduleRenew();
   }
 
   /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
-  async #rejoin(): Promise<void> {
+  async #rejoin(lost: number): Promise<void> {
+    // Several may find it out.
+    if (lost !== this.worker || this.#stopped) return;
     this.#teller.leaseLost();
     this.#abortAll();
     await this.#numbers.join();
@@ -414,7 +420,7 @@ export class Courier implements DeliveryHost {
   }
 
   #abortAll(): void {
-    const reason = new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+    const reason = leaseLost();
     for (const attempt of this.#attempts) attempt.abort(reason);
   }
 
@@ -449,19 +455,20 @@ export class Courier implements DeliveryHost {
     this.#cancelRenew();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (!this.store.closed) await this.#numbers.leave();
+    if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();
     this.#checkIdle();
   }
 
-  /** Also what is in memory only: it would be lost. */
   #ended(graceMs: number): Promise<void> {
-    if (this.#attempts.size === 0 && this.#ephemeral.length === 0) return nothing;
+    // Also while something is on its way to the store that would be ours there.
+    if (this.#attempts.size === 0 && this.capacity.taken === 0 && this.#ephemeral.length === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {
         cancel();
         resolve();
       });
+      this.#more = false;
       this.#checkIdle();
     });
   }

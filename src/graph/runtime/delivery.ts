@@ -6,7 +6,7 @@ import type { Store } from "../../core/store.js";
 import type { handle, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { alertFor } from "./alert.js";
-import type { Attempt } from "./attempt.js";
+import { type Attempt, leaseLost } from "./attempt.js";
 import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
 import { historyOf, withFailure } from "./history.js";
@@ -20,7 +20,6 @@ import { type Leaving, runStage, type Sent } from "./stage.js";
 /** What a delivery needs of whoever makes it. */
 export interface DeliveryHost {
   readonly store: Store;
-  readonly worker: number;
   readonly random: () => number;
   readonly crashMax: number;
   readonly timeoutMs: number;
@@ -29,9 +28,10 @@ export interface DeliveryHost {
   /** Throws where a queue in memory is full. */
   needsRoom(sent: readonly Sent[]): void;
   /** True: this process takes the packet in the commit that sends it, and has kept room for it. */
-  reserve(route: Route): boolean;
-  /** Packets that were to be taken in the commit that sends them, and were not sent. */
+  reserve(route: Route, no: number): boolean;
   giveBack(packets: readonly NewPacket[]): void;
+  /** Whether it is still this process's, as far as can be known before a node is called. */
+  isOurs(packet: PacketRecord): true | Promise<boolean>;
   /** Waits for its turn where an edge saves only now and then. */
   beforeCommit(route: Route): Promise<void>;
 }
@@ -74,16 +74,13 @@ export async function deliver(
   const began = { at: Date.now(), clock: store.clock.now() };
   let settling = await settlingOf(host, route, packet, attempt, batch, began);
   if (settling.to.kind === "done") await host.beforeCommit(route);
-  let answer: PacketAnswer;
-  try {
-    answer = await commit(host, packet, settling);
-  } catch (error) {
+  const answer = await commit(host, packet, settling).catch((error: unknown) => {
     host.giveBack(settling.packets);
     if (!(error instanceof StoreRefusedError)) throw error;
     // The database will not take what the node has sent, ever.
-    settling = failed(host, route, packet, { code: "PERMANENT", message: failureOf(error).message, final: true }, began);
-    answer = await commit(host, packet, settling);
-  }
+    settling = failed(host, route, packet, failureOf(new NodeError("PERMANENT", error.message)), began);
+    return commit(host, packet, settling);
+  });
   const { to, failure, packets: sent, ephemeral = [], trace = noTrace } = settling;
   return { to, failure, sent, ephemeral, trace, answer, ms: store.clock.now() - began.clock };
 }
@@ -106,7 +103,6 @@ async function settlingOf(
 ): Promise<Settling> {
   let joined = false;
   try {
-    attempt.check();
     if (packet.crashes > 0) {
       const recovered = await recover(host, route, packet);
       if (recovered) return { outputs: [], ...recovered };
@@ -116,7 +112,7 @@ async function settlingOf(
       batch &&
       ((...[, input]: Parameters<typeof handle>): Promise<NodeOutput> => {
         joined = true;
-        return batch.join(input);
+        return batch.join(input, () => (attempt.aborted === undefined ? host.isOurs(packet) : no));
       });
     const stage = {
       flowId: route.flow.id,
@@ -125,7 +121,11 @@ async function settlingOf(
       attempt: packet.attempt,
       traceHeaders: trace,
       signal: attempt.signal,
+      ready: () => mayCall(host, packet, attempt),
     };
+    // Before its time begins: asking is not the node's doing.
+    const asking = stage.ready();
+    if (asking !== undefined) await asking;
     const { timeoutMs = host.timeoutMs } = route.delivery;
     const running = runStage(route.node, inputs, packet.key?.key, stage, call);
     const leaving = await attempt.within(host.store.clock, timeoutMs, host.graceMs, running);
@@ -135,6 +135,20 @@ async function settlingOf(
   } finally {
     if (!joined) batch?.leave();
   }
+}
+
+const no = Promise.resolve(false);
+
+/** Undefined: yes. Else it has to be asked. Once its time is over, the next node of a stage is not begun: it is tried again. */
+function mayCall(host: DeliveryHost, packet: PacketRecord, attempt: Attempt): Promise<void> | undefined {
+  if (attempt.aborted !== undefined) throw attempt.aborted;
+  const ours = host.isOurs(packet);
+  if (ours === true) return undefined;
+  return ours.then((is) => {
+    if (!is) throw leaseLost();
+    // Asking may have taken all of its time.
+    if (attempt.aborted !== undefined) throw attempt.aborted;
+  });
 }
 
 function done(host: DeliveryHost, route: Route, { execution }: PacketRecord, leaving: Leaving, trace: Trace): Settling {
@@ -162,7 +176,7 @@ export function packetsFor(host: Pick<DeliveryHost, "reserve">, sent: readonly S
     return failure === undefined ? [] : alertFor(sender, (sent[i] as Sent).route, { ...packet, attempt: 0 }, failure);
   });
   const taken = packets.map((packet, i) =>
-    packet.failed === undefined && host.reserve((sent[i] as Sent).route) ? { ...packet, claim: true } : packet,
+    packet.failed === undefined && host.reserve((sent[i] as Sent).route, packet.no) ? { ...packet, claim: true } : packet,
   );
   return [...taken, ...alerts];
 }
@@ -196,10 +210,8 @@ function failed(
 }
 
 /** A failed save is not a failed delivery: tried until it is in the store, or the packet is somebody else's. */
-function commit({ store }: DeliveryHost, packet: PacketRecord, { to, packets, outputs }: Settling): Promise<PacketAnswer> {
-  const { no, attempt, owner } = packet;
-  // By the number that it was claimed by: this process may have another one by now, and would pass as having settled it.
-  const worker = owner as number;
-  const operation = { verb: "settlePacket", no, worker, attempt, to, packets, outputs } as const;
+function commit({ store }: DeliveryHost, { no, owner, attempt }: PacketRecord, { to, packets, outputs }: Settling): Promise<PacketAnswer> {
+  // The number under which it was claimed: this process may have got another one since.
+  const operation = { verb: "settlePacket", no, worker: owner as number, attempt, to, packets, outputs } as const;
   return untilAnswered(store, () => store.commit({ packet: operation }), Number.POSITIVE_INFINITY);
 }

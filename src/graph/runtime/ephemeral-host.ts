@@ -45,7 +45,12 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       courier.needsRoom(inMemory);
       const kept = routed.filter((sent) => !inMemory.includes(sent));
       const packets = packetsFor(courier, kept, courier.senderOf(execution, trace));
-      if (packets.length > 0) await courier.send(null, packets, Number.POSITIVE_INFINITY);
+      if (packets.length > 0) {
+        const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets } as const;
+        const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+        if (answer.kind === "packetsSent") courier.take(answer, packets);
+        else courier.giveBack(packets);
+      }
       courier.sendEphemeral(inMemory, execution, trace);
     },
     async dead({ route, data, execution, trace, attempt }, failure) {
@@ -54,13 +59,9 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       const packet = packetFor({ route, data, problem: undefined }, sender);
       const failed = withFailure(null, failure, { attempt, at: Date.now(), ms: 0 });
       const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
-      const operation = {
-        verb: "sendPackets",
-        worker: courier.worker,
-        execution: null,
-        packets: [{ ...packet, failed, join: null, lane: null }, ...alerts],
-      } as const;
-      await untilAnswered(store, () => store.commit({ packet: operation }), Number.POSITIVE_INFINITY);
+      const dead = [{ ...packet, failed, join: null, lane: null }, ...alerts];
+      const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets: dead } as const;
+      await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
       courier.wake();
     },
   };

@@ -1,29 +1,17 @@
-import { OnceflowError } from "../../core/errors.js";
+import { thrown } from "../../core/packet-history.js";
 import type { RetryPolicy } from "../model.js";
 import { NodeError } from "../node/node-error.js";
 
-/** What a node threw, as it is kept: no stack, and of a stranger's error only its message. */
+/** What a node threw, as it is kept. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly final: boolean;
 }
 
-const messageMax = 2000;
-
 export function failureOf(error: unknown): Failure {
-  const message = textOf(error).slice(0, messageMax).toWellFormed();
-  if (NodeError.is(error)) return { code: error.code, message, final: !error.retryable };
-  return { code: error instanceof OnceflowError ? error.code : "ERROR", message, final: false };
-}
-
-/** Anything can be thrown, also what has no text. */
-function textOf(error: unknown): string {
-  try {
-    return String(error instanceof Error ? error.message : error);
-  } catch {
-    return `something of type ${typeof error} was thrown, which cannot be told`;
-  }
+  const { code, message } = thrown(error);
+  return NodeError.is(error) ? { code: error.code, message, final: !error.retryable } : { code, message, final: false };
 }
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };

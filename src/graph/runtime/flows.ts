@@ -16,8 +16,8 @@ export async function routeFlows(
   flows: ChildFlows,
 ): Promise<ReadonlyMap<string, Routed>> {
   const plans = await plansOf(options);
-  const nodesGiven = nodesOf((options.nodes ?? {}) as NodesOption);
-  const workOf = workFinder(options, nodesGiven, flows);
+  const given = nodesOf((options.nodes ?? {}) as NodesOption);
+  const workOf = workFinder(options, given, flows);
   const routed = new Map<string, Routed>();
   for (const plan of plans) {
     if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
@@ -26,7 +26,7 @@ export async function routeFlows(
   }
   checkNodes(plans, options, workOf);
   checkStreams(plans, options);
-  checkChildren(plans, (node) => nodesGiven.has(node.operationId));
+  checkChildren(plans, ({ operationId }) => given.has(operationId));
   tellBindings(plans, options.store);
   await initNodes(plans, workOf);
   return routed;
@@ -52,11 +52,13 @@ type WorkOf = (node: PlannedNode) => FlowNode | undefined;
 /** What is given for its operationId; else what its kind does by itself. */
 function workFinder(options: RuntimeOptions, given: ReadonlyMap<string, FlowNode>, flows: ChildFlows): WorkOf {
   const { workflows = {}, store, partial = false, work: works = true } = options;
-  const around = { store, workflows, flows, elsewhere: partial || !works };
+  const around = { store, workflows, flows, elsewhere: partial };
   const made = new Map<PlannedNode, FlowNode | undefined>();
   return (node) => {
     if (made.has(node)) return made.get(node);
-    const work = given.get(node.operationId) ?? (node.kind === "subworkflow" ? subworkflow(node, around) : passOn(node));
+    // Whoever only triggers and looks has no workflows.
+    const child = () => (works ? subworkflow(node, around) : undefined);
+    const work = given.get(node.operationId) ?? (node.kind === "subworkflow" ? child() : passOn(node));
     made.set(node, work);
     return work;
   };

@@ -1,5 +1,6 @@
 import type { PacketRecord } from "../../core/packet.js";
 import type { NewPacket, PacketOutcome } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
 import { alertFor } from "./alert.js";
 import type { DeliveryHost } from "./delivery.js";
 import type { Failure } from "./failure.js";
@@ -38,15 +39,20 @@ export async function recover(host: DeliveryHost, route: Route, packet: PacketRe
 
 /** The packet goes, and one from further back comes in its place: what entered the flow, or what was kept before a node. */
 async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, node: string | undefined): Promise<Recovered | undefined> {
-  const { packets } = host.store;
-  const execution = packet.execution === null ? undefined : await packets.execution(packet.execution);
+  const { store } = host;
+  const { packets } = store;
+  // A store that cannot be read is no failure of the node.
+  const read = <T>(reading: () => Promise<T>) => untilAnswered(store, reading, Number.POSITIVE_INFINITY);
+  const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
-  const restarts = (await packets.notes(execution.no, notesMax)).filter(({ kind }) => kind === "restarted").length;
+  const restarts = (await read(() => packets.notes(execution.no, notesMax))).filter(({ kind }) => kind === "restarted").length;
   if (restarts >= host.crashMax) return deadLetter(host, route, packet, `its execution was started again ${restarts} times`);
   const kept =
     node === undefined
       ? undefined
-      : (await packets.packetsOf(execution.no, notesMax)).find((row) => row.state === "kept" && leadsTo(route, row.queue, node));
+      : (await read(() => packets.packetsOf(execution.no, notesMax))).find(
+          (row) => row.state === "kept" && leadsTo(route, row.queue, node),
+        );
   if (node !== undefined && kept === undefined) return undefined;
   const from = node ?? entryNode(route, execution.entry);
   if (from === undefined || keysBetween(route, from)) return undefined;

@@ -117,6 +117,11 @@ export class Runtime {
     );
   }
 
+  /** Undefined: there is no such flow here. */
+  plan(flow: string): FlowPlan | undefined {
+    return this.#flows.get(flow)?.plan;
+  }
+
   async executions({
     flow,
     status,
@@ -124,7 +129,7 @@ export class Runtime {
   }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
     const { packets } = this.store;
     const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
-    if (page.before !== undefined && last === undefined) throw noSpot(`execution ${page.before}`);
+    if (page.before !== undefined && last === undefined) throw pageGone("execution", page.before);
     const before = last && { at: last.createdAt, no: last.no };
     const query = { limit: limitOf(page), ...(flow !== undefined && { flow }), ...(status && { status }), ...(before && { before }) };
     return (await packets.executions(query)).map(executionView);
@@ -192,17 +197,16 @@ export class Runtime {
 
   async #deadSpot(id: string): Promise<Spot> {
     const found = await this.store.packets.packet(packetNo(id));
-    if (!found?.dead) throw noSpot(`dead letter ${id}`);
+    if (!found?.dead) throw pageGone("dead letter", id);
     return { at: found.dead.at, no: found.no };
   }
 
   /** Delivered again, with its key and its history. False: there is no such dead letter. */
   async reinject(id: string): Promise<boolean> {
-    const no = packetNo(id);
-    const letter = await this.store.packets.packet(no);
-    const done = await this.store.packets.reinject(no);
-    const route = letter && this.#flows.get(letter.flow)?.routes.get(letter.queue);
-    if (done && letter && route) this.#teller.reinjected(route, letter);
+    const { packets } = this.store;
+    const letter = await packets.packet(packetNo(id));
+    const done = letter !== undefined && (await packets.reinject(letter.no));
+    if (done) this.#teller.reinjected(this.#flows.get(letter.flow)?.routes.get(letter.queue), letter);
     this.#courier.wake();
     return done;
   }
@@ -272,8 +276,9 @@ export class Runtime {
   }
 }
 
-function noSpot(what: string): InvalidInputError {
-  return new InvalidInputError("before", `there is no ${what} any more; begin with the first page`);
+/** To begin again from the top, as if nothing had been said, would never come to an end. */
+function pageGone(what: string, id: string): InvalidInputError {
+  return new InvalidInputError("before", `there is no ${what} ${id} any more; begin with the first page`);
 }
 
 function limitOf({ limit = 100 }: Page): number {

@@ -1,6 +1,7 @@
 import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
+import type { PacketProblem } from "../packets.js";
 import type { Data, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 
@@ -26,6 +27,8 @@ export interface Stage {
   readonly traceHeaders: Trace;
   /** Made when the first node asks for it. */
   readonly signal: () => AbortSignal;
+  /** Asked before every node of it: rejects where the packet is not ours any more. Undefined: it is. */
+  readonly ready?: () => Promise<void> | undefined;
 }
 
 /**
@@ -53,6 +56,8 @@ async function run(
   call: typeof handle,
 ): Promise<void> {
   if (node.work === undefined) throw new NodeError("PERMANENT", `node "${node.plan.id}" is not worked on in this process`);
+  const asking = stage.ready?.();
+  if (asking !== undefined) await asking;
   const output = await call(node.work, new NodeInput(inputs, new StageContext(stage, node.plan.id, key)));
   for (const { port, data } of output.sent) {
     let taken = false;
@@ -77,8 +82,11 @@ function maybe({ when }: Route, data: Data, output: string): Evaluated<boolean> 
 }
 
 /** What is wrong with a packet for this edge; undefined: nothing. */
-export function problemOf({ packet }: Route, data: Data): string | undefined {
-  const problems = packet?.check(data) ?? [];
+export function problemOf(
+  { packet }: Route,
+  data: Data,
+  problems: readonly PacketProblem[] = packet?.check(data) ?? [],
+): string | undefined {
   if (problems.length === 0) return undefined;
   return `the packet is no ${packet?.name}: ${problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ")}`;
 }

@@ -69,15 +69,15 @@ export class Teller {
     if (to === "dead") this.#dead(route, what, leftAlone.code, leftAlone.message);
   }
 
+  reinjected(route: Route | undefined, letter: PacketRecord): void {
+    if (route !== undefined && this.#listeners.any) this.#listeners.tell({ type: "reinjected", ...about(route, letter) });
+  }
+
   ended(ended: readonly Ended[]): void {
     for (const { no, flow, status } of ended) {
       this.#counters.add("ended");
       this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
     }
-  }
-
-  reinjected(route: Route, packet: PacketRecord): void {
-    if (this.#listeners.any) this.#listeners.tell({ type: "reinjected", ...about(route, packet) });
   }
 
   leaseLost(): void {

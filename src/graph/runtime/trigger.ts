@@ -1,7 +1,8 @@
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError, NotKnownError } from "../../core/errors.js";
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
+import { untilAnswered } from "../../core/save.js";
 import { requireTransactions, type Tx } from "../../core/store.js";
 import { Attempt } from "./attempt.js";
 import type { Courier } from "./courier.js";
@@ -58,8 +59,9 @@ export async function trigger(
   const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
   if (!passes.ok) throw new InvalidInputError("payload", `the entry's filter has no value for it: ${passes.why}`);
   if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
-  const problem = problemOf(route, payload);
-  if (problem !== undefined) throw new InvalidInputError("payload", problem);
+  const problems = route.packet?.check(payload) ?? [];
+  const problem = problemOf(route, payload, problems);
+  if (problem !== undefined) throw new InvalidInputError("payload", problem, problems);
   const key = keyOf(route, payload);
   if (!key.ok) throw new InvalidInputError("payload", key.why);
   if (route.delivery.mode === "direct") return await triggerDirect(around, entry, payload, options);
@@ -99,17 +101,46 @@ async function triggerDurable(
   };
   const sent = [{ route, data: payload, problem: undefined }];
   const packets = packetsFor(tx === undefined ? courier : { reserve: () => false }, sent, sender);
-  const answer =
-    tx === undefined
-      ? await courier.send(execution, packets, store.clock.now() + triggerMsMax, () => teller.triggered(route, no, key))
-      : await within(store, tx, { verb: "sendPackets", worker: courier.worker, execution, packets });
-  if (answer.kind === "packetsSent") return { executionId: executionId(no), status: "started", mismatch: false };
+  const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
+  let answer: PacketAnswer;
+  try {
+    answer =
+      tx === undefined
+        ? await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + triggerMsMax)
+        : await within(store, tx, send);
+  } catch (error) {
+    if (error instanceof NotKnownError && tx === undefined) void pursue(courier, send);
+    else courier.giveBack(packets);
+    throw error;
+  }
+  if (answer.kind === "packetsSent") {
+    if (tx === undefined) teller.triggered(route, no, key);
+    courier.take(answer, packets);
+    return { executionId: executionId(no), status: "started", mismatch: false };
+  }
+  courier.giveBack(packets);
   if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
   throw archived(flow);
 }
 
 function archived(flow: string): InvalidInputError {
   return new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+}
+
+/**
+ * Its sender has been told that nobody knows. It may be in the store, and ours: then nobody but this process would deliver
+ * it, so the same is sent until there is an answer.
+ */
+async function pursue(courier: Courier, send: SendPackets): Promise<void> {
+  const { store } = courier;
+  try {
+    const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+    if (answer.kind === "packetsSent") courier.take(answer, send.packets);
+    else courier.giveBack(send.packets);
+  } catch {
+    // The store is closed: what is ours there is handed back, or lapses.
+    courier.giveBack(send.packets);
+  }
 }
 
 async function within(store: Courier["store"], tx: Tx, send: SendPackets): Promise<PacketAnswer> {

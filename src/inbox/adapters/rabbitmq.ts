@@ -16,6 +16,8 @@ export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOption
   readonly id?: (message: ConsumeMessage) => string | undefined;
 }
 
+const openMsMax = 30_000;
+
 /**
  * Runs the messages of a RabbitMQ queue through an inbox. A message that has to come again is kept here, unacknowledged, and
  * handled again after its time.
@@ -27,60 +29,81 @@ export async function consume<T = unknown, R = unknown>(options: RabbitMqOptions
   const consumer = new Consumer(options);
   if (typeof options.queue !== "string" || options.queue === "") throw new InvalidInputError("queue", "must be a non-empty string");
   const stopping = new AbortController();
-  let session = await openSession(options, consumer, stopping.signal);
+  const { signal } = stopping;
+  const stopped = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  const underWay = new UnderWay(consumer.concurrency);
+  const openOne = () => openSession({ consumer, options, underWay, stopping: signal });
+
+  let session: Session | undefined = await openOne();
   const staying = (async () => {
-    for (let failures = 0; ; ) {
-      await session.ended;
-      if (stopping.signal.aborted) return;
+    for (let failures = 0; !signal.aborted; ) {
+      await Promise.race([session?.ended, stopped]);
       // Not at once: a queue that is gone closes one channel after the other.
-      await pause(backoffMs(failures), stopping.signal);
-      try {
-        session = await openSession(options, consumer, stopping.signal);
-        failures = 0;
-      } catch (error) {
-        failures += 1;
-        consumer.tell(error);
-      }
+      await pause(backoffMs(failures), signal);
+      if (signal.aborted) return;
+      session = await soon(openOne(), signal).catch((error: unknown) => void consumer.tell(error) as undefined);
+      failures = session === undefined ? failures + 1 : 0;
     }
   })();
   return {
     stop: async () => {
       stopping.abort();
-      await session.close();
       await staying;
+      await session?.cancel();
+      await underWay.drained();
+      await session?.close();
     },
   };
+}
+
+/** One that is stopped does not wait for a broker that is away, nor does one whose broker never answers. What opens later is closed. */
+async function soon(opening: Promise<Session>, signal: AbortSignal): Promise<Session | undefined> {
+  const opened = new AbortController();
+  const late = pause(openMsMax, AbortSignal.any([signal, opened.signal])).then(() => undefined);
+  const session = await Promise.race([opening, late]).finally(() => opened.abort());
+  if (session !== undefined) return session;
+  void opening.then((one) => one.close()).catch(() => undefined);
+  if (signal.aborted) return undefined;
+  throw new Error(`RabbitMQ gave us no consumer within ${openMsMax} ms`);
 }
 
 interface Session {
   /** Resolves when its channel is gone. */
   readonly ended: Promise<void>;
+  /** No more messages. */
+  cancel(): Promise<void>;
   close(): Promise<void>;
 }
 
+interface Opening<T, R> {
+  readonly consumer: Consumer<T, R>;
+  readonly options: RabbitMqOptions<T, R>;
+  readonly underWay: UnderWay;
+  readonly stopping: AbortSignal;
+}
+
 /** One channel, until it breaks or is closed. What it had not acknowledged is the broker's again. */
-async function openSession<T, R>(options: RabbitMqOptions<T, R>, consumer: Consumer<T, R>, stopping: AbortSignal): Promise<Session> {
+async function openSession<T, R>({ consumer, options, underWay, stopping }: Opening<T, R>): Promise<Session> {
   const channel = await options.connection.createChannel();
   const broken = new AbortController();
   const ended = new Promise<void>((resolve) => void channel.once("close", resolve));
   void ended.then(() => broken.abort());
   // It closes as well, and that is when something is done about it.
   channel.on("error", (error: unknown) => consumer.tell(error));
-  const underWay = new UnderWay(consumer.concurrency);
   const signal = AbortSignal.any([stopping, broken.signal]);
+  const unlessBroken = async (ask: () => Promise<unknown>) => {
+    if (!broken.signal.aborted) await Promise.race([ask(), ended]).catch(() => undefined);
+  };
   await channel.prefetch(consumer.concurrency);
   const { consumerTag } = await channel.consume(options.queue, (message) => {
     // Null: the queue is gone.
-    if (message === null) void channel.close().catch(() => undefined);
+    if (message === null) void unlessBroken(() => channel.close());
     else underWay.add(deliver({ consumer, options, channel, signal }, message));
   });
   return {
     ended,
-    close: async () => {
-      if (!broken.signal.aborted) await channel.cancel(consumerTag).catch(() => undefined);
-      await underWay.drained();
-      if (!broken.signal.aborted) await channel.close().catch(() => undefined);
-    },
+    cancel: () => unlessBroken(() => channel.cancel(consumerTag)),
+    close: () => unlessBroken(() => channel.close()),
   };
 }
 

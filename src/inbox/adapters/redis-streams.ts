@@ -70,9 +70,15 @@ export async function consume<T = unknown, R = unknown>(options: RedisStreamsOpt
   const polling = poll(consumer, {
     atItEveryMs: claimAfterMs / 3,
     async *take(room) {
-      const left = await claim(room);
-      for (const entry of left) yield deliveryOf(entry, true);
-      if (left.length < room) for (const entry of await read(room - left.length)) yield deliveryOf(entry, false);
+      try {
+        const left = await claim(room);
+        for (const entry of left) yield deliveryOf(entry, true);
+        if (left.length < room) for (const entry of await read(room - left.length)) yield deliveryOf(entry, false);
+      } catch (error) {
+        // A failover may lose a group, or somebody its stream. From the beginning, then: the inbox knows what was handled.
+        if (String(error).includes("NOGROUP")) await makeGroup(send, stream, group);
+        throw error;
+      }
     },
   });
   return {
@@ -91,11 +97,11 @@ async function makeGroup(send: RedisSender["send"], stream: string, group: strin
   }
 }
 
-/** Of the one stream that was asked for. Nothing, when none came; a map in the newer protocol. */
+/** Of the one stream that was asked for; nothing, when nothing came. Its name and entries are a pair, a flat pair or a map: as the driver has it. */
 function streamOf(reply: unknown): unknown {
   if (reply === null) return [];
-  if (Array.isArray(reply)) return (reply as [string, unknown][])[0]?.[1];
-  return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];
+  const [first, second] = Array.isArray(reply) ? reply : [reply instanceof Map ? [...reply][0] : Object.entries(reply as object)[0]];
+  return Array.isArray(first) ? first[1] : second;
 }
 
 function messageOf<T, R>(options: RedisStreamsOptions<T, R>, { id, fields }: Entry, redelivered: boolean) {

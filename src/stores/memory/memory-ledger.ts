@@ -38,7 +38,7 @@ function wallClock(): number {
 const auditedMax = 1000;
 
 /** Several backends on one ledger are what several processes on one database are: the simulator uses that. */
-export function memoryBackend(ledger: MemoryLedger): Backend {
+export function memoryBackend(ledger: MemoryLedger): Backend & Required<Pick<Backend, "runs" | "packets">> {
   return {
     name: "memory",
     capabilities: { transactions: false, sharedClock: true, durable: false, runs: true, packets: true },

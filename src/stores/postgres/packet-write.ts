@@ -22,9 +22,10 @@ interface Part {
   readonly name: string;
   readonly columns: Columns;
   readonly rows: readonly (readonly Scalar[])[];
-  /** The statement over the rows `a`; `must` when each of them has to be done. */
+  /** The statement over the rows `a`. */
   readonly write: (rows: string) => string;
-  readonly must: boolean;
+  /** Not each of the rows has to be done. */
+  readonly any?: true;
 }
 
 const noteColumns: Columns = [
@@ -48,28 +49,32 @@ const pastColumns: Columns = [
 const numbers: Columns = [["no", "bigint"]];
 
 /**
- * Everything that has changed, in one statement: a data-modifying part for each kind of change that there is. No row is in two
- * of them. What had to be there and was not is an `Overtaken`: the transaction is to be rolled back.
+ * Everything that has changed, in one statement: a data-modifying part for each kind of change. No row is in two of them. They
+ * come in three groups, so that there are few statements to be planned. What had to be there and was not is an `Overtaken`:
+ * the transaction is to be rolled back.
  */
 export async function write(connection: PacketConnection, changes: PacketChanges, claim?: number): Promise<void> {
-  const parts = partsOf(changes, claim).filter(({ rows }) => rows.length > 0);
+  const groups = Object.entries(groupsOf(changes, claim)).filter(([, parts]) => parts.some(({ rows }) => rows.length > 0));
+  const parts = groups.flatMap(([, group]) => group);
   if (parts.length === 0) return;
   let before = 0;
   const withs: string[] = [];
-  const counts: string[] = [];
-  const values: Buffer[] = [];
+  const answers: string[] = [];
+  const values: (Buffer | string)[] = [];
   for (const { name, columns, rows, write: written } of parts) {
     withs.push(`${name} AS (${written(unnest(columns, before))} RETURNING 1)`);
-    counts.push(`'${name}', (SELECT count(*) FROM ${name})`);
-    values.push(...binaryColumns(rows, columns));
+    answers.push(`'${name}', (SELECT count(*) FROM ${name})`);
+    values.push(...(rows.length === 0 ? columns.map(() => "{}") : binaryColumns(rows, columns)));
     before += columns.length;
   }
   const tells = concernsOthers(changes);
-  if (tells) counts.push(`'told', ${tell}::text`);
-  const text = `WITH ${withs.join(",\n")}\nSELECT json_build_object(${counts.join(", ")})::text AS answer`;
-  const name = `write-${claim === undefined ? "" : "claim-"}${parts.map((part) => part.name).join("-")}${tells ? "-tell" : ""}`;
+  if (tells) answers.push(`'told', ${tell}::text`);
+  const text = `WITH ${withs.join(",\n")}\nSELECT json_build_object(${answers.join(", ")})::text AS answer`;
+  const name = ["write", claim === undefined ? "" : "claim", ...groups.map(([group]) => group), tells ? "tell" : ""]
+    .filter(Boolean)
+    .join("-");
   const done = await ask<Record<string, number>>(connection, { name, text }, values);
-  const short = parts.find(({ name: part, rows, must }) => must && done[part] !== rows.length);
+  const short = parts.find((part) => !part.any && done[part.name] !== part.rows.length);
   if (short) throw new Overtaken(short.name);
 }
 
@@ -78,62 +83,67 @@ function concernsOthers({ inserted, changed, ended }: PacketChanges): boolean {
   return ended.length > 0 || [...inserted, ...changed].some(({ owner, state }) => owner === null && state === "due");
 }
 
-function partsOf(changes: PacketChanges, claim: number | undefined): Part[] {
+function groupsOf(changes: PacketChanges, claim: number | undefined): Record<string, Part[]> {
   const { removed, inserted, changed, begun, executions, ended, notes, records, past } = changes;
   const made = records.filter(({ was }) => was === 0);
   const again = records.filter(({ was }) => was !== 0);
   const moving: Columns = claim === undefined ? changeColumns : [...changeColumns, ["claim", "bigint"]];
-  return [
+  const packets: Part[] = [
     {
-      ...{ name: "gone", columns: numbers, rows: removed.map((no) => [no]), must: true },
+      ...{ name: "gone", columns: numbers, rows: removed.map((no) => [no]) },
       write: (rows) => `DELETE FROM $schema.packets p USING ${rows} WHERE p.no = a.no`,
     },
     {
-      ...{ name: "come", columns: packetColumns, rows: inserted.map(packetValues), must: true },
+      ...{ name: "come", columns: packetColumns, rows: inserted.map(packetValues) },
       write: (rows) => insert("packets", packetColumns, rows),
     },
     {
-      ...{ name: "moved", columns: moving, must: true },
+      ...{ name: "moved", columns: moving },
       rows: changed.map((row) => (claim === undefined ? changeValues(row) : [...changeValues(row), claim])),
       write: (rows) => update("packets", moving, rows),
     },
+  ];
+  const counts: Part[] = [
     {
-      ...{ name: "kept", columns: numbers, rows: ended.map((no) => [no]), must: false },
+      ...{ name: "kept", columns: numbers, rows: ended.map((no) => [no]), any: true },
       // Those that this transaction has itself are in the parts above.
       write: (rows) => `DELETE FROM $schema.packets p USING ${rows} WHERE p.execution = a.no AND p.state = 'kept'`,
     },
     {
-      ...{ name: "begun", columns: executionColumns, rows: begun.map(executionValues), must: true },
+      ...{ name: "begun", columns: executionColumns, rows: begun.map(executionValues) },
       write: (rows) => insert("executions", executionColumns, rows),
     },
     {
-      ...{ name: "counted", columns: executionChangeColumns, rows: executions.map(executionChangeValues), must: true },
+      ...{ name: "counted", columns: executionChangeColumns, rows: executions.map(executionChangeValues) },
       write: (rows) => update("executions", executionChangeColumns, rows),
     },
     {
-      ...{ name: "noted", columns: noteColumns, must: true },
+      ...{ name: "noted", columns: noteColumns },
       rows: notes.map(({ execution, at, kind, queue, packet, about }) => [execution, at, kind, queue, packet, about]),
       write: (rows) => `${insert("notes", noteColumns, rows)} ORDER BY a.ord`,
     },
+  ];
+  const keys: Part[] = [
     {
-      ...{ name: "keyed", columns: recordColumns, rows: made.map(recordValues), must: true },
+      ...{ name: "keyed", columns: recordColumns, rows: made.map(recordValues) },
       write: (rows) => `${insert("records", recordColumns.slice(0, -1), rows, "effect")} ON CONFLICT DO NOTHING`,
     },
     {
-      ...{ name: "rekeyed", columns: recordColumns, rows: again.map(recordValues), must: true },
+      ...{ name: "rekeyed", columns: recordColumns, rows: again.map(recordValues) },
       write: (rows) => {
         const sets = recordColumns.slice(2, -1).map(([name]) => `${name} = a.${name}${name === "effect" ? "::$schema.effect" : ""}`);
         return `UPDATE $schema.records r SET ${sets.join(", ")} FROM ${rows} WHERE r.scope = a.scope AND r.key = a.key AND r.rev = a.was`;
       },
     },
     {
-      ...{ name: "logged", columns: pastColumns, must: true },
+      ...{ name: "logged", columns: pastColumns },
       rows: past.map(({ scope, key, attempt, owner, startedAt, endedAt, verdict, note }) => {
         return [scope, key, attempt, owner, startedAt, endedAt, verdict, note];
       }),
       write: (rows) => insert("attempts", pastColumns, rows),
     },
   ];
+  return { packets, counts, keys };
 }
 
 function insert(table: string, columns: Columns, rows: string, enumerated?: string): string {

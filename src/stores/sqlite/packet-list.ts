@@ -10,6 +10,7 @@ import { text } from "./run-row.js";
 const selectNotes = "SELECT at, kind, queue, packet, about FROM onceflow_notes WHERE execution = ? ORDER BY no LIMIT ?";
 const selectStaying = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept', 'dead') LIMIT ?`;
 const selectUnderWay = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('due', 'held') LIMIT ?`;
+const selectOpen = "SELECT open FROM onceflow_executions WHERE no = ?";
 const selectCounts = `SELECT q.flow, q.queue,
     sum(p.owner IS NULL AND p.state = 'due') AS due, sum(p.state = 'held') AS held, sum(p.state = 'part') AS parts,
     sum(p.owner IS NOT NULL) AS owned, sum(p.state = 'dead') AS dead
@@ -66,10 +67,12 @@ export function listNotes(sql: Prepared, execution: number, limit: number): Exec
   return rows.map(({ at, kind, queue, packet, about }) => ({ at, kind, queue, packet, about }));
 }
 
-/** Those under way have no index for it, which every hop would pay for: they are looked for last. */
+/** Those under way have no index for it, which every hop would pay for: they are looked for as long as there are some. */
 export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: number, limit: number): PacketRecord[] {
   const staying = sql(selectStaying).all(execution, limit);
-  const underWay = staying.length < limit ? sql(selectUnderWay).all(execution, limit - staying.length) : [];
+  const { open } = (sql(selectOpen).get(execution) as { open: number } | undefined) ?? { open: limit };
+  const wanted = Math.min(limit - staying.length, open);
+  const underWay = wanted > 0 ? sql(selectUnderWay).all(execution, wanted) : [];
   return toRecords(queues, [...staying, ...underWay]);
 }
 

@@ -3,7 +3,8 @@ import { never } from "../../core/packets/lane.js";
 import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { changeExecution, insertExecution, readExecution, writeNote } from "./packet-executions.js";
-import type { QueueNumbers } from "./packet-queues.js";
+import { OwnedRows } from "./packet-owned.js";
+import { QueueNumbers } from "./packet-queues.js";
 import { bindPacket, changedColumns, insertPacket, selectedPacket, toPacketRow } from "./packet-row.js";
 import type { Prepared } from "./prepared.js";
 import type { RecordStatements } from "./record-statements.js";
@@ -16,13 +17,16 @@ const stays = "state IN ('part', 'kept', 'dead')";
 const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
 
 const selectPacket = `${from} no = ?`;
+const selectSame = "SELECT 1 FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ?";
 const removePacket = "DELETE FROM onceflow_packets WHERE no = ?";
 const selectDue = `${from} owner IS NULL AND queue = ? AND due_at <= ? AND ${live} ORDER BY due_at, no LIMIT ?`;
 const selectNextDue = `SELECT min(due_at) AS at FROM onceflow_packets WHERE owner IS NULL AND queue = ? AND ${live}`;
 const selectOwned = `${from} owner = ? AND ${live}`;
 const selectLast = `SELECT max(place) AS place FROM onceflow_packets WHERE ${inLane}`;
 const selectHead = `${from} ${inLane} ORDER BY place LIMIT 1`;
-const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY created_at, no LIMIT ?`;
+const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY created_at, no`;
+/** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
+const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
@@ -36,14 +40,16 @@ export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
   readonly #records: RecordStatements;
   readonly #queues: QueueNumbers;
+  readonly #owned: OwnedRows;
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
 
-  constructor(sql: Prepared, records: RecordStatements, queues: QueueNumbers) {
+  constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows()) {
     this.#sql = sql;
     this.#records = records;
     this.#queues = queues;
+    this.#owned = owned;
   }
 
   now(): number {
@@ -52,20 +58,25 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   packet(no: number): PacketRow | undefined {
+    const known = this.#owned.get(no);
+    if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt) !== undefined) return known;
     return this.#row(this.#sql(selectPacket).get(no));
   }
 
   insert(row: PacketRow): void {
     this.#sql(insertPacket).run(...bindPacket(row, this.#queues.give(row)));
+    this.#owned.set(row);
   }
 
   change(row: PacketRow, to: Partial<PacketRow>): void {
     const [names, values] = changedColumns(row, to);
     this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
+    this.#owned.set({ ...row, ...to });
   }
 
   remove({ no }: PacketRow): void {
     this.#sql(removePacket).run(no);
+    this.#owned.delete(no);
   }
 
   due(queue: QueueId, now: number, limit: number): PacketRow[] {
@@ -95,7 +106,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   heldBy({ scope, key }: RecordId, limit: number): PacketRow[] {
-    return this.#rows(this.#sql(selectHeld).all(scope, key, limit));
+    return this.#rows(this.#sql(limit === 1 ? selectFirstHeld : selectHeld).all(scope, key)).slice(0, limit);
   }
 
   parts(execution: number, node?: string): PacketRow[] {

@@ -7,6 +7,7 @@ import { settlePacket } from "../../core/packets/settle.js";
 import { leaveWork } from "../../core/packets/worker.js";
 import type { OwnTransactions } from "./own-transactions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./packet-list.js";
+import { OwnedRows } from "./packet-owned.js";
 import { nothingIsOver, purgePackets } from "./packet-purge.js";
 import { QueueNumbers } from "./packet-queues.js";
 import { SqlitePacketTable } from "./packet-table.js";
@@ -36,13 +37,15 @@ const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFL
  */
 export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);
-  const table = () => new SqlitePacketTable(sql, records, queues);
+  const owned = new OwnedRows();
+  const table = () => new SqlitePacketTable(sql, records, queues, owned);
   const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
     writing(() => {
       try {
         return transactions.write(() => work(table()));
       } catch (error) {
         queues.forget();
+        owned.forget();
         throw error;
       }
     });

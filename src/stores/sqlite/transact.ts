@@ -7,7 +7,6 @@ import type { Append, RunAnswer } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
 import { whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
-import { QueueNumbers } from "./packet-queues.js";
 import { SqlitePacketTable } from "./packet-table.js";
 import { prepareOnce } from "./prepared.js";
 import { RecordStatements } from "./record-statements.js";
@@ -84,13 +83,13 @@ export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
   if (send.packets.some(({ claim }) => claim))
     throw new StoreRefusedError("[onceflow] [sqlite] what is sent in a transaction cannot be claimed in it: it may be rolled back");
   const handle = handleOf(tx);
-  const sql = prepareOnce(handle);
-  return sendPackets(new SqlitePacketTable(sql, new RecordStatements(handle), new QueueNumbers(sql)), send);
+  return sendPackets(new SqlitePacketTable(prepareOnce(handle), new RecordStatements(handle)), send);
 }
 
 /** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
 function handleOf(tx: Tx): SqliteTx {
-  if (!("prepare" in tx) || typeof tx.prepare !== "function")
-    throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
-  return tx as SqliteTx;
+  const { prepare, inTransaction, isTransaction } = tx as Partial<Record<"prepare" | "inTransaction" | "isTransaction", unknown>>;
+  // Drivers call it one or the other, some say nothing. Outside of a transaction every statement would commit by itself.
+  if (typeof prepare === "function" && inTransaction !== false && isTransaction !== false) return tx as SqliteTx;
+  throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
 }

@@ -1,4 +1,4 @@
-import type { HeldLease, HeldRuns } from "../../core/store.js";
+import type { HeldLease, HeldRuns, HeldWorker } from "../../core/store.js";
 
 /**
  * The leases this process holds, in memory that its event loop and the stand-in share. Writing a lease here is a few
@@ -10,6 +10,8 @@ import type { HeldLease, HeldRuns } from "../../core/store.js";
 /** Room for the longest scope and key, all of it escaped, and an owner. */
 const slotBytes = 2560;
 const header = 2;
+
+export type Held = HeldLease | HeldRuns | HeldWorker;
 
 export class LeaseBoard {
   readonly memory: SharedArrayBuffer;
@@ -54,10 +56,8 @@ export class LeaseBoard {
     Atomics.wait(this.#control, 1, BigInt(this.leaseMsMin), ms);
   }
 
-  write(slot: number, lease: HeldLease | HeldRuns): void {
-    const { owner, leaseMs } = lease;
-    const fields = "runs" in lease ? [owner, leaseMs] : [owner, leaseMs, lease.scope, lease.key, lease.attempt];
-    const length = this.#text.write(JSON.stringify(fields), slot * slotBytes, slotBytes);
+  write(slot: number, lease: Held): void {
+    const length = this.#text.write(JSON.stringify(fieldsOf(lease)), slot * slotBytes, slotBytes);
     Atomics.store(this.#state, slot * 2 + 1, length);
     Atomics.add(this.#state, slot * 2, 1);
   }
@@ -66,20 +66,38 @@ export class LeaseBoard {
     Atomics.add(this.#state, slot * 2, 1);
   }
 
-  read(): (HeldLease | HeldRuns)[] {
-    const leases: (HeldLease | HeldRuns)[] = [];
+  read(): Held[] {
+    const leases: Held[] = [];
     for (let slot = 0; slot < this.#slots; slot++) {
       const generation = Atomics.load(this.#state, slot * 2);
       if (generation % 2 === 0) continue;
       const length = Atomics.load(this.#state, slot * 2 + 1);
       const text = this.#text.toString("utf8", slot * slotBytes, slot * slotBytes + length);
       if (Atomics.load(this.#state, slot * 2) !== generation) continue;
-      const [owner, leaseMs, scope, key, attempt] = JSON.parse(text) as [string, number, string?, string?, number?];
-      if (scope === undefined || key === undefined || attempt === undefined) leases.push({ owner, leaseMs, runs: true });
-      else leases.push({ scope, key, owner, attempt, leaseMs });
+      leases.push(toHeld(JSON.parse(text) as Fields));
     }
     return leases;
   }
+}
+
+type Fields =
+  | readonly [owner: string, leaseMs: number]
+  | readonly [owner: string, leaseMs: number, worker: number]
+  | readonly [owner: string, leaseMs: number, scope: string, key: string, attempt: number];
+
+/** By their number they are told apart. */
+function fieldsOf(lease: Held): Fields {
+  const { owner, leaseMs } = lease;
+  if ("runs" in lease) return [owner, leaseMs];
+  return "worker" in lease ? [owner, leaseMs, lease.worker] : [owner, leaseMs, lease.scope, lease.key, lease.attempt];
+}
+
+function toHeld(fields: Fields): Held {
+  const [owner, leaseMs] = fields;
+  if (fields.length === 2) return { owner, leaseMs, runs: true };
+  return fields.length === 3
+    ? { owner, leaseMs, worker: fields[2] }
+    : { scope: fields[2], key: fields[3], owner, attempt: fields[4], leaseMs };
 }
 
 function monotonicMs(): bigint {

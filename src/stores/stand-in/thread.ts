@@ -1,9 +1,9 @@
 import { workerData } from "node:worker_threads";
 import type { Renew } from "../../core/operation.js";
-import type { Backend, HeldLease, HeldRuns } from "../../core/store.js";
+import type { Backend, HeldLease } from "../../core/store.js";
 import { openPostgres } from "../postgres/open.js";
 import { openSqlite } from "../sqlite/open.js";
-import { LeaseBoard } from "./lease-board.js";
+import { type Held, LeaseBoard } from "./lease-board.js";
 import type { StandInData } from "./stand-in.js";
 
 /** Runs in a thread of its own: see stand-in.ts. It has nothing else to do, so it may sleep without an event loop. */
@@ -31,14 +31,17 @@ function sinceRenewed(owner: string): number {
   return performance.now() - (renewedAt.get(owner) ?? Number.NEGATIVE_INFINITY);
 }
 
-async function renew(leases: readonly (HeldLease | HeldRuns)[]): Promise<void> {
+async function renew(leases: readonly Held[]): Promise<void> {
   try {
     backend ??= openTarget();
-    const { flush, runs } = await backend;
-    const records = leases.filter((lease): lease is HeldLease => !("runs" in lease));
+    const { flush, runs, packets } = await backend;
+    const records = leases.filter((lease) => "key" in lease);
     const verdicts = records.length > 0 ? await flush(inOrder(records).map(toRenew)) : [];
     for (const verdict of verdicts) if (verdict instanceof Error) throw verdict;
-    for (const { owner, leaseMs } of leases.filter((lease) => "runs" in lease)) await runs?.renew({ owner, leaseMs });
+    for (const lease of leases) {
+      if ("runs" in lease) await runs?.renew(lease);
+      if ("worker" in lease) await packets?.renew(lease.worker, lease.leaseMs);
+    }
     renewedAt = new Map([...renewedAt, ...leases.map(({ owner }) => [owner, performance.now()] as const)].slice(-board.slots));
   } catch {
     // The store can't be reached from here either. The next look tries again, on a new connection.

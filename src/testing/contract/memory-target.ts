@@ -1,6 +1,8 @@
 import { createStore, type StoreOptions } from "../../core/create-store.js";
+import type { PacketBackend } from "../../core/packet-operation.js";
 import type { RunBackend } from "../../core/run-operation.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import type { MemoryPackets } from "../../stores/memory/memory-packets.js";
 import type { MemoryRuns } from "../../stores/memory/memory-runs.js";
 import { ManualClock } from "./manual-clock.js";
 import type { ContractTarget } from "./target.js";
@@ -11,13 +13,16 @@ export interface MemoryTargetOptions {
   readonly time: "virtual" | "real";
   /** Something else in the place of queue and journal, on the same memory: a store that breaks one promise, say. */
   readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
+  /** The same of packets. */
+  readonly packets?: (faithful: PacketBackend, memory: MemoryPackets) => PacketBackend;
 }
 
 /** The memory store: on virtual time, where nobody waits, or on the time it has in production. */
-export function memoryTarget({ time, runs = (faithful) => faithful }: MemoryTargetOptions): ContractTarget {
+export function memoryTarget({ time, runs = (it) => it, packets = (it) => it }: MemoryTargetOptions): ContractTarget {
   const open = async (ledger: MemoryLedger, options: StoreOptions) => {
     const backend = memoryBackend(ledger);
-    return createStore(backend.runs ? { ...backend, runs: runs(backend.runs, ledger.runs) } : backend, options);
+    const meant = { runs: runs(backend.runs, ledger.runs), packets: packets(backend.packets, ledger.packets) };
+    return createStore({ ...backend, ...meant }, options);
   };
   return {
     name: `memory on ${time} time`,

@@ -39,6 +39,7 @@ export class TestProcess {
         runs: own(this.#runs(store.runs)),
         // The stand-in is a thread, and would go on renewing for a process that is not really dead.
         holdRuns: own(() => ({ alive() {}, release() {} })),
+        holdWorker: own(() => ({ alive() {}, release() {} })),
       }) as Store,
     );
     this.worker = enlist(new TestWorker(this.#mortal.store, { random: () => 0, background: true, ...worker }, this, options.bodies));

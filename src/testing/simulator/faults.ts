@@ -23,22 +23,37 @@ export function withFaults(backend: Backend, world: World, host: SimulatedProces
     while (!host.dead && world.now() < host.pausedUntil) await world.wait(host.pausedUntil - world.now());
     if (host.dead) await never();
   };
+  /** There, and back again. */
+  const call = async <T>(ask: () => Promise<T>): Promise<T> => {
+    await travel();
+    await awake();
+    if (random.chance(weather.unreachable)) throw new UnreachableError("simulated: no connection");
+    if (random.chance(weather.crashBefore)) host.dead = true;
+    if (host.dead) return never();
+    if (random.chance(weather.loseRequest)) throw new NotKnownError("simulated: the request was lost");
+    const answer = await ask();
+    if (random.chance(weather.crashAfter)) host.dead = true;
+    if (random.chance(weather.pause)) host.pausedUntil = world.now() + random.between(1, weather.pauseMsMax);
+    await travel();
+    await awake();
+    if (random.chance(weather.loseReply)) throw new NotKnownError("simulated: the reply was lost");
+    return answer;
+  };
+  const { packets } = backend;
   return {
     ...backend,
-    async flush(operations) {
-      await travel();
-      await awake();
-      if (random.chance(weather.unreachable)) throw new UnreachableError("simulated: no connection");
-      if (random.chance(weather.crashBefore)) host.dead = true;
-      if (host.dead) return never();
-      if (random.chance(weather.loseRequest)) throw new NotKnownError("simulated: the request was lost");
-      const verdicts = await backend.flush(operations);
-      if (random.chance(weather.crashAfter)) host.dead = true;
-      if (random.chance(weather.pause)) host.pausedUntil = world.now() + random.between(1, weather.pauseMsMax);
-      await travel();
-      await awake();
-      if (random.chance(weather.loseReply)) throw new NotKnownError("simulated: the reply was lost");
-      return verdicts;
-    },
+    flush: (operations) => call(() => backend.flush(operations)),
+    ...(packets && {
+      packets: {
+        ...packets,
+        flush: (operations) => call(() => packets.flush(operations)),
+        join: (query) => call(() => packets.join(query)),
+        renew: (worker, leaseMs) => call(() => packets.renew(worker, leaseMs)),
+        leave: (worker) => call(() => packets.leave(worker)),
+        claim: (query) => call(() => packets.claim(query)),
+        reinject: (no) => call(() => packets.reinject(no)),
+        discard: (no) => call(() => packets.discard(no)),
+      },
+    }),
   };
 }

@@ -100,6 +100,16 @@ export const sending: ContractGroup = {
       assert.equal((await hand.claim()).claimed.length, 1);
     }),
 
+    packetCase("also when the first of its packets is done and gone: what is there is not sent twice", async (scene) => {
+      const hand = await handOf(scene);
+      const execution = await hand.trigger({ queue: "root" });
+      const send = hand.sendOf([hand.packet({ execution, claim: true }), hand.packet({ execution, queue: "other" })]);
+      const { placed } = expectAnswer(await submit(hand.store, send), "packetsSent");
+      await hand.done(placed[0]?.kind === "claimed" ? placed[0].packet : assert.fail());
+      const again = await unchanged(hand.store, () => submit(hand.store, send));
+      assert.deepEqual(kindsOf(expectAnswer(again, "packetsSent").placed), ["duplicate", "due"]);
+    }),
+
     packetCase("so does a trigger, also when its packets are done and gone", async (scene) => {
       const hand = await handOf(scene);
       const execution = hand.execution();

@@ -92,7 +92,7 @@ function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend[
 }
 
 /** What is on its way arrives, whatever becomes of its sender meanwhile; the sender may never learn of it. */
-function faulty<Args extends unknown[], T>(
+export function faulty<Args extends unknown[], T>(
   { world, process, storm, die }: Weathered,
   name: string,
   call: (...args: Args) => Promise<T>,

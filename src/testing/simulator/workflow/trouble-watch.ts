@@ -1,8 +1,7 @@
 import { PromiseBroken } from "../observer.js";
-import type { RunObserver } from "./run-observer.js";
 
 /** Rejections that nobody handles, and runs that could not be written, break a seed, too. */
-export function startTroubleWatch(observer: RunObserver): { stop(): void } {
+export function startTroubleWatch(observer: { guard(check: () => void): void }): { stop(): void } {
   const onRejection = (reason: unknown) =>
     observer.guard(() => {
       throw new PromiseBroken(`nobody handled a rejection: ${reason instanceof Error ? reason.stack : String(reason)}`);

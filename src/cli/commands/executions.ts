@@ -1,0 +1,78 @@
+import { type Command, Option } from "commander";
+import type { ExecutionDetails, ExecutionView, Page } from "../../graph.js";
+import { exitFound } from "../exit-codes.js";
+import { withLookingRuntime } from "../looking-runtime.js";
+import { wholeNumber } from "../number-option.js";
+import { storeOption } from "../open-store.js";
+import { columns, note, print, printable, printJson, table, timeOf } from "../output.js";
+
+interface Options extends Page {
+  readonly store?: string;
+  readonly flow?: string;
+  readonly status?: ExecutionView["status"];
+  readonly json?: boolean;
+}
+
+export function addExecutions(program: Command): void {
+  program
+    .command("executions")
+    .description("what became of triggers, newest first; or one of them, with all that is known about it")
+    .argument("[id]", "of one execution")
+    .option("--flow <id>", "of one flow")
+    .addOption(new Option("--status <status>", "in one state").choices(["running", "completed", "dead"]))
+    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
+    .option("--before <id>", "the last one of the page before")
+    .addOption(storeOption())
+    .option("--json", "machine-readable")
+    .action(executions);
+}
+
+async function executions(id: string | undefined, { store, json, ...query }: Options): Promise<void> {
+  await withLookingRuntime({ store }, async (runtime) => {
+    if (id === undefined) {
+      const found = await runtime.executions(query);
+      if (json) printJson(found);
+      else print(table(["ID", "FLOW", "STATUS", "OPEN", "DEAD", "CREATED", "ENDED", "KEY"], found.map(rowOf)));
+      return;
+    }
+    const found = await runtime.execution(id);
+    if (found === undefined) {
+      note(`there is no execution ${printable(id)}`);
+      process.exitCode = exitFound;
+    } else if (json) printJson(found);
+    else print(detailsOf(found));
+  });
+}
+
+const rowOf = ({ id, flow, status, open, dead, createdAt, endedAt, key }: ExecutionView) =>
+  [id, flow, status, open, dead, timeOf(createdAt), timeOf(endedAt), key] as const;
+
+function detailsOf({ input, outputs, notes, packets, ...view }: ExecutionDetails): string {
+  const about = Object.entries(view).map(([name, value]) => [
+    name,
+    printable(value instanceof Date ? (timeOf(value) ?? "") : String(value ?? "")),
+  ]);
+  const parts = [columns([...about, ["input", printable(JSON.stringify(input))]])];
+  if (outputs.length > 0)
+    parts.push(
+      table(
+        ["NODE", "PORT", "OUTPUT"],
+        outputs.map(({ node, port, data }) => [node, port, JSON.stringify(data)]),
+      ),
+    );
+  if (notes.length > 0)
+    parts.push(
+      table(
+        ["AT", "NOTE", "EDGE", "PACKET", "ABOUT"],
+        notes.map(({ at, kind, edge, packetId, about }) => [timeOf(at), kind, edge, packetId, about ?? ""]),
+      ),
+    );
+  if (packets.length > 0)
+    parts.push(
+      table(
+        ["PACKET", "STATE", "ATTEMPT", "EDGE", "KEY"],
+        packets.map(({ id, state, attempt, edge, key }) => [id, state, attempt, edge, key]),
+      ),
+    );
+  return parts.join("\n\n");
+}

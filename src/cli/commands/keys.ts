@@ -1,0 +1,74 @@
+import { type Command, Option } from "commander";
+import { states } from "../../core/record.js";
+import { type Inspection, inspect, type ListOptions, list, type RecordSummary } from "../../index.js";
+import { exitFound } from "../exit-codes.js";
+import { wholeNumber } from "../number-option.js";
+import { storeOption, withStore } from "../open-store.js";
+import { columns, note, print, printable, printJson, table, timeOf } from "../output.js";
+
+interface Options extends Omit<ListOptions, "scope"> {
+  readonly store?: string;
+  readonly value?: boolean;
+  readonly json?: boolean;
+}
+
+export function addKeys(program: Command): void {
+  program
+    .command("keys")
+    .description("records of the ledger; or one of them, with its attempts")
+    .argument("[scope]", 'of one scope; "" is the one without a name')
+    .argument("[key]", "one of its keys")
+    .addOption(new Option("--state <state>", "in one state").choices(states))
+    .option("--prefix <text>", "keys that begin so")
+    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
+    .option("--cursor <text>", "where the page before ended")
+    .option("--value", "of one key: also what it came to")
+    .addOption(storeOption())
+    .option("--json", "machine-readable")
+    .action(keys);
+}
+
+async function keys(
+  scope: string | undefined,
+  key: string | undefined,
+  { store: url, json, value = false, ...query }: Options,
+): Promise<void> {
+  await withStore(url, { create: false }, async (store) => {
+    if (key === undefined) {
+      const page = await list(store, { ...query, ...(scope === undefined ? {} : { scope }) });
+      if (json) return printJson(page);
+      print(table(["SCOPE", "KEY", "STATE", "ATTEMPT", "EFFECT", "STARTED", "SETTLED"], page.items.map(rowOf)));
+      if (page.cursor !== undefined) note(`more: --cursor ${page.cursor}`);
+      return;
+    }
+    const found = await inspect(store, { scope: scope ?? "", key });
+    if (found === undefined) {
+      note(`there is no key ${printable(key)} in scope ${JSON.stringify(scope)}`);
+      process.exitCode = exitFound;
+    } else if (json) printJson(shown(found, value));
+    else print(detailsOf(found, value));
+  });
+}
+
+const rowOf = ({ scope, key, state, attempt, effect, startedAt, settledAt }: RecordSummary) =>
+  [scope, key, state, attempt, effect, timeOf(startedAt), timeOf(settledAt)] as const;
+
+/** Outcomes may be nobody's business: they are shown when asked for. */
+function shown({ value, error, ...rest }: Inspection, withValue: boolean): object {
+  return withValue ? { ...rest, value, error: error && { name: error.name, message: error.message } } : rest;
+}
+
+function detailsOf(found: Inspection, withValue: boolean): string {
+  const { attempts, audit: _audit, value, error, ...about } = found;
+  const rows = Object.entries(about).map(([name, one]) => [name, printable(one instanceof Date ? (timeOf(one) ?? "") : String(one ?? ""))]);
+  if (withValue) rows.push(["outcome", printable(error === undefined ? (JSON.stringify(value) ?? "") : `${error.name}: ${error.message}`)]);
+  const log = attempts.map(({ attempt, startedAt, endedAt, verdict, owner, note: why }) => [
+    attempt,
+    timeOf(startedAt),
+    timeOf(endedAt),
+    verdict,
+    owner,
+    why ?? "",
+  ]);
+  return `${columns(rows)}\n\n${table(["ATTEMPT", "STARTED", "ENDED", "VERDICT", "OWNER", "NOTE"], log)}`;
+}

@@ -1,0 +1,148 @@
+import { type Command, Option } from "commander";
+import { createRuntime, type Runtime } from "../../graph.js";
+import { ConfigurationError, InvalidInputError, type Store } from "../../index.js";
+import type { Served } from "../../server.js";
+import { eventLines } from "../event-lines.js";
+import { exitFound } from "../exit-codes.js";
+import { flowFiles } from "../flow-files.js";
+import { loadNodes, type NodesModule } from "../load-nodes.js";
+import { wholeNumber } from "../number-option.js";
+import { storeOption, withStore } from "../open-store.js";
+import { counted, note, print } from "../output.js";
+import { payloadOf } from "../payload-argument.js";
+import { tokenOf } from "../token.js";
+import { untilStopped } from "../until-stopped.js";
+
+interface Options {
+  readonly nodes: string;
+  readonly store?: string;
+  readonly partial?: boolean;
+  readonly streams?: "refuse" | "store";
+  readonly concurrency?: number;
+  readonly port?: number;
+  readonly host?: string;
+  readonly tokenFile?: string;
+  readonly trigger?: string;
+  readonly flow?: string;
+  readonly entry?: string;
+  readonly key?: string;
+  readonly wait?: boolean;
+  readonly json?: boolean;
+}
+
+export function addRun(program: Command): void {
+  program
+    .command("run")
+    .description("run flows with your nodes, until stopped; with --port, behind the HTTP API")
+    .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
+    .requiredOption("--nodes <file>", "a module, TypeScript or JavaScript, that exports `nodes`: an object by operationId, or a list")
+    .addOption(storeOption())
+    .option("--partial", "other processes have the nodes that are missing here")
+    .addOption(
+      new Option("--streams <how>", "edges of mode stream: refuse them, or deliver them by the store").choices(["refuse", "store"]),
+    )
+    .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
+    .option("--port <number>", "serve the HTTP API; 0: on a free port", wholeNumber(0, 65_535))
+    .option("--host <address>", "default: 127.0.0.1; any other needs a token")
+    .option("--token-file <file>", "the token that callers must send; also ONCEFLOW_TOKEN")
+    .option("--trigger <payload>", "put this into a flow at once: JSON, @file, or -")
+    .option("--flow <id>", "which, where there are several")
+    .option("--entry <node>", "where it has several")
+    .option("--key <key>", "the same key again is the same execution")
+    .option("--wait", "with --trigger: stop when that has ended; exit code 1 if it has dead letters")
+    .option("--json", "what happens as one JSON object a line")
+    .action(run);
+}
+
+async function run(paths: readonly string[], options: Options): Promise<void> {
+  const documents = flowFiles(paths);
+  if (documents === undefined) return;
+  if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "goes with --trigger");
+  const payload = options.trigger === undefined ? undefined : payloadOf(options.trigger);
+  const token = options.port === undefined ? undefined : tokenOf(options.tokenFile);
+  const loaded = await loadNodes(options.nodes);
+  const stop = untilStopped();
+  try {
+    await withStore(options.store, { create: true }, async (store) => {
+      const runtime = await made(store, documents, loaded, options);
+      let server: Served | undefined;
+      try {
+        await tellEvents(runtime, options);
+        server = await served(runtime, token, options);
+        const execution = payload && (await triggered(runtime, payload, options));
+        if (!options.wait) await stop.asked;
+        else if (execution !== undefined) await Promise.race([ended(runtime, execution), stop.asked]);
+      } finally {
+        await server?.close();
+        await runtime.stop();
+      }
+    });
+  } finally {
+    stop.forget();
+  }
+}
+
+async function made(
+  store: Store,
+  documents: readonly string[],
+  loaded: NodesModule,
+  { partial, streams, concurrency }: Options,
+): Promise<Runtime> {
+  return await createRuntime({
+    store,
+    documents,
+    ...loaded,
+    ...(partial === undefined ? {} : { partial }),
+    ...(streams === undefined ? {} : { streams }),
+    ...(concurrency === undefined ? {} : { concurrency }),
+  });
+}
+
+async function tellEvents(runtime: Runtime, { json }: Options): Promise<void> {
+  const flows = await runtime.flows();
+  const lineOf = eventLines(flows);
+  note(
+    `${counted(flows.length, "flow")} on ${runtime.store.name}: ${flows.map(({ id, state }) => (state === "active" ? id : `${id} (${state})`)).join(", ")}`,
+  );
+  runtime.on((event) => {
+    const line = json ? JSON.stringify({ at: new Date(), ...event }) : lineOf(event);
+    if (line !== undefined) print(line);
+  });
+}
+
+/** Loaded here, so that whoever serves nothing needs no Hono. */
+async function served(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
+  if (port === undefined) return undefined;
+  const { serve } = await import("../../server.js").catch((error: unknown) => {
+    throw new ConfigurationError("[onceflow] --port needs two packages more: npm install hono @hono/node-server", {
+      code: "MISSING_PACKAGE",
+      cause: error,
+    });
+  });
+  const server = await serve(runtime, { port, ...(host === undefined ? {} : { host }), ...(token === undefined ? {} : { token }) });
+  note(`listening on ${server.url}`);
+  return server;
+}
+
+async function triggered(
+  runtime: Runtime,
+  payload: ReturnType<typeof payloadOf>,
+  { flow, entry, key }: Options,
+): Promise<string | undefined> {
+  const ids = (await runtime.flows()).map(({ id }) => id);
+  const [only = "", second] = ids;
+  if (flow === undefined && second !== undefined)
+    throw new InvalidInputError("flow", `there are several flows; say --flow ${ids.join(" or ")}`);
+  const { executionId, status, mismatch } = await runtime.trigger(flow ?? only, entry, payload, key === undefined ? {} : { key });
+  if (mismatch) throw new InvalidInputError("key", "was used before with another payload; use a new key for a new trigger");
+  if (status !== "started")
+    note(status === "duplicate" ? `the key was used before: ${executionId}` : "the entry's filter does not let it in");
+  // Of a flow that keeps nothing there is nothing to wait for: it has been run.
+  const kept = runtime.plan(flow ?? only)?.entries.some(({ delivery }) => delivery.mode !== "direct");
+  return kept ? executionId : undefined;
+}
+
+async function ended(runtime: Runtime, execution: string): Promise<void> {
+  const { status } = await runtime.wait(execution);
+  if (status !== "completed") process.exitCode = exitFound;
+}

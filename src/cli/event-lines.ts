@@ -1,0 +1,38 @@
+import type { FlowInfo, RuntimeEvent } from "../graph.js";
+import { printable } from "./output.js";
+
+/** One line for each thing that happens, with its columns below each other. What is only the beginning of something is left out. */
+export function eventLines(flows: readonly FlowInfo[]): (event: RuntimeEvent) => string | undefined {
+  const longest = (names: readonly string[]) => Math.max(0, ...names.map((name) => name.length));
+  const flowWidth = longest(flows.map(({ id }) => id));
+  const nodeWidth = longest(flows.flatMap(({ plan }) => [...plan.nodes.keys()]));
+  return (event) => {
+    if (event.type === "delivering") return undefined;
+    const flow = "flow" in event ? event.flow : "";
+    const execution = ("executionId" in event && event.executionId) || "";
+    const node = "node" in event ? event.node : "";
+    const cells = [event.type.padEnd(12), flow.padEnd(flowWidth), execution.padEnd(13), node.padEnd(nodeWidth), detailOf(event)];
+    return printable(cells.join("  ")).trimEnd();
+  };
+}
+
+function detailOf(event: RuntimeEvent): string {
+  switch (event.type) {
+    case "triggered":
+      return event.key === undefined ? "" : `key ${event.key}`;
+    case "processed":
+      return `${Math.round(event.ms)} ms${event.attempt > 1 ? `, attempt ${event.attempt}` : ""}`;
+    case "acknowledged":
+      return event.mismatch ? "its key was completed with another packet" : "its key was completed before";
+    case "retrying":
+      return `${event.code}: ${event.message}; again in ${Math.round(event.delayMs)} ms`;
+    case "dead":
+      return `${event.code}: ${event.message}${event.deadLetter === undefined ? "" : `; ${event.packetId} in ${event.deadLetter}`}`;
+    case "ended":
+      return event.status;
+    case "storeTrouble":
+      return event.message;
+    default:
+      return "";
+  }
+}

@@ -1,0 +1,21 @@
+import { createRuntime, type Runtime } from "../graph.js";
+import { withStore } from "./open-store.js";
+
+/** A runtime that executes nothing: it triggers, looks, and moves dead letters. */
+export async function withLookingRuntime<T>(
+  {
+    store: url,
+    documents = [],
+    create = false,
+  }: { readonly store: string | undefined; readonly documents?: readonly string[]; readonly create?: boolean },
+  work: (runtime: Runtime) => Promise<T>,
+): Promise<T> {
+  return await withStore(url, { create }, async (store) => {
+    const runtime = await createRuntime({ store, documents, work: false, streams: "store" });
+    try {
+      return await work(runtime);
+    } finally {
+      await runtime.stop();
+    }
+  });
+}

@@ -1,0 +1,94 @@
+import { ConfigurationError } from "../core/errors.js";
+import { Numbers } from "../core/packet-numbers.js";
+import type { NewPacket, SendPackets } from "../core/packet-operation.js";
+import { untilAnswered } from "../core/save.js";
+import { requireTransactions, type Store, type Tx } from "../core/store.js";
+import { type Checked, checkMessage, type NewMessage } from "./message.js";
+import type { Policy } from "./options.js";
+
+/** How long an add without a transaction is tried against a store that cannot be reached. */
+const addMsMax = 10_000;
+/** Nothing is claimed under these numbers: their lease may end, they stay ours. */
+const joinLeaseMs = 1000;
+
+/** Puts messages into the store: with the caller's transaction, or by themselves. */
+export class Adder {
+  readonly #policy: Policy;
+  readonly #numbers: Numbers;
+  #joined: Promise<void>;
+
+  constructor(policy: Policy) {
+    this.#policy = policy;
+    this.#numbers = new Numbers(policy.store, joinLeaseMs);
+    // Now, and not by the first add: that one may be inside a transaction that keeps all others from writing.
+    this.#joined = this.#join();
+  }
+
+  async add(tx: Tx | undefined, message: NewMessage): Promise<string> {
+    const { store } = this.#policy;
+    const checked = checkMessage(message, store.valueBytesMax);
+    if (tx !== undefined && tx !== store) requireTransactions(store);
+    await this.#ready();
+    const send: SendPackets = {
+      verb: "sendPackets",
+      worker: this.#numbers.worker,
+      execution: null,
+      packets: [packetOf(this.#policy, checked, this.#numbers.next())],
+    };
+    if (tx === undefined || tx === store) {
+      await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + addMsMax);
+    } else await inTurn(tx, () => sendWithin(store, tx, send));
+    return checked.id;
+  }
+
+  async #ready(): Promise<void> {
+    if (this.#numbers.worn) this.#joined = this.#join();
+    await this.#joined.catch(() => {});
+    if (this.#numbers.worker > 0) return;
+    // The store could not be reached when the outbox was made.
+    this.#joined = this.#join();
+    await this.#joined;
+  }
+
+  #join(): Promise<void> {
+    const joining = this.#numbers.join();
+    // Whoever adds is told.
+    joining.catch(() => {});
+    return joining;
+  }
+}
+
+function packetOf({ flow, queue, deadBlocks, retentionMs }: Policy, { id, key, text }: Checked, no: number): NewPacket {
+  return {
+    no,
+    flow,
+    queue,
+    execution: null,
+    payload: text,
+    key: retentionMs === 0 ? null : { scope: flow, key: id, fingerprint: null, retentionMs, onMismatch: "acknowledge" },
+    lane: key === undefined ? null : { name: key, deadBlocks },
+    join: null,
+    // Never dropped, never over. Its id is the name, so that it is found by it.
+    letter: { name: id, retentionMs: null },
+    delayMs: 0,
+    claim: false,
+  };
+}
+
+async function sendWithin(store: Store, tx: Tx, send: SendPackets): Promise<void> {
+  const { packets } = store;
+  if (packets.sendWithin === undefined)
+    throw new ConfigurationError(`[onceflow] [${store.name}] this store can't send within a transaction; add the message without one`, {
+      code: "MISSING_CAPABILITY",
+    });
+  await packets.sendWithin(tx, send);
+}
+
+const turns = new WeakMap<Tx, Promise<unknown>>();
+
+/** A transaction is one conversation: two adds at once would each see the lane without the other. */
+function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(tx) ?? Promise.resolve()).then(work, work);
+  turns.set(tx, turn);
+  return turn;
+}

@@ -1,0 +1,172 @@
+import { BoundedCall } from "../core/bounded-call.js";
+import { OnceflowError, UnreachableError } from "../core/errors.js";
+import { Looks } from "../core/looks.js";
+import type { PacketRecord } from "../core/packet.js";
+import { PacketLease } from "../core/packet-lease.js";
+import { Numbers } from "../core/packet-numbers.js";
+import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packet-operation.js";
+import { untilAnswered } from "../core/save.js";
+import type { Counts } from "./metrics.js";
+import { type Publishing, publish } from "./publish.js";
+
+/**
+ * Carries messages from the store to the broker: claims what is due, publishes it, settles it. Any number of them, in any
+ * number of processes, work on one outbox. Of a key the next message is due when the one before it is settled.
+ *
+ * Dies after publishing, before settling: its lease ends, another relay claims the message and publishes it again, with
+ * the same id.
+ */
+export class Relay {
+  readonly #publishing: Publishing;
+  readonly #counts: Counts;
+  readonly #numbers: Numbers;
+  readonly #lease: PacketLease;
+  readonly #looks: Looks;
+  readonly #calls = new Set<BoundedCall>();
+  readonly #stopWatching: () => void;
+  #inDoubt = false;
+  #stopping: Promise<void> | undefined;
+  #ended: () => void = () => {};
+
+  constructor(publishing: Publishing, counts: Counts) {
+    const { policy, relay } = publishing;
+    const { store } = policy;
+    this.#publishing = publishing;
+    this.#counts = counts;
+    this.#numbers = new Numbers(store, relay.leaseMs);
+    const trouble = (error: unknown) => this.#trouble(error);
+    this.#lease = new PacketLease(store, this.#numbers, {
+      leaseMs: relay.leaseMs,
+      background: false,
+      idle: () => this.#calls.size === 0,
+      lost: () => this.#lost(),
+      joined: () => this.wake(),
+      trouble,
+    });
+    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed, rested: () => {} });
+    this.#stopWatching = store.packets.watch(() => this.wake());
+    this.wake();
+  }
+
+  /** Messages that are being published here now. */
+  get inFlight(): number {
+    return this.#calls.size;
+  }
+
+  /** Something may be due. */
+  wake(): void {
+    this.#looks.now();
+  }
+
+  async #claim(): Promise<void> {
+    const { policy, relay } = this.#publishing;
+    const { flow, queue } = policy;
+    if (this.#inDoubt && !(await this.#handBack())) return;
+    if (this.#numbers.worker === 0) {
+      await this.#numbers.join();
+      this.#lease.start();
+    }
+    const limit = relay.concurrency - this.#calls.size;
+    if (limit <= 0) return;
+    const { worker } = this.#numbers;
+    const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
+    for (const packet of claimed) void this.#relay(packet, worker);
+    if (!known) return await this.#lease.rejoin(worker, { lost: true });
+    const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
+    // Without room the next one that ends looks.
+    if (waitMs > 0) this.#looks.later(waitMs);
+    else if (this.#calls.size < relay.concurrency) this.wake();
+  }
+
+  async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
+    try {
+      return await this.#publishing.policy.store.packets.claim(query);
+    } catch (error) {
+      this.#inDoubt ||= !(error instanceof UnreachableError);
+      throw error;
+    }
+  }
+
+  /**
+   * The reply to a claim was lost: there may be messages that are ours, which we don't know of, and which we would keep from
+   * all others as long as we live. When those that we know of have ended, all others are handed back. False: not yet.
+   */
+  async #handBack(): Promise<boolean> {
+    if (this.#calls.size > 0) return false;
+    const { worker } = this.#numbers;
+    await this.#publishing.policy.store.packets.leave(worker);
+    await this.#lease.rejoin(worker, { lost: false });
+    this.#inDoubt = false;
+    return true;
+  }
+
+  async #relay(packet: PacketRecord, worker: number): Promise<void> {
+    const call = new BoundedCall();
+    this.#calls.add(call);
+    try {
+      const to = await publish(this.#publishing, packet, call);
+      const answer = await this.#settle(packet, worker, to);
+      // Stale: another relay has the message, and publishes it again.
+      if (answer.kind === "packetSettled") this.#counts[countOf[to.kind]] += 1;
+      else this.#counts.stale += 1;
+    } catch (error) {
+      // The store is closed: the message stays ours until our lease is over.
+      this.#trouble(error);
+    } finally {
+      this.#calls.delete(call);
+      if (this.#calls.size === 0) this.#ended();
+      this.wake();
+    }
+  }
+
+  /** Tried until it is in the store, or the message is another relay's. `worker` is who claimed it, even if we have joined again. */
+  #settle({ no, attempt }: PacketRecord, worker: number, to: PacketOutcome): Promise<PacketAnswer> {
+    const { store } = this.#publishing.policy;
+    const packet = { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } as const;
+    return untilAnswered(store, () => store.commit({ packet }), Number.POSITIVE_INFINITY);
+  }
+
+  #lost(): void {
+    this.#counts.leasesLost += 1;
+    const why = "this process was silent for longer than its lease; the message is another relay's";
+    for (const call of this.#calls) call.abort(new OnceflowError(why, { code: "LEASE_LOST", retryable: true }));
+  }
+
+  #trouble(error: unknown): void {
+    try {
+      this.#publishing.relay.onTrouble(error);
+    } catch {
+      // Whoever listens does not stop the relay.
+    }
+  }
+
+  /** Claims nothing more, lets publishers end within `graceMs`, hands the rest back. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopping ??= this.#stop(graceMs);
+    return this.#stopping;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    const { store } = this.#publishing.policy;
+    this.#stopWatching();
+    await this.#looks.stop();
+    await this.#callsEnd(graceMs);
+    this.#lease.stop();
+    for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
+    // What still runs has begun: it is left to its lease, and counts as what it is.
+    if (this.#calls.size === 0 && this.#numbers.worker > 0 && !store.closed) await store.packets.leave(this.#numbers.worker);
+  }
+
+  #callsEnd(graceMs: number): Promise<void> {
+    if (this.#calls.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const cancel = this.#publishing.policy.store.clock.after(graceMs, resolve);
+      this.#ended = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}
+
+const countOf = { done: "published", retry: "retried", dead: "dead", release: "retried" } as const;

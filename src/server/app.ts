@@ -1,0 +1,47 @@
+import { Hono } from "hono";
+import type { Runtime } from "../graph.js";
+import { addDeadLetterRoutes } from "./dead-letter-routes.js";
+import { addEventRoute } from "./event-route.js";
+import { addExecutionRoutes } from "./execution-routes.js";
+import { addFlowRoutes } from "./flow-routes.js";
+import { guard, headers } from "./guard.js";
+import { type AppOptions, checkAppOptions } from "./options.js";
+import { knownProblem, problemResponse } from "./problem.js";
+import { addStatusRoutes } from "./status-routes.js";
+import { addTriggerRoute } from "./trigger-route.js";
+
+/**
+ * The HTTP API of a runtime, as a Hono app: mount it, or hand it to `serve`.
+ *
+ * @example
+ * const app = createApp(runtime, { token: process.env["ONCEFLOW_TOKEN"] });
+ */
+export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
+  const policy = checkAppOptions(options);
+  const app = new Hono();
+  app.use(headers, guard(policy.token));
+  addTriggerRoute(app, runtime, policy.bodyBytesMax);
+  addFlowRoutes(app, runtime);
+  addExecutionRoutes(app, runtime, policy);
+  addDeadLetterRoutes(app, runtime);
+  addEventRoute(app, runtime, policy);
+  addStatusRoutes(app, runtime);
+  refuseOtherMethods(app);
+  app.notFound(() => problemResponse("route-unknown"));
+  app.onError((error) => {
+    const known = knownProblem(error);
+    if (known === undefined) policy.onError(error);
+    return known ?? problemResponse("internal");
+  });
+  return app;
+}
+
+/** A path that is there, asked by a method that it does not take. */
+function refuseOtherMethods(app: Hono): void {
+  const taken = new Map<string, string[]>();
+  for (const { path, method } of app.routes) if (method !== "ALL") taken.set(path, [...(taken.get(path) ?? []), method]);
+  for (const [path, methods] of taken) {
+    const allow = methods.includes("GET") ? [...methods, "HEAD"] : methods;
+    app.all(path, () => problemResponse("method-refused", "", {}, [["allow", allow.join(", ")]]));
+  }
+}

@@ -1,0 +1,53 @@
+import type { Hono } from "hono";
+import { InvalidInputError } from "../core/errors.js";
+import { oneOf } from "../core/options.js";
+import { executionStatuses } from "../core/packet.js";
+import type { ExecutionDetails, Runtime } from "../graph.js";
+import type { AppPolicy } from "./options.js";
+import { Refused } from "./problem.js";
+import { nextOf, numberOf, pageOf } from "./query.js";
+
+export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolicy): void {
+  app.get("/executions", async (c) => {
+    const page = pageOf(c);
+    const { flow, status } = c.req.query();
+    if (status !== undefined) oneOf("status", status, executionStatuses);
+    const executions = await runtime.executions({
+      ...page,
+      ...(flow === undefined ? {} : { flow }),
+      ...(status === undefined ? {} : { status: status as (typeof executionStatuses)[number] }),
+    });
+    return c.json({ executions, ...nextOf(executions, page) });
+  });
+
+  app.get("/executions/:execution", async (c) => {
+    const id = c.req.param("execution");
+    const waitMs = Math.min((numberOf(c, "wait") ?? 0) * 1000, policy.waitMsMax);
+    const found = await lookAt(runtime, id);
+    if (found === undefined) throw new Refused("execution-unknown");
+    if (found.status !== "running" || waitMs === 0) return c.json(found);
+    const signal = AbortSignal.any([c.req.raw.signal, policy.signal]);
+    return c.json(await ended(runtime, found, waitMs, signal));
+  });
+}
+
+/** An id that is none names nothing. */
+async function lookAt(runtime: Runtime, id: string): Promise<ExecutionDetails | undefined> {
+  try {
+    return await runtime.execution(id);
+  } catch (error) {
+    if (error instanceof InvalidInputError) return undefined;
+    throw error;
+  }
+}
+
+/** As it is when it has ended, or when the time is over. */
+async function ended(runtime: Runtime, found: ExecutionDetails, timeoutMs: number, signal: AbortSignal): Promise<ExecutionDetails> {
+  try {
+    return await runtime.wait(found.id, { timeoutMs, signal });
+  } catch (error) {
+    if (signal.aborted || (error instanceof InvalidInputError && error.field === "timeoutMs"))
+      return (await lookAt(runtime, found.id)) ?? found;
+    throw error;
+  }
+}

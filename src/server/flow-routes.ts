@@ -1,0 +1,49 @@
+import type { Hono } from "hono";
+import { InvalidInputError } from "../core/errors.js";
+import type { FlowInfo, FlowPlan, Runtime } from "../graph.js";
+import { Refused } from "./problem.js";
+
+/** What flows there are, and whether they take part. */
+export function addFlowRoutes(app: Hono, runtime: Runtime): void {
+  app.get("/flows", async (c) => c.json({ flows: (await runtime.flows()).map(briefly) }));
+
+  app.get("/flows/:flow", async (c) => {
+    const { id } = planOf(runtime, c.req.param("flow"));
+    const info = (await runtime.flows()).find((one) => one.id === id) as FlowInfo;
+    const queues = (await runtime.counts()).filter(({ flow }) => flow === id);
+    return c.json({ ...briefly(info), ...graphOf(info.plan), queues });
+  });
+
+  for (const verb of ["pause", "resume", "archive"] as const) {
+    app.post(`/flows/:flow/${verb}`, async (c) => {
+      const { id } = planOf(runtime, c.req.param("flow"));
+      await runtime[verb](id);
+      return c.json({ id, state: { pause: "paused", resume: "active", archive: "archived" }[verb] });
+    });
+  }
+}
+
+export function planOf(runtime: Runtime, id: string): FlowPlan {
+  const plan = runtime.plan(id);
+  if (plan === undefined) throw new Refused("flow-unknown");
+  return plan;
+}
+
+/** Of a flow that is there, this is all that can be wrong with it. */
+export function archivedOr(error: unknown): unknown {
+  return error instanceof InvalidInputError && error.field === "flow" ? new Refused("flow-archived", "resume it first") : error;
+}
+
+function briefly({ id, state, plan: { document, summary, entries } }: FlowInfo) {
+  const { title, version } = document;
+  return { id, state, title, version, summary, entries: entries.map(({ node, packet }) => ({ node, packet: packet?.name })) };
+}
+
+function graphOf({ nodes, edges }: FlowPlan) {
+  return {
+    nodes: [...nodes.values()].map(({ id, operationId, kind, summary }) => ({ id, operationId, kind, summary })),
+    edges: edges.map(({ id, from, to, packet, delivery: { mode, key, deadLetters } }) => {
+      return { id, from, to, packet: packet?.name, mode, key: key?.text, deadLetters };
+    }),
+  };
+}

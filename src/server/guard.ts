@@ -1,0 +1,44 @@
+import type { MiddlewareHandler } from "hono";
+import { digestOf, sameDigest } from "../core/secret.js";
+import { isLoopback } from "./loopback.js";
+import { problemResponse } from "./problem.js";
+
+/**
+ * Who may ask. Without a token that is whoever is on this machine: a web page that has its own name point here (DNS
+ * rebinding) is known by the host that it names, and one that sends across sites by its origin.
+ */
+export function guard(token: string | undefined): MiddlewareHandler {
+  const digest = token === undefined ? undefined : digestOf(token);
+  return async (c, next) => {
+    const host = c.req.header("host") ?? new URL(c.req.url).host;
+    if (digest === undefined && !isLoopback(nameOf(host))) return problemResponse("host-refused");
+    const origin = c.req.header("origin");
+    if (origin !== undefined && !isOwn(origin, host)) return problemResponse("origin-refused");
+    // Who only asks whether it is alive learns nothing else.
+    if (digest !== undefined && c.req.path !== "/health" && !sameDigest(digest, digestOf(bearerOf(c.req.header("authorization")))))
+      return problemResponse("unauthorized", "", {}, [["www-authenticate", 'Bearer realm="onceflow"']]);
+    return await next();
+  };
+}
+
+function bearerOf(field = ""): string {
+  return /^bearer +(\S+)$/i.exec(field.trim())?.[1] ?? "";
+}
+
+function nameOf(host: string): string {
+  return host.replace(/:\d+$/, "");
+}
+
+function isOwn(origin: string, host: string): boolean {
+  return origin === `http://${host}` || origin === `https://${host}`;
+}
+
+/** Answers are data: nothing may be run, framed, guessed or kept of them. */
+export const headers: MiddlewareHandler = async (c, next) => {
+  await next();
+  c.res.headers.set("x-content-type-options", "nosniff");
+  c.res.headers.set("content-security-policy", "default-src 'none'; frame-ancestors 'none'");
+  c.res.headers.set("referrer-policy", "no-referrer");
+  c.res.headers.set("cross-origin-resource-policy", "same-origin");
+  if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
+};

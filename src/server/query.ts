@@ -1,0 +1,23 @@
+import type { Context } from "hono";
+import { InvalidInputError } from "../core/errors.js";
+import type { Page } from "../graph.js";
+
+/** `?limit=` and `?before=`. */
+export function pageOf(c: Context): Page {
+  const before = c.req.query("before");
+  return { limit: numberOf(c, "limit") ?? 100, ...(before === undefined ? {} : { before }) };
+}
+
+/** Undefined: it was not said. */
+export function numberOf(c: Context, name: string): number | undefined {
+  const text = c.req.query(name);
+  if (text === undefined) return undefined;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new InvalidInputError(name, `must be a whole number, not ${JSON.stringify(text.slice(0, 40))}`);
+}
+
+/** A page, and where the next one begins: with the last of this one, if it is full. */
+export function nextOf(items: readonly { readonly id: string }[], { limit }: Page): { readonly next?: string } {
+  const last = items.at(-1);
+  return last !== undefined && items.length === limit ? { next: last.id } : {};
+}

@@ -1,0 +1,35 @@
+import type { Hono } from "hono";
+import { sleep } from "../core/clock.js";
+import type { Runtime } from "../graph.js";
+import { metricsText } from "./metrics.js";
+import { openApi } from "./openapi.js";
+
+/** How long the store has to answer. */
+const healthMsMax = 5000;
+
+/** How the server is, for machines. */
+export function addStatusRoutes(app: Hono, runtime: Runtime): void {
+  app.get("/health", async (c) => {
+    const reachable = await reaches(runtime);
+    return c.json({ status: reachable ? "ok" : "store unreachable" }, reachable ? 200 : 503);
+  });
+
+  app.get("/metrics", async (c) => c.body(await metricsText(runtime), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }));
+
+  app.get("/openapi.json", (c) => c.json(openApi));
+}
+
+/** One short read. A store that is closed, refuses or is silent is not there. */
+async function reaches({ store }: Runtime): Promise<boolean> {
+  if (store.closed) return false;
+  const stop = new AbortController();
+  const read = store.packets.flowState("onceflow.health").then(
+    () => true,
+    () => false,
+  );
+  const late = sleep(store.clock, healthMsMax, stop.signal).then(
+    () => false,
+    () => false,
+  );
+  return await Promise.race([read, late]).finally(() => stop.abort());
+}

@@ -1,0 +1,100 @@
+import type { NewPacket, PacketOutcome, Placed, Woken } from "../../../core/packet-operation.js";
+import { PromiseBroken } from "../observer.js";
+
+/** What became of a packet, if it is not under way any more. */
+export type Fate = "done" | "duplicate" | "mismatch" | "dead" | "dropped" | "closed" | "joined" | "discarded";
+
+/** A packet as the observer has it: from what was asked and answered, with none of the store's code. */
+export interface KnownPacket {
+  readonly sent: NewPacket;
+  readonly name: string;
+  /** Its place among all of its lane: the count of arrivals. Parts have none. */
+  order: number;
+  part: boolean;
+  reinjected: boolean;
+  fate: Fate | undefined;
+  owner: number | null;
+  attempt: number;
+  crashes: number;
+  key: string | null;
+}
+
+/** Packets by number, and what is known of each. */
+export class PacketBook {
+  readonly packets = new Map<number, KnownPacket>();
+  #arrivals = 0;
+
+  of(no: number): KnownPacket {
+    const packet = this.packets.get(no);
+    if (packet === undefined) throw new PromiseBroken(`packet ${no}: nobody ever sent it`);
+    return packet;
+  }
+
+  place(sent: NewPacket, placed: Placed, worker: number, key: string | null): void {
+    const { queue, no, letter } = sent;
+    if (this.packets.has(no)) throw new PromiseBroken(`${queue}: packet ${no} was sent twice`);
+    const packet: KnownPacket = {
+      sent,
+      name: `${queue} #${this.packets.size + 1}`,
+      order: this.#next(),
+      part: placed.kind === "part",
+      reinjected: false,
+      fate: undefined,
+      owner: null,
+      attempt: 0,
+      crashes: 0,
+      key,
+    };
+    this.packets.set(no, packet);
+    if (placed.kind === "duplicate" || placed.kind === "mismatch") packet.fate = placed.kind;
+    if (placed.kind === "dead") packet.fate = letter === null ? "dropped" : "dead";
+    if (placed.kind !== "claimed") return;
+    packet.owner = worker;
+    packet.attempt = 1;
+    if (placed.packet.attempt !== 1) throw new PromiseBroken(`${packet.name}: its first attempt is number ${placed.packet.attempt}`);
+  }
+
+  end(packet: KnownPacket, fate: Fate): void {
+    if (packet.fate !== undefined && !(packet.fate === "dead" && fate === "discarded"))
+      throw new PromiseBroken(`${packet.name}: ${fate}, after it was ${packet.fate}`);
+    packet.fate = fate;
+    packet.owner = null;
+  }
+
+  settle(packet: KnownPacket, { kind }: PacketOutcome): void {
+    packet.owner = null;
+    if (kind === "done") this.end(packet, "done");
+    if (kind === "dead") this.end(packet, packet.sent.letter === null ? "dropped" : "dead");
+  }
+
+  wake({ no, to }: Woken): void {
+    const packet = this.of(no);
+    if (to === "due") return;
+    this.end(packet, to === "dead" && packet.sent.letter === null ? "dropped" : to);
+  }
+
+  reinject(packet: KnownPacket, part: boolean): void {
+    if (packet.fate !== "dead") throw new PromiseBroken(`${packet.name}: re-injected, and it was ${packet.fate ?? "no dead letter"}`);
+    packet.fate = undefined;
+    packet.part = part;
+    packet.reinjected = true;
+    packet.crashes = 0;
+    packet.order = this.#next();
+  }
+
+  /** Who must go first: one of the same lane that came before, and is still under way. */
+  before(packet: KnownPacket): KnownPacket | undefined {
+    const { queue, lane } = packet.sent;
+    if (lane === null) return undefined;
+    for (const other of this.packets.values()) {
+      if (other.fate !== undefined || other.part || other.order >= packet.order) continue;
+      if (other.sent.queue === queue && other.sent.lane?.name === lane.name) return other;
+    }
+    return undefined;
+  }
+
+  #next(): number {
+    this.#arrivals += 1;
+    return this.#arrivals;
+  }
+}

@@ -1,0 +1,75 @@
+import type { PacketRecord } from "../../../core/packet.js";
+import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packet-operation.js";
+import type { Backend } from "../../../core/store.js";
+import { faulty, type Weathered } from "../workflow/run-faults.js";
+
+export type WithPackets = Backend & { readonly packets: PacketBackend };
+
+/** As every store has it: what a claim took whose reply was lost, the worker's next claim gives back. */
+function withDoubts(packets: PacketBackend, overNetwork: Network): PacketBackend["claim"] {
+  const taken = new Map<number, readonly PacketRecord[]>();
+  const doubtful: number[] = [];
+  let count = 0;
+  const claim = overNetwork(async (query: PacketClaimQuery, id: number, lost: readonly number[]) => {
+    for (const packet of lost.flatMap((other) => taken.get(other) ?? []))
+      if (packet.owner === query.worker) await giveBack(packets, packet);
+    const claims = await packets.claim(query);
+    taken.set(id, claims.claimed);
+    return claims;
+  });
+  return async (query) => {
+    count += 1;
+    const id = count;
+    try {
+      return await claim(query, id, [...doubtful]);
+    } catch (error) {
+      doubtful.push(id);
+      throw error;
+    }
+  };
+}
+
+type Claim = (query: PacketClaimQuery, id: number, lost: readonly number[]) => Promise<PacketClaims>;
+type Network = (claim: Claim) => Claim;
+
+async function giveBack(packets: PacketBackend, { no, owner, attempt }: PacketRecord): Promise<void> {
+  const row = await packets.packet(no);
+  if (row?.owner !== owner || row?.attempt !== attempt) return;
+  await packets.flush([{ verb: "settlePacket", no, worker: owner as number, attempt, to: { kind: "release" }, packets: [], outputs: [] }]);
+}
+
+/** Ledger and packets as a process sees them over a bad network: every call may be lost, or kill the process. */
+export function withPacketFaults(backend: WithPackets, weathered: Weathered): WithPackets {
+  const { world, process, storm } = weathered;
+  const { packets } = backend;
+  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, true);
+  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, false);
+  return {
+    ...backend,
+    flush: write("flush of the ledger", backend.flush),
+    packets: {
+      ...packets,
+      flush: write("flush", packets.flush),
+      claim: withDoubts(packets, (claim) => write("claim", claim)),
+      join: write("join", packets.join),
+      renew: write("renew", packets.renew),
+      leave: write("leave", packets.leave),
+      reinject: write("reinject", packets.reinject),
+      discard: write("discard", packets.discard),
+      setFlowState: write("setFlowState", packets.setFlowState),
+      packet: read("packet", packets.packet),
+      deadLetters: read("deadLetters", packets.deadLetters),
+      execution: read("execution", packets.execution),
+      notes: read("notes", packets.notes),
+      packetsOf: read("packetsOf", packets.packetsOf),
+      watch(changed) {
+        const stop = packets.watch(() => {
+          if (process.dead) return stop();
+          if (!storm.over && world.random.chance(storm.weather.loseNews)) return;
+          world.after(world.random.between(0, storm.weather.latencyMsMax), changed, process);
+        });
+        return stop;
+      },
+    },
+  };
+}

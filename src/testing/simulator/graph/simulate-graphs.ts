@@ -1,0 +1,130 @@
+import { createStore } from "../../../core/create-store.js";
+import type { PacketBackend } from "../../../core/packet-operation.js";
+import type { Store } from "../../../core/store.js";
+import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
+import type { MemoryTable } from "../../../stores/shared/memory-table.js";
+import { EffectLedger } from "../../effect-ledger.js";
+import { PromiseBroken } from "../observer.js";
+import { Random } from "../random.js";
+import { SimulationFailure } from "../simulate.js";
+import type { Storm } from "../workflow/run-faults.js";
+import { startTroubleWatch } from "../workflow/trouble-watch.js";
+import { SimulatedProcess, World } from "../world.js";
+import { CallWatch } from "./call-watch.js";
+import { startGraphBlows } from "./graph-blows.js";
+import { type GraphCustomer, startPause, startPerson, startTrigger } from "./graph-customers.js";
+import { GraphFleet } from "./graph-fleet.js";
+import { type GraphPlan, graphPlanOf } from "./graph-plan.js";
+import { verifyGraph } from "./graph-verify.js";
+import { PacketObserver } from "./packet-observer.js";
+import { flowId } from "./shape.js";
+
+export interface GraphSimulationOptions {
+  /** The packets under test, on the world's memory. Default: the memory store's. */
+  readonly packets?: (faithful: PacketBackend, table: MemoryTable) => PacketBackend;
+  /** Stands between every process's runtime and its connection: a runtime that breaks a promise, say. */
+  readonly engine?: (packets: PacketBackend) => PacketBackend;
+}
+
+export interface GraphSimulationReport {
+  readonly seed: number;
+  readonly executions: number;
+  readonly packets: number;
+  /** Calls of nodes. */
+  readonly calls: number;
+  readonly dead: number;
+  readonly crashes: number;
+  readonly operations: number;
+  /** Events of the world. */
+  readonly steps: number;
+  /** One line for everything that happened at the store, to a process or in a node: equal for equal seeds. */
+  readonly trace: readonly string[];
+}
+
+export interface GraphSimulation {
+  readonly world: World;
+  readonly plan: GraphPlan;
+  readonly storm: Storm;
+  readonly table: MemoryTable;
+  readonly observer: PacketObserver;
+  readonly fleet: GraphFleet;
+  readonly effects: EffectLedger;
+  readonly watch: CallWatch;
+  /** The execution that senders were told of, by the key of their trigger. */
+  readonly told: Map<string, number>;
+  /** A handle with no faults. */
+  readonly calm: Store;
+}
+
+const stepsMax = 20_000;
+
+/**
+ * One seed's world of packets: a drawn flow, triggers that come twice, people who re-inject and pause, on processes that
+ * crash, stall, restart and lose messages. Promises are checked at every write and every call of a node, and at the end.
+ */
+export async function simulateGraphs(seed: number, options: GraphSimulationOptions = {}): Promise<GraphSimulationReport> {
+  const simulation = await prepare(seed, options);
+  const { world, plan, storm, table, observer, fleet, watch, calm } = simulation;
+  const trouble = startTroubleWatch(observer);
+  try {
+    for (const slot of plan.slots.keys()) fleet.host(slot);
+    const customers = [
+      ...plan.triggers.map((trigger) => startTrigger(simulation, trigger)),
+      ...plan.pauses.map((pause) => startPause(simulation, pause)),
+    ];
+    startPerson(simulation);
+    startGraphBlows(simulation);
+    world.after(plan.stormMs, () => {
+      storm.over = true;
+      fleet.recover();
+      observer.note(() => "the storm is over");
+      // A pause that its sender had given up may have come after the end of it.
+      world.after(plan.weather.lateMsMax + 1, () => void calm.packets.setFlowState(flowId, "active"));
+    });
+    const over = () => customers.every(({ done }) => done) && isQuiet(simulation);
+    const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
+    if (observer.broken) throw observer.broken;
+    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation, customers)}`);
+    verifyGraph(simulation);
+  } catch (error) {
+    throw new SimulationFailure(seed, error as Error, observer.trace, "--graphs");
+  } finally {
+    trouble.stop();
+  }
+  const { operations, book } = observer;
+  const dead = [...table.packets.values()].filter(({ state }) => state === "dead").length;
+  const counts = { executions: table.executions.size, packets: book.packets.size, calls: watch.calls, dead };
+  return { seed, ...counts, crashes: fleet.crashes, operations, steps: world.steps, trace: observer.trace };
+}
+
+async function prepare(seed: number, { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions) {
+  const random = new Random(seed);
+  const world = new World(random);
+  const plan = await graphPlanOf(random);
+  const ledger = createMemoryLedger(() => Math.floor(world.now()));
+  const { table } = ledger.packets;
+  const storm: Storm = { weather: plan.weather, over: false };
+  const observer = new PacketObserver(table);
+  const backend = memoryBackend(ledger);
+  const server = { ...backend, packets: observer.observe(under(backend.packets as PacketBackend, table)) };
+  const effects = new EffectLedger({ honoursKeys: true, now: () => world.now() });
+  const watch = new CallWatch(world, plan.flow, table, observer);
+  const fleet = new GraphFleet({ world, plan, storm, server, engine, watch, effects, observer });
+  const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
+  return { world, plan, storm, table, observer, fleet, effects, watch, told: new Map<string, number>(), calm };
+}
+
+/** Nothing is under way, and no process thinks that something is. */
+function isQuiet({ table, fleet, storm }: GraphSimulation): boolean {
+  if (!storm.over) return false;
+  for (const { open } of table.executions.values()) if (open > 0) return false;
+  return fleet.living.every(({ up }) => up === undefined || up.metrics.inFlight === 0);
+}
+
+function stillOpen({ table, fleet }: GraphSimulation, customers: readonly GraphCustomer[]): string {
+  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
+  const rows = [...table.packets.values()].filter(({ state }) => state !== "dead");
+  const facts = rows.map(({ queue, no, state, owner, dueAt, hold }) => `${queue} ${JSON.stringify({ no, state, owner, dueAt, hold })}`);
+  const busy = fleet.living.map(({ process, up }) => `p${process.id} has ${up?.metrics.inFlight}`);
+  return [...waiting, ...facts, ...busy, `flow ${table.flowState(flowId)}`].join(", ");
+}

@@ -1,0 +1,197 @@
+import { describe, expect, test } from "vitest";
+import { createStore } from "../src/core/create-store.js";
+import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
+import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-ledger.js";
+import { Random } from "../src/testing/index.js";
+import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
+import { SimulatedProcess, World } from "../src/testing/simulator/world.js";
+
+const still: Weather = {
+  crashBefore: 0,
+  crashAfter: 0,
+  loseRequest: 0,
+  loseReply: 0,
+  unreachable: 0,
+  pause: 0,
+  pauseMsMax: 1,
+  latencyMsMax: 0,
+};
+
+/** What an outbox does with time, in virtual time: the clock is the test's. */
+class Scene {
+  readonly world = new World(new Random(1));
+  readonly #ledger = createMemoryLedger(() => Math.floor(this.world.now()));
+  #processes = 0;
+
+  process(options: Partial<OutboxOptions> = {}, weather: Weather = still): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
+    const process = new SimulatedProcess(this.world, this.#processes++);
+    // Who is paused hears nothing of the store.
+    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, weather);
+    const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
+    return { process, outbox: createOutbox(store, { name: "o", ...options }) };
+  }
+
+  /** Ends when that is true; fails when nothing is left that could make it so. */
+  async until(holds: () => boolean): Promise<void> {
+    expect(await this.world.run(holds, this.world.steps + 20_000), "it never came").toBe(true);
+  }
+
+  /** Messages that are with relays, as the store has it. */
+  owned(): number {
+    return [...this.#ledger.packets.table.packets.values()].filter(({ owner }) => owner !== null).length;
+  }
+
+  async add(outbox: Outbox, ...payloads: unknown[]): Promise<void> {
+    let added = 0;
+    for (const payload of payloads) void outbox.add(undefined, { key: "k", payload }).then(() => added++);
+    await this.until(() => added === payloads.length);
+  }
+
+  /** When each attempt was made. */
+  timesOf(outbox: Outbox, publish: Publisher, options: RelayOptions = {}): number[] {
+    const times: number[] = [];
+    outbox.relay((message, context) => {
+      times.push(this.world.now());
+      return publish(message, context);
+    }, options);
+    return times;
+  }
+}
+
+const gaps = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
+const fails = () => {
+  throw new Error("no");
+};
+
+describe("the time of an outbox", () => {
+  test("after every failure it waits twice as long, up to a bound", async () => {
+    const scene = new Scene();
+    const { outbox } = scene.process({ backoffMs: 1000, backoffMsMax: 10_000, attemptsMax: 7 });
+    await scene.add(outbox, "m");
+    const times = scene.timesOf(outbox, fails);
+    await scene.until(() => outbox.metrics.dead === 1);
+    expect(gaps(times)).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000]);
+  });
+
+  test("or as long as it is told; what it is told in vain is the bound", async () => {
+    const scene = new Scene();
+    const wishes = [5, -1, Number.NaN, 1e9, 0];
+    const backoffMs = (attempt: number) => {
+      if (attempt > wishes.length) throw new Error("no idea");
+      return wishes[attempt - 1] as number;
+    };
+    const { outbox } = scene.process({ backoffMs, backoffMsMax: 50, attemptsMax: 7 });
+    await scene.add(outbox, "m");
+    const times = scene.timesOf(outbox, fails);
+    await scene.until(() => outbox.metrics.dead === 1);
+    expect(gaps(times)).toEqual([5, 50, 50, 50, 0, 50]);
+  });
+
+  test("a publisher may take many leases, as long as its process is alive", async () => {
+    const scene = new Scene();
+    const [one, other] = [scene.process(), scene.process()];
+    await scene.add(one.outbox, "slow");
+    const options = { leaseMs: 1000, pollMs: 100, timeoutMs: 60_000 };
+    const slow = () => new Promise<void>((go) => void one.process.clock.after(20_000, go));
+    const times = scene.timesOf(one.outbox, slow, options);
+    await scene.until(() => times.length === 1);
+    const elsewhere = scene.timesOf(other.outbox, slow, options);
+    await scene.until(() => one.outbox.metrics.published === 1);
+    expect([times.length, elsewhere.length]).toEqual([1, 0]);
+    expect(one.outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
+  });
+
+  test("one that is silent for longer than its lease is told; what it has published is published again, and marked", async () => {
+    const scene = new Scene();
+    const [one, other] = [scene.process(), scene.process()];
+    await scene.add(one.outbox, "m", "next");
+    const options = { leaseMs: 1000, pollMs: 100 };
+    const seen: string[] = [];
+    let told: AbortSignal | undefined;
+    one.outbox.relay(async ({ payload, redelivered }, { attempt, signal }) => {
+      if (payload !== "m") return;
+      told = signal;
+      one.process.pausedUntil = scene.world.now() + 5000;
+      await new Promise<void>((go) => void one.process.clock.after(100, go));
+      seen.push(`one: ${payload} ${attempt} ${redelivered}`);
+      await new Promise<void>((go) => void one.process.clock.after(1000, go));
+    }, options);
+    await scene.until(() => told !== undefined);
+    other.outbox.relay(({ payload, redelivered }, { attempt }) => void seen.push(`other: ${payload} ${attempt} ${redelivered}`), options);
+    await scene.until(() => one.outbox.metrics.stale === 1);
+    expect(seen).toEqual(["other: m 2 true", "other: next 1 false", "one: m 1 false"]);
+    expect(told?.aborted).toBe(true);
+    expect(one.outbox.metrics).toMatchObject({ published: 0, stale: 1, leasesLost: 1 });
+    expect(other.outbox.metrics).toMatchObject({ published: 2 });
+    // It has joined again, and goes on.
+    await scene.add(other.outbox, "later");
+    await scene.until(() => one.outbox.metrics.published + other.outbox.metrics.published === 3);
+  });
+
+  test("what was claimed by a claim whose reply was lost is published by the same process, and what it was publishing, once", async () => {
+    const scene = new Scene();
+    const weather = { ...still };
+    const adding = scene.process();
+    const { process, outbox } = scene.process({}, weather);
+    await scene.add(adding.outbox, "slow");
+    const seen: string[] = [];
+    let lost = 0;
+    const onTrouble = () => {
+      if (scene.owned() === 2) lost += 1;
+    };
+    const options = { leaseMs: 1000, pollMs: 100, onTrouble };
+    outbox.relay(async ({ key, payload }, { attempt }) => {
+      if (payload === "slow") await new Promise<void>((go) => void process.clock.after(5000, go));
+      seen.push(`${key} ${payload} ${attempt}`);
+    }, options);
+    await scene.until(() => outbox.metrics.inFlight === 1);
+    weather.loseReply = 1;
+    void adding.outbox.add(undefined, { key: "other", payload: "claimed" });
+    await scene.until(() => lost > 0);
+    weather.loseReply = 0;
+    await scene.until(() => outbox.metrics.published === 2);
+    // Handed back, it was no attempt; but the number of its claim is gone.
+    expect(seen).toEqual(["k slow 1", "other claimed 2"]);
+    expect(outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
+  });
+
+  test("what was added elsewhere is found at the next look", async () => {
+    const scene = new Scene();
+    const { outbox } = scene.process();
+    const looking = scene.process();
+    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 700 });
+    await scene.add(outbox, "m");
+    await scene.until(() => times.length === 1);
+    expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
+  });
+
+  test("a message that kills its process is put aside after as many deaths as attempts are allowed", async () => {
+    const scene = new Scene();
+    let calls = 0;
+    const { outbox } = scene.process();
+    await scene.add(outbox, "deadly", "next");
+    const later: string[] = [];
+    for (let i = 0; i < 4; i++) {
+      const { process, outbox: own } = scene.process({ attemptsMax: 3 });
+      own.relay(
+        ({ payload }) => {
+          if (payload !== "deadly") return void later.push(String(payload));
+          calls += 1;
+          process.dead = true;
+          return new Promise(() => {});
+        },
+        { leaseMs: 1000, pollMs: 100 },
+      );
+      await scene.until(() => process.dead || own.metrics.dead === 1);
+    }
+    expect(calls).toBe(3);
+    let letters: Awaited<ReturnType<Outbox["deadLetters"]>> = [];
+    void outbox.deadLetters().then((found) => {
+      letters = found;
+    });
+    await scene.until(() => letters.length === 1);
+    expect(letters[0]).toMatchObject({ attempts: 4, message: { payload: "deadly" } });
+    expect(letters[0]?.history).toMatchObject([{ attempt: 4, code: "ATTEMPTS_EXHAUSTED" }]);
+    expect(later).toEqual([]);
+  });
+});
