@@ -1,7 +1,8 @@
 import { type Clock, sleep } from "../../core/clock.js";
+import { UnreachableError } from "../../core/errors.js";
 import type { FlowState, PacketRecord } from "../../core/packet.js";
 import { Numbers } from "../../core/packet-numbers.js";
-import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
@@ -60,6 +61,7 @@ export class Courier implements DeliveryHost {
   #more = true;
   /** Nodes that the last look had no room for: what is due for them was not asked for. */
   #full: ReadonlySet<RunningNode> = new Set();
+  #inDoubt = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
@@ -159,6 +161,7 @@ export class Courier implements DeliveryHost {
   }
 
   async #claim(): Promise<void> {
+    if (this.#inDoubt && !(await this.#handBackUnknown())) return;
     this.#lookedAt = this.#clock.now();
     const rooms = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) }));
     const open = rooms.filter(({ room }) => room > 0);
@@ -168,7 +171,7 @@ export class Courier implements DeliveryHost {
     if (this.#more) return;
     const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
@@ -184,6 +187,28 @@ export class Courier implements DeliveryHost {
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
     else this.#lookLater(Math.min(Math.max(wait, 1), this.#options.pollMs));
+  }
+
+  async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
+    try {
+      return await this.store.packets.claim(query);
+    } catch (error) {
+      this.#inDoubt ||= !(error instanceof UnreachableError);
+      throw error;
+    }
+  }
+
+  /**
+   * The reply to a claim was lost: packets may be ours that we don't know of, and that we would keep from all others as long
+   * as we live. When those that we know of have ended, all others are handed back, and were no attempts. False: not yet.
+   */
+  async #handBackUnknown(): Promise<boolean> {
+    this.#more = true;
+    if (this.#attempts.size > 0 || this.#sending.size > 0) return false;
+    await this.store.packets.leave(this.worker);
+    await this.#numbers.join();
+    this.#inDoubt = false;
+    return true;
   }
 
   #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
@@ -340,7 +365,7 @@ export class Courier implements DeliveryHost {
 
   reserve(route: Route, no: number): boolean {
     const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    if (!ours || !this.capacity.take(route)) return false;
+    if (!ours || this.#inDoubt || !this.capacity.take(route)) return false;
     this.#sending.add(no);
     return true;
   }
