@@ -396,7 +396,22 @@ describe("the pages", () => {
   });
 
   test("say every export, option, limit, finding and command of flow documents", () => {
-    const page = textOf("docs/reference/graph-documents.md");
+    const running = textOf("docs/reference/graph-runtime.md");
+    const page = textOf("docs/reference/graph-documents.md") + running;
+    const codes = sourceCodes((file) => file.startsWith("graph/runtime/"));
+    const run = [
+      ...membersOf("src/graph/runtime/runtime-options.ts", "RuntimeOptions"),
+      ...membersOf("src/graph/runtime/trigger.ts", "TriggerOptions"),
+      ...membersOf("src/graph/runtime/trigger.ts", "Triggered"),
+      ...[...textOf("src/graph/runtime/event.ts").matchAll(/Of<"(\w+)">/g)].map(([, type = ""]) => type),
+      ...[...textOf("src/graph/runtime/runtime.ts").matchAll(/^ {2}(?:async )?(?!constructor|start\b)(\w+)\(/gm)].map(
+        ([, name = ""]) => name,
+      ),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(run.length).toBeGreaterThan(50);
+    expect(run.filter((name) => !running.includes(`\`${name}\``) && !running.includes(`\`${name}(`))).toEqual([]);
     const said = [
       ...exportsOf("src/graph.ts"),
       ...membersOf("src/graph/load-flows.ts", "LoadOptions"),
