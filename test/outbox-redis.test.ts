@@ -46,7 +46,7 @@ test("to a stream of Redis, whose connection breaks: everything comes, in order 
   await relay.stop();
   redis.destroy();
 
-  const ids = (await reader.xRange(stream, "-", "+")).map(({ message }) => message.id as string);
+  const ids = ((await reader.xRange(stream, "-", "+")) ?? []).map(({ message }) => message.id as string);
   for (const key of keys)
     expect([...new Set(ids)].filter((id) => id.startsWith(key))).toEqual(Array.from({ length: count }, (_, seq) => `${key}-${seq}`));
   expect(outbox.metrics).toMatchObject({ published: keys.length * count, dead: 0 });

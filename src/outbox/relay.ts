@@ -154,7 +154,8 @@ export class Relay {
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#calls.size === 0 && this.#numbers.worker > 0 && !store.closed) await store.packets.leave(this.#numbers.worker);
+    if (this.#calls.size > 0 || this.#numbers.worker === 0 || store.closed) return;
+    await store.packets.leave(this.#numbers.worker).catch((error: unknown) => this.#trouble(error));
   }
 
   #callsEnd(graceMs: number): Promise<void> {
