@@ -37,13 +37,12 @@ export class Relay {
     const trouble = (error: unknown) => this.#trouble(error);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: relay.leaseMs,
-      background: false,
       idle: () => this.#calls.size === 0,
       lost: () => this.#lost(),
       joined: () => this.wake(),
       trouble,
     });
-    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed, rested: () => {} });
+    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
     this.wake();
   }
