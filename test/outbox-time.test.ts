@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createStore } from "../src/core/create-store.js";
+import { NotKnownError } from "../src/core/errors.js";
+import type { PacketClaimQuery } from "../src/core/packet-operation.js";
+import type { Store } from "../src/core/store.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
 import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-ledger.js";
 import { Random } from "../src/testing/index.js";
@@ -23,12 +26,15 @@ class Scene {
   readonly #ledger = createMemoryLedger(() => Math.floor(this.world.now()));
   #processes = 0;
 
-  process(options: Partial<OutboxOptions> = {}, weather: Weather = still): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
+  process(
+    options: Partial<OutboxOptions> = {},
+    weather: Weather = still,
+  ): { readonly process: SimulatedProcess; readonly store: Store; readonly outbox: Outbox } {
     const process = new SimulatedProcess(this.world, this.#processes++);
     // Who is paused hears nothing of the store.
     const backend = withFaults(memoryBackend(this.#ledger), this.world, process, weather);
     const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
-    return { process, outbox: createOutbox(store, { name: "o", ...options }) };
+    return { process, store, outbox: createOutbox(store, { name: "o", ...options }) };
   }
 
   /** Ends when that is true; fails when nothing is left that could make it so. */
@@ -155,13 +161,52 @@ describe("the time of an outbox", () => {
     expect(outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
   });
 
-  test("what was added elsewhere is found at the next look", async () => {
+  test("one that stops hands back what it has claimed and does not know of", async () => {
+    const scene = new Scene();
+    const adding = scene.process();
+    await scene.add(adding.outbox, "m");
+    const { outbox, store } = scene.process();
+    // The reply to its first claim is lost.
+    const { packets } = store;
+    const claim = (query: PacketClaimQuery) => packets.claim(query).then(() => Promise.reject(new NotKnownError("lost")));
+    const deaf = Object.create(store, { packets: { value: { ...packets, claim } } }) as Store;
+    let stopped = false;
+    const options = { leaseMs: 3_600_000, pollMs: 100 };
+    const relay = createOutbox(deaf, { name: outbox.name }).relay(() => {}, {
+      ...options,
+      onTrouble: () => void relay.stop().then(() => (stopped = true)),
+    });
+    await scene.until(() => scene.owned() === 1);
+    await scene.until(() => stopped);
+    expect(scene.owned()).toBe(0);
+    const times = scene.timesOf(adding.outbox, () => {}, options);
+    await scene.until(() => times.length === 1);
+  });
+
+  test("a look that fails is made again, until the store is there", async () => {
+    const scene = new Scene();
+    const weather = { ...still, unreachable: 1 };
+    const adding = scene.process();
+    const { outbox } = scene.process({}, weather);
+    await scene.add(adding.outbox, "m");
+    let troubles = 0;
+    outbox.relay(() => {}, { pollMs: 1000, onTrouble: () => void troubles++ });
+    await scene.until(() => troubles === 5);
+    weather.unreachable = 0;
+    await scene.until(() => outbox.metrics.published === 1);
+  });
+
+  test("what was added elsewhere is heard of, long before the next look", async () => {
     const scene = new Scene();
     const { outbox } = scene.process();
     const looking = scene.process();
-    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 700 });
+    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 5000 });
+    const idleUntil = scene.world.now() + 17_500;
+    await scene.until(() => scene.world.now() >= idleUntil);
+    const before = scene.world.now();
     await scene.add(outbox, "m");
     await scene.until(() => times.length === 1);
+    expect((times[0] as number) - before).toBeLessThan(100);
     expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
   });
 

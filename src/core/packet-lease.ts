@@ -3,8 +3,6 @@ import type { Store } from "./store.js";
 
 export interface LeaseHost {
   readonly leaseMs: number;
-  /** The timer does not keep the process alive. */
-  readonly background: boolean;
   /** Nothing is with this worker: it may take another number. */
   idle(): boolean;
   /** What it had is somebody else's, or may be: the store could not be reached for a whole lease. */
@@ -37,8 +35,7 @@ export class PacketLease {
   }
 
   #schedule(): void {
-    const { leaseMs, background } = this.#host;
-    this.#cancel = this.#store.clock.after(Math.max(10, leaseMs / 3), () => void this.#renew(), background);
+    this.#cancel = this.#store.clock.after(Math.max(10, this.#host.leaseMs / 3), () => void this.#renew());
   }
 
   stop(): void {

@@ -37,13 +37,12 @@ export class Relay {
     const trouble = (error: unknown) => this.#trouble(error);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: relay.leaseMs,
-      background: false,
       idle: () => this.#calls.size === 0,
       lost: () => this.#lost(),
       joined: () => this.wake(),
       trouble,
     });
-    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed, rested: () => {} });
+    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
     this.wake();
   }
@@ -154,7 +153,8 @@ export class Relay {
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#calls.size === 0 && this.#numbers.worker > 0 && !store.closed) await store.packets.leave(this.#numbers.worker);
+    if (this.#calls.size > 0 || this.#numbers.worker === 0 || store.closed) return;
+    await store.packets.leave(this.#numbers.worker).catch((error: unknown) => this.#trouble(error));
   }
 
   #callsEnd(graceMs: number): Promise<void> {
