@@ -1,4 +1,5 @@
-import { key, once, open, type Store, type Tx } from "onceflow";
+import { open, type Store, type Tx } from "onceflow";
+import { createInbox } from "onceflow/inbox";
 import { createOutbox, type OutboxMessage } from "onceflow/outbox";
 import { Random } from "onceflow/testing";
 import type pg from "pg";
@@ -48,7 +49,7 @@ class Broker {
   }
 }
 
-test("from rows to rows: outbox, relays, a broker that repeats, a consumer that knows ids again", { timeout: 60_000 }, async (context) => {
+test("from rows to rows: outbox, relays, a broker that repeats, an inbox", { timeout: 60_000 }, async (context) => {
   if (!server.ok) return context.skip(server.reason);
   const [here, there] = [await freshDatabase(server.url), await freshDatabase(server.url)];
   context.onTestFinished(() => Promise.all([here.drop(), there.drop()]).then(() => {}));
@@ -110,6 +111,13 @@ test("from rows to rows: outbox, relays, a broker that repeats, a consumer that 
 });
 
 function consumerOf(store: Store, book: (tx: Tx, message: OutboxMessage<Payload>) => Promise<unknown>) {
-  return (message: OutboxMessage<Payload>) =>
-    once(store, { key: key.of(message.id), scope: "billing", tx: true }, async ({ tx }) => void (await book(tx as Tx, message)));
+  const inbox = createInbox(store, { consumer: "billing", tx: true, order: "perKey" });
+  return async (message: OutboxMessage<Payload>) => {
+    const { id, payload, key: orderKey = "", redelivered } = message;
+    const { status } = await inbox.handle(
+      { id, payload, orderKey, redelivered },
+      async (_, { tx }) => void (await book(tx as Tx, message)),
+    );
+    expect(["processed", "duplicate"]).toContain(status);
+  };
 }
