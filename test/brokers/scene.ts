@@ -14,7 +14,7 @@ export async function shop({ onTestFinished }: TestContext) {
   onTestFinished(() => store.close());
   const effects = new EffectLedger({ honoursKeys: false });
   const inboxOn = (on: Store, options: Partial<InboxOptions> = {}) =>
-    createInbox(on, { consumer: "shop", backoffMs: 50, waitMs: 50, ...options });
+    createInbox(on, { consumer: "shop", backoffMs: 50, waitMs: 5000, ...options });
   const handle: LaneOptions["handle"] = async (_message, { effectKey, attempt }) => effects.call(effectKey, { attempt, result: "shipped" });
   return { store, effects, inboxOn, handle };
 }

@@ -45,7 +45,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       const lane = await laneOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const gate = new Gate();
-      const [first, second] = [inboxOn(store, { leaseMs: 3000 }), inboxOn(store, { leaseMs: 3000 })];
+      const short = { leaseMs: 3000, waitMs: 50 };
+      const [first, second] = [inboxOn(store, short), inboxOn(store, short)];
       await lane.send(orders(1));
       const slow: LaneOptions["handle"] = async (message, context) => {
         await gate.pass();
