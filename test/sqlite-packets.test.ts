@@ -71,6 +71,24 @@ describe("packets on SQLite", () => {
     await expect(store.transact(async (tx) => await store.packets.sendWithin?.(tx, send))).rejects.toThrow(/rolled back/);
   });
 
+  test("a ledger of schema version 4 can keep packets when it is opened, and has kept what it had", async () => {
+    const old = handle();
+    migrate(old, path);
+    const tables = old.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'onceflow_%'").all() as {
+      name: string;
+    }[];
+    const known = ["records", "attempts", "audit", "runs", "journal", "mail", "hooks", "chunks", "schema"].map(
+      (name) => `onceflow_${name}`,
+    );
+    for (const { name } of tables) if (!known.includes(name)) old.exec(`DROP TABLE ${name}`);
+    old.exec("DELETE FROM onceflow_schema WHERE version = 5; INSERT INTO onceflow_hooks VALUES (1, 'token', 1, 'about', NULL, 1)");
+    const hand = await handOn();
+    await hand.send(hand.packet());
+    await hand.take();
+    expect(old.prepare("SELECT max(version) AS version FROM onceflow_schema").get()).toEqual({ version: 5 });
+    expect(old.prepare("SELECT count(*) AS hooks FROM onceflow_hooks").get()).toEqual({ hooks: 1 });
+  });
+
   test("a row that is remembered is not taken for what it has become elsewhere", async () => {
     const [hand, other] = [await handOn(), await handOn()];
     const packet = await hand.sendAndClaim();
