@@ -82,8 +82,8 @@ function isPlainSend({ execution, packets }: SendPackets): boolean {
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
 }
 
-function isPlain({ key, lane, join }: NewPacket): boolean {
-  return key === null && lane === null && join === null;
+function isPlain({ key, lane, join, failed }: NewPacket): boolean {
+  return key === null && lane === null && join === null && failed === undefined;
 }
 
 function isClaimed({ claim, delayMs }: NewPacket): boolean {
