@@ -24,6 +24,7 @@ export type {
 export { BaseNode, type FlowNode, type Handled, type NodeContext, type NodeFunction, NodeInput, NodeOutput } from "./graph/node/node.js";
 export { NodeError, type NodeErrorCode, nodeErrorCodes } from "./graph/node/node-error.js";
 export { Packet } from "./graph/node/packet.js";
+export { type TypedInput, type TypedNode, type TypedOutput, typedNode } from "./graph/node/typed.js";
 export type { PacketProblem, PacketType } from "./graph/packets.js";
 export type { FlowPlan, PlannedDelivery, PlannedEdge, PlannedEntry, PlannedKey, PlannedNode, PlannedPort } from "./graph/plan.js";
 export type { Listener, RuntimeEvent } from "./graph/runtime/event.js";

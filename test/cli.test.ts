@@ -1,55 +1,18 @@
-import { execFile, execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { folderWith, onceflow } from "./cli-process.js";
 
 const root = resolve(import.meta.dirname, "..");
 const examples = join(root, "examples/flows");
-const { bin, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { bin: { onceflow: string }; version: string };
-
-interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-/** The command as it is installed, in a process of its own. */
-function onceflow(args: readonly string[], cwd = root): Promise<Ran> {
-  return new Promise((ended) => {
-    execFile(process.execPath, [join(root, bin.onceflow), ...args], { cwd, timeout: 50_000 }, (error, out, err) =>
-      ended({ code: error === null ? 0 : typeof error.code === "number" ? error.code : -1, out, err }),
-    );
-  });
-}
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
 
 const good = 'flowdsl: "1.0"\ninfo: { title: Good, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n';
 const odd = good.replace("nodes:", "colour: red\nnodes:");
 const bad = good.replace("kind: source", "kind: sorce");
-
-function folderWith(files: Readonly<Record<string, string>>): string {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-cli-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(join(folder, name, ".."), { recursive: true });
-    writeFileSync(join(folder, name), text);
-  }
-  return folder;
-}
 
 describe("conformance", () => {
   /** A server that executes every request, whatever its key. */
@@ -269,12 +232,26 @@ describe("completion", () => {
     expect(complete("onceflow va")).toEqual(["validate"]);
     expect(complete("onceflow validate --allow")).toEqual(["--allow-remote"]);
     expect(complete("onceflow generate types")).toEqual(["typescript"]);
+    expect(complete("onceflow dead-letters rein")).toEqual(["reinject"]);
+    expect(complete("onceflow dead-letters reinject --al")).toEqual(["--all"]);
   });
 
   test.each(["zsh", "fish"])("%s gets a script with every command and option", async (shell) => {
     const { out, code } = await onceflow(["completion", shell]);
     expect(code).toBe(0);
-    for (const word of ["validate", "convert", "format", "generate", "completion", "allow-remote", "typescript"])
+    for (const word of [
+      "validate",
+      "convert",
+      "format",
+      "generate",
+      "completion",
+      "allow-remote",
+      "typescript",
+      "run",
+      "trigger",
+      "reinject",
+      "keys",
+    ])
       expect(out).toContain(word);
     if (has(shell)) execFileSync(shell, ["-n"], { input: out });
   });

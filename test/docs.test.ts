@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as onceflow from "onceflow";
+import { openApi } from "onceflow/server";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { runStatuses } from "../src/core/run.js";
 import { hasDirective } from "../src/transform/concerns.js";
@@ -423,7 +424,7 @@ describe("the pages", () => {
     const cli = textOf("docs/reference/cli.md");
     const commands = readdirSync(join(root, "src/cli/commands")).map((file) => textOf(`src/cli/commands/${file}`));
     const words = commands.flatMap((text) =>
-      [...text.matchAll(/\.command\("(\w+)"|"(?:-\w, )?(--[\w-]+)/g)].map(([, command, option]) => command ?? option ?? ""),
+      [...text.matchAll(/\.command\("([\w-]+)"|"(?:-\w, )?(--[\w-]+)/g)].map(([, command, option]) => command ?? option ?? ""),
     );
     expect(words.length).toBeGreaterThan(15);
     expect(words.filter((word) => !cli.includes(`\`${word}`))).toEqual([]);
@@ -480,6 +481,24 @@ describe("the pages", () => {
     ];
     expect(said.length).toBeGreaterThan(35);
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
+  test("say every export, option, route, problem and error of the HTTP API", () => {
+    const { errors, warnings } = sourceCodes((file) => file.startsWith("server/"));
+    const page = textOf("docs/reference/server.md");
+    const problems = textOf("src/server/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const said = [
+      ...exportsOf("src/server.ts"),
+      ...membersOf("src/server/options.ts", "AppOptions"),
+      ...membersOf("src/server/serve.ts", "ServeOptions"),
+      ...[...problems.matchAll(/^ {2}"?([\w-]+)"?: \[/gm)].map(([, name = ""]) => name),
+      ...errors,
+      ...warnings,
+    ];
+    expect(said.length).toBeGreaterThan(35);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+    const paths = Object.keys(openApi.paths).map((path) => (/\/(resume|archive)$/.exec(path) ?? [path])[0]);
+    expect(paths.filter((path) => !page.includes(path))).toEqual([]);
   });
 
   test("promise of effects elsewhere only what can be kept", () => {

@@ -17,41 +17,51 @@ takeTurns();
 const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 150);
 const poisonEvery = 50;
 const workers = 4;
-const blowEveryMs = 400;
+const blowEveryMs = 300;
+/** On a busy machine a worker that comes up is killed before it has done much: then they are left to it. */
+const blowsMax = triggers < 1000 ? 24 : 400;
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
 const programs = new URL("../.build/test/programs/", import.meta.url);
 
 interface Blows {
   kills: number;
   stops: number;
-  /** Processes that stood still: what they send when they wake cannot be told from here. */
-  readonly stopped: Set<number>;
+  /** Processes that were silent for longer than their lease: stopped by us, or by a machine that had no time for them. */
+  readonly silent: Set<number>;
 }
 
 /** Two processes trigger everything; four work, and are killed or stopped at every turn, until all has ended. */
 async function runUnderBlows(url: string, provider: EffectServer, worse?: () => Promise<void>): Promise<{ store: Store; blows: Blows }> {
   const store = await open(url);
   onTestFinished(() => store.close());
+  const blows: Blows = { kills: 0, stops: 0, silent: new Set() };
   const ready = new WeakSet<ChildProcess>();
   const start = (program: string, ...args: readonly string[]) => {
     const child = fork(new URL(program, programs), [url, ...args], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
     onTestFinished(() => void child.kill("SIGKILL"));
+    child.on("message", (message) => {
+      if (message === "lost") blows.silent.add(child.pid as number);
+    });
     return child.once("message", () => ready.add(child));
   };
   const worker = () => start("graph-kill-worker.js", provider.url);
   const fleet = Array.from({ length: workers }, worker);
   const senders = Array.from({ length: 2 }, () => start("graph-kill-trigger.js", String(triggers), String(poisonEvery)));
   const sent = Promise.all(senders.map(duplicatesOf));
-  const blows: Blows = { kills: 0, stops: 0, stopped: new Set() };
-  while (!(await allEnded(store))) {
+  let allSent = false;
+  void sent.then(() => {
+    allSent = true;
+  });
+  while (!allSent || !(await allEnded(store))) {
     await delay(blowEveryMs * (0.5 + Math.random()));
+    if (blows.kills + blows.stops >= blowsMax) continue;
     const i = Math.floor(Math.random() * workers);
     const victim = fleet[i] as ChildProcess;
     // Only those that have come to work: on a busy machine the others would never do any.
     if (!ready.has(victim)) continue;
     if ((blows.kills + blows.stops) % 4 === 3) {
       blows.stops += 1;
-      blows.stopped.add(victim.pid as number);
+      blows.silent.add(victim.pid as number);
       victim.kill("SIGSTOP");
       fleet[i] = worker();
       setTimeout(() => victim.kill("SIGCONT"), leaseMs * 1.7);
@@ -80,9 +90,7 @@ function duplicatesOf(sender: ChildProcess): Promise<number> {
 /** The store itself may be down at the moment. */
 async function allEnded(store: Store): Promise<boolean> {
   try {
-    const { packets } = store;
-    if ((await packets.executions({ status: "running", limit: 1 })).length > 0) return false;
-    return (await executionsOf(store)).length === triggers;
+    return (await store.packets.executions({ status: "running", limit: 1 })).length === 0;
   } catch {
     return false;
   }
@@ -99,8 +107,9 @@ async function executionsOf({ packets }: Store) {
 }
 
 /** Counted at the other side: one applied effect per key, no call beside a living one; and nothing lost in the store. */
-async function verify(name: string, store: Store, { effects, overlaps }: EffectServer, { kills, stops, stopped }: Blows): Promise<void> {
+async function verify(name: string, store: Store, { effects, overlaps }: EffectServer, { kills, stops, silent }: Blows): Promise<void> {
   const executions = await executionsOf(store);
+  expect(executions).toHaveLength(triggers);
   expect(new Set(executions.map(({ key }) => key)).size).toBe(triggers);
   const meant = Array.from({ length: triggers }, (_, i) => `p${i}`).filter((_, i) => i % poisonEvery === 0);
   const dead = executions.filter((execution) => execution.dead > 0).map(({ key }) => key as string);
@@ -114,15 +123,24 @@ async function verify(name: string, store: Store, { effects, overlaps }: EffectS
       expect(new Set(attempts).size, `${key}: an attempt called twice`).toBe(attempts.length);
       calls += attempts.length;
     }
-  const unexplained = overlaps.filter(({ callers }) => !callers.some((caller) => stopped.has(Number(caller.split(" ")[0]))));
+  // What an overtaken process had sent may arrive late: its attempt is the lower one. Nobody can take that back.
+  const unexplained = overlaps.filter(({ callers: [first, second] }) => {
+    const [one, other] = [callOf(first), callOf(second)];
+    return !silent.has(one.pid) && !silent.has(other.pid) && other.attempt > one.attempt;
+  });
   expect(unexplained).toEqual([]);
   const left = (await store.packets.counts()).map(({ due, held, parts, owned }) => due + held + parts + owned);
   expect(left.reduce((sum, each) => sum + each, 0)).toBe(0);
   const letters = await (await createRuntime({ store, documents: [document], work: false })).deadLetters({ limit: 1000 });
   expect(new Set(letters.map(({ error }) => error.message))).toEqual(new Set(["meant to die"]));
   expect(kills).toBeGreaterThan(3);
-  const counted = `${triggers} executions, ${triggers * 3} effects, ${calls} raw calls, ${overlaps.length} overlaps after a stop`;
+  const counted = `${triggers} executions, ${triggers * 3} effects, ${calls} raw calls, ${overlaps.length} overlaps with one that was silent`;
   console.log(`${name}: ${kills} kills, ${stops} stops, ${counted}`);
+}
+
+function callOf(caller: string): { pid: number; attempt: number } {
+  const [pid, , attempt] = caller.split(" ");
+  return { pid: Number(pid), attempt: Number(attempt) };
 }
 
 async function slowProvider(): Promise<EffectServer> {

@@ -26,6 +26,7 @@ const made = fc.record({
   join: often(null, fc.record({ node: fc.constantFrom("n", "m"), port: fc.constantFrom("a", "b"), waitMs: durationMs })),
   letter: often({ name: "dead", retentionMs: null }, fc.constantFrom(null, { name: "other", retentionMs: 5 })),
   delayMs: often(0, durationMs),
+  failed: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: text }),
   claim: fc.boolean(),
 });
 
@@ -157,7 +158,13 @@ export class Numbers {
       key === null
         ? null
         : { scope: "s", key, fingerprint, retentionMs: keyRetentionMs, onMismatch: onMismatch as PacketKey["onMismatch"] };
-    return { ...rest, no: this.next(), execution: of, key: id, join: of === null || join === null ? null : { ...join, ports: ["a", "b"] } };
+    return {
+      ...rest,
+      no: this.next(),
+      execution: of,
+      key: id,
+      join: of === null || join === null ? null : { ...join, ports: ["a", "b"] },
+    } as NewPacket;
   }
 }
 

@@ -19,7 +19,7 @@ edges:
 };
 
 export const flow = "killed";
-export const leaseMs = 1500;
+export const leaseMs = 2000;
 
 /** The server may be down at the moment: it is killed, too. */
 export async function openWhenUp(url: string): Promise<Store> {

@@ -18,7 +18,7 @@ async function effect(input: NodeInput): Promise<NodeOutput> {
 }
 
 const store = await openWhenUp(url);
-await untilUp(() =>
+const runtime = await untilUp(() =>
   createRuntime({
     store,
     documents: [document],
@@ -26,4 +26,7 @@ await untilUp(() =>
     ...{ leaseMs, pollMs: 200, concurrency: 20, crashMax: 1000 },
   }),
 );
+runtime.on(({ type }) => {
+  if (type === "leaseLost") process.send?.("lost");
+});
 process.send?.("ready");

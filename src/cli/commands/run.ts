@@ -64,6 +64,8 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
   const stop = untilStopped();
   try {
     await withStore(options.store, { create: true }, async (store) => {
+      // Nodes that run a workflow wait for its end: somebody has to work on it.
+      if (loaded.workflows) await (await import("../../workflow.js")).work(store, { workflows: Object.values(loaded.workflows) });
       const runtime = await made(store, documents, loaded, options);
       let server: Served | undefined;
       try {

@@ -28,7 +28,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
-      // What is sent again from further back comes with the same key, and must not be acknowledged.
+      // One that begins again from further back has done nothing: its key is for the packet that comes again.
       if (to.note === "restarted") freeKey(tally, row);
       else completeKey(tally, row);
       if (to.note) tally.note(row, to.note);

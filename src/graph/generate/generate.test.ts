@@ -1,6 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { open } from "onceflow";
+import { createRuntime, type FlowNode, typedNode } from "onceflow/graph";
 import { expect, onTestFinished, test } from "vitest";
 import { loadFlows } from "../load-flows.js";
 import type { FlowPlan } from "../plan.js";
@@ -39,18 +41,21 @@ test("the TypeScript that is generated compiles, strictly", async () => {
   for (const plan of await plans()) for (const { name, text } of generateTypeScript(plan)) writeFileSync(join(folder, name), text);
   writeFileSync(
     join(folder, "use.ts"),
-    `import { nodes } from "./order_fulfilment.nodes.js";
-import type { ChargePayment, ChargePaymentInput, ValidatedOrder } from "./order_fulfilment.types.js";
-const order: ValidatedOrder = { orderId: "o", total: 1, address: { street: "s", country: "de" } };
-export const input: ChargePaymentInput = { port: "order", data: order };
-export const charge: ChargePayment = async ({ data }, { idempotencyKey }) => ({
-  Paid: { orderId: data.orderId, charge: idempotencyKey ?? "", address: data.address },
-});
-export const output = nodes.charge_payment;
+    `import { type FlowNode, NodeOutput } from "onceflow/graph";
+import { nodes as stubs } from "./order_fulfilment.nodes.js";
+import type { ChargePayment, ValidatedOrder } from "./order_fulfilment.types.js";
+export const order: ValidatedOrder = { orderId: "o", total: 1, address: { street: "s", country: "de" } };
+export const charge: ChargePayment = async (input, output) => {
+  const { orderId, address } = input.packet("order").data;
+  output.send("Paid", { orderId, charge: input.context.idempotencyKey ?? "", address });
+  // @ts-expect-error there is no such port
+  output.send("Unpaid", { orderId });
+  // @ts-expect-error nothing comes in there
+  input.packet("in");
+};
+export const nodes: Readonly<Record<string, FlowNode>> = { ...stubs, announce_shipping: () => new NodeOutput() };
 // @ts-expect-error a number is no id
 export const wrong: ValidatedOrder = { ...order, orderId: 1 };
-// @ts-expect-error there is no such port
-export const port: ChargePaymentInput = { port: "in", data: order };
 `,
   );
   const compilerOptions = { noEmit: true, types: ["node"], skipLibCheck: true };
@@ -64,6 +69,35 @@ export const port: ChargePaymentInput = { port: "in", data: order };
     }
   })();
   expect(complaints).toBe("");
+});
+
+test("what is generated runs: stubs say that they are not written, and what is written works", async () => {
+  const text = `flowdsl: "1.0"
+info: { title: Small, version: "1" }
+nodes:
+  Take: { operationId: take_it, kind: source, outputs: { out: { packet: Thing } } }
+  Use: { operationId: use_it, kind: action, inputs: { in: { packet: Thing } } }
+edges:
+  - { from: Take, to: Use, delivery: { mode: durable, packet: Thing, idempotencyKey: "{{payload.id}}-use" } }
+components: { packets: { Thing: { type: object, required: [id], properties: { id: { type: string } } } } }
+`;
+  const { flows } = await loadFlows({ text });
+  mkdirSync(join(root, ".build"), { recursive: true });
+  const folder = mkdtempSync(join(root, ".build/generate-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const { name, text: made } of flows.flatMap(generateTypeScript)) writeFileSync(join(folder, name), made);
+  const { nodes } = (await import(join(folder, "small.nodes.ts"))) as { nodes: Record<string, FlowNode> };
+  const store = await open("memory:");
+  onTestFinished(() => store.close());
+  const takeIt = typedNode<{ in: { id: string } }, { out: { id: string } }>(
+    (input, output) => void output.send("out", input.packet("in").data),
+  );
+  const runtime = await createRuntime({ store, documents: [{ text }], nodes: { ...nodes, take_it: takeIt } });
+  const { executionId = "" } = await runtime.trigger("small", undefined, { id: "t-1" });
+  expect((await runtime.wait(executionId)).status).toBe("dead");
+  expect(await runtime.deadLetters()).toMatchObject([
+    { key: "t-1-use", error: { code: "PERMANENT", message: "use_it is not written yet" } },
+  ]);
 });
 
 test("a page has a picture, nodes and promises, and no name breaks out of its cell", async () => {

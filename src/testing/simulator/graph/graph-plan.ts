@@ -25,7 +25,7 @@ interface SlotPlan {
   readonly concurrency: number;
 }
 
-export interface BodyPlan {
+interface BodyPlan {
   readonly msMax: number;
   readonly throwBefore: number;
   readonly throwAfter: number;
