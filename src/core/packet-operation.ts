@@ -45,7 +45,7 @@ export interface NewPacket {
   readonly claim: boolean;
 }
 
-export interface NewLane {
+interface NewLane {
   readonly name: string;
   /** A dead letter keeps its place: what is behind it waits until it is re-injected or discarded. */
   readonly deadBlocks: boolean;

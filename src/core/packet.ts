@@ -112,8 +112,7 @@ export interface ExecutionNote {
 }
 
 /** A flow is active unless something else was said. Paused: nothing is claimed. Archived: nothing is sent, either. */
-export const flowStates = ["active", "paused", "archived"] as const;
-export type FlowState = (typeof flowStates)[number];
+export type FlowState = "active" | "paused" | "archived";
 
 /** The owner of a key that a packet holds, in the ledger. */
 export function packetOwner(no: number): string {
