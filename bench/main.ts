@@ -2,11 +2,12 @@ import { flow } from "./flow/run.js";
 import { graph } from "./graph/run.js";
 import { http } from "./http/run.js";
 import { ledger } from "./ledger/run.js";
+import { outbox } from "./outbox/run.js";
 import { transform } from "./transform/run.js";
 import { workflow } from "./workflow/run.js";
 
 /** `npm run bench -- <name> [flags]`. Each benchmark measures ours and what it is held against in one run. */
-const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow, transform, http, graph };
+const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow, transform, http, graph, outbox };
 
 const [name = "", ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;

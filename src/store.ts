@@ -5,6 +5,17 @@ export { type Clock, systemClock } from "./core/clock.js";
 export { createStore, type StoreOptions } from "./core/create-store.js";
 export { type Decision, decide } from "./core/decide.js";
 export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./core/operation.js";
+export type { ExecutionNote, ExecutionRecord, ExecutionStatus, FlowState, PacketKey, PacketRecord, PacketState } from "./core/packet.js";
+export type {
+  PacketAnswer,
+  PacketBackend,
+  PacketClaimQuery,
+  PacketClaims,
+  PacketOperation,
+  PacketOutcome,
+  SendPackets,
+  SettlePacket,
+} from "./core/packet-operation.js";
 export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "./core/record.js";
 export { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type RunStatus } from "./core/run.js";
 export type {

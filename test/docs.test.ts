@@ -11,9 +11,12 @@ import { hasDirective } from "../src/transform/concerns.js";
 import { transform } from "../src/transform/transform.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
+import { type Acquired, acquire, type ProviderName } from "./servers/acquire.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
 import { freshMongoDatabase } from "./servers/mongodb-databases.js";
+import type { Server } from "./servers/provider.js";
+import { clientOf, queueNamed } from "./servers/sqs-queues.js";
 
 /**
  * Every code block that is tagged ```ts in the docs is a module: it is type-checked, run, and what it prints is compared
@@ -36,8 +39,55 @@ const addresses = {
     fresh: async (url: string) => ({ url: `${url}?prefix=docs-${randomUUID()}`, drop: async () => {} }),
   },
   DYNAMODB_URL: { server: inject("dynamodb"), fresh: async (url: string) => freshTable(url) },
-};
+  NATS_URL: startedFor("nats"),
+  KAFKA_BROKERS: startedFor("kafka"),
+  QUEUE_URL: { ...startedFor("sqs"), fresh: freshQueue },
+  RABBITMQ_URL: {
+    ...startedFor("rabbitmq"),
+    without: process.env["ONCEFLOW_TEST_RABBITMQ_URL"]
+      ? undefined
+      : "its server takes long to start, and test/inbox-rabbitmq.test.ts has one; ONCEFLOW_TEST_RABBITMQ_URL runs it here",
+  },
+} satisfies Record<string, Addressed>;
 type Address = keyof typeof addresses;
+
+interface Addressed {
+  server: { readonly ok: true; readonly url: string } | { readonly ok: false; readonly reason: string };
+  /** Of a server that only some pages need: it is started for them. */
+  readonly provider?: ProviderName;
+  /** Why it is not started. */
+  readonly without?: string | undefined;
+  fresh(url: string): Promise<{ readonly url: string; readonly env?: NodeJS.ProcessEnv; drop(): Promise<void> }>;
+}
+
+function startedFor(provider: ProviderName): Addressed {
+  return { server: { ok: false, reason: "not started" }, provider, fresh: async (url) => ({ url, drop: async () => {} }) };
+}
+
+/** The server of an address, and how it is stopped again. */
+async function started(address: Addressed): Promise<() => Promise<void>> {
+  if (address.provider === undefined) return async () => {};
+  if (address.without !== undefined) {
+    address.server = { ok: false, reason: address.without };
+    return async () => {};
+  }
+  const acquired = (await acquire(address.provider)) as Acquired<Server>;
+  address.server = acquired.ok ? { ok: true, url: acquired.running.url } : acquired;
+  return acquired.ok ? () => acquired.running.stop() : async () => {};
+}
+
+/** What Amazon's clients read from the environment, and a queue. */
+async function freshQueue(url: string) {
+  const { hostname: AWS_REGION, username, password, searchParams } = new URL(url);
+  const endpoint = searchParams.get("endpoint") ?? undefined;
+  const client = clientOf(url);
+  const made = await queueNamed(client, `docs-${randomUUID()}`, {});
+  client.destroy();
+  // The emulator's own name for it is that of a host that nobody knows.
+  const queue = endpoint === undefined ? made : new URL(new URL(made).pathname, endpoint).href;
+  const env = { AWS_REGION, AWS_ACCESS_KEY_ID: username, AWS_SECRET_ACCESS_KEY: password, AWS_ENDPOINT_URL_SQS: endpoint };
+  return { url: queue, env, drop: async () => {} };
+}
 
 const root = resolve(import.meta.dirname, "..");
 const build = join(root, ".build/docs");
@@ -188,19 +238,20 @@ describe("the examples of", () => {
       const env: NodeJS.ProcessEnv = {};
       const drops: (() => Promise<void>)[] = [];
       for (const name of new Set(own.flatMap(({ needs }) => needs))) {
-        const { server, fresh } = addresses[name];
-        if (!server.ok) continue;
-        const { url, drop } = await fresh(server.url);
-        env[name] = url;
-        drops.push(drop);
+        const address: Addressed = addresses[name];
+        const stop = await started(address);
+        if (!address.server.ok) continue;
+        const { url, drop, env: more = {} } = await address.fresh(address.server.url);
+        Object.assign(env, more, { [name]: url });
+        drops.push(drop, stop);
       }
       const wanted = own.filter(({ needs }) => needs.every((name) => addresses[name].server.ok));
       ran = await run(wanted, env);
       for (const drop of drops) await drop();
-    });
+    }, 180_000);
 
     test.for(own)("line $line", ({ name, printed, needs }, { skip }) => {
-      for (const { server } of needs.map((address) => addresses[address])) if (!server.ok) skip(server.reason);
+      for (const { server } of needs.map((address): Addressed => addresses[address])) if (!server.ok) skip(server.reason);
       const result = ran.get(name);
       expect(result, "it did not come to its end").toBeDefined();
       expect(result?.error).toBeUndefined();
@@ -246,7 +297,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|server|http|inbox)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|server)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -327,8 +378,40 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
   });
 
+  test("say every export, option, member, error and metric of the outbox", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("outbox/"));
+    const page = textOf("docs/reference/outbox.md");
+    const said = [
+      ...exportsOf("src/outbox.ts"),
+      ...["OutboxOptions", "RelayOptions"].flatMap((name) => membersOf("src/outbox/options.ts", name)),
+      ...["NewMessage", "OutboxMessage"].flatMap((name) => membersOf("src/outbox/message.ts", name)),
+      ...["OutboxDeadLetter<", "OutboxDeadLettersOptions"].flatMap((name) => membersOf("src/outbox/dead-letters.ts", name)),
+      ...["OutboxPending", "OutboxRelay", "Outbox<"].flatMap((name) => membersOf("src/outbox/outbox.ts", name)),
+      ...membersOf("src/outbox/publish.ts", "PublishContext"),
+      ...membersOf("src/outbox/metrics.ts", "OutboxMetrics"),
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(50);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
   test("say every export, option, limit, finding and command of flow documents", () => {
-    const page = textOf("docs/reference/graph-documents.md");
+    const running = textOf("docs/reference/graph-runtime.md");
+    const page = textOf("docs/reference/graph-documents.md") + running;
+    const codes = sourceCodes((file) => file.startsWith("graph/runtime/"));
+    const run = [
+      ...membersOf("src/graph/runtime/runtime-options.ts", "RuntimeOptions"),
+      ...membersOf("src/graph/runtime/trigger.ts", "TriggerOptions"),
+      ...membersOf("src/graph/runtime/trigger.ts", "Triggered"),
+      ...[...textOf("src/graph/runtime/event.ts").matchAll(/Of<"(\w+)">/g)].map(([, type = ""]) => type),
+      ...[...textOf("src/graph/runtime/runtime.ts").matchAll(/^ {2}(?:async )?(?!constructor|start\b)(\w+)\(/gm)].map(
+        ([, name = ""]) => name,
+      ),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(run.length).toBeGreaterThan(50);
+    expect(run.filter((name) => !running.includes(`\`${name}\``) && !running.includes(`\`${name}(`))).toEqual([]);
     const said = [
       ...exportsOf("src/graph.ts"),
       ...membersOf("src/graph/load-flows.ts", "LoadOptions"),
@@ -367,7 +450,7 @@ describe("the pages", () => {
   });
 
   test("say every export, option, member, error and metric of the inbox", () => {
-    const { errors } = sourceCodes((file) => file.startsWith("inbox/"));
+    const { errors } = sourceCodes((file) => /^inbox\/(?!adapters\/)/.test(file));
     const page = textOf("docs/reference/inbox.md");
     const said = [
       ...exportsOf("src/inbox.ts"),
@@ -376,10 +459,27 @@ describe("the pages", () => {
       ...membersOf("src/inbox/message.ts", "MessageContext"),
       ...membersOf("src/inbox/handled.ts", "InboxMetrics"),
       ...membersOf("src/inbox/inbox.ts", "Inbox extends"),
+      ...["keyed", "operation", "refuse"],
       ...[...textOf("src/inbox/handled.ts").matchAll(/status: "(\w+)"/g)].map(([, status = ""]) => status),
       ...errors,
     ];
     expect(said.length).toBeGreaterThan(60);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
+  test("say every export, option and error of the inbox's adapters", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("inbox/adapters/"));
+    const page = textOf("docs/reference/inbox-adapters.md");
+    const adapters = ["kafka", "nats", "rabbitmq", "redis-streams", "sqs", "bullmq"].map((name) => `src/inbox/adapters/${name}.ts`);
+    const said = [
+      ...adapters.flatMap((file) =>
+        [...textOf(file).matchAll(/^export (?:async )?(?:function|interface|type) (\w+)/gm)].map(([, name = ""]) => name),
+      ),
+      ...adapters.flatMap((file) => membersOf(file, /export interface (\w+Options)/.exec(textOf(file))?.[1] ?? "none")),
+      ...membersOf("src/inbox/adapters/consuming.ts", "ConsumeOptions"),
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(35);
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 

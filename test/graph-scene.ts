@@ -79,7 +79,15 @@ export const still = base.extend<{ time: Still }>({
         return runtime;
       },
     });
-    for (const end of ends.reverse()) await end();
+    for (const end of ends.reverse()) {
+      let ended = false;
+      const ending = end().finally(() => {
+        ended = true;
+      });
+      // What it waits for is on this clock, too.
+      while (!ended) await place.pass?.(1);
+      await ending;
+    }
   },
 });
 

@@ -185,6 +185,8 @@ function take(storm: Storm, order: Order, handled: Handled): boolean {
       expect(handled.unknown).toBeUndefined();
       return false;
     case "retry":
+      // Else it would be tried for ever.
+      expect(handled.attempt).toBeLessThan(attemptsMax);
       return false;
   }
 }

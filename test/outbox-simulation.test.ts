@@ -252,7 +252,7 @@ async function simulateSeed(seed: number): Promise<Totals> {
 }
 
 describe("an outbox, simulated", () => {
-  const seeds = 200;
+  const seeds = 150;
 
   test(`keeps its promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
     const total: Totals = { crashes: 0, stops: 0, came: 0, again: 0, dead: 0, readds: 0 };

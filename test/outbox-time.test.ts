@@ -1,12 +1,24 @@
 import { describe, expect, test } from "vitest";
 import { createStore } from "../src/core/create-store.js";
+import { NotKnownError } from "../src/core/errors.js";
+import type { PacketClaimQuery } from "../src/core/packet-operation.js";
+import type { Store } from "../src/core/store.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
 import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-ledger.js";
 import { Random } from "../src/testing/index.js";
-import { withFaults } from "../src/testing/simulator/faults.js";
+import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../src/testing/simulator/world.js";
 
-const still = { crashBefore: 0, crashAfter: 0, loseRequest: 0, loseReply: 0, unreachable: 0, pause: 0, pauseMsMax: 1, latencyMsMax: 0 };
+const still: Weather = {
+  crashBefore: 0,
+  crashAfter: 0,
+  loseRequest: 0,
+  loseReply: 0,
+  unreachable: 0,
+  pause: 0,
+  pauseMsMax: 1,
+  latencyMsMax: 0,
+};
 
 /** What an outbox does with time, in virtual time: the clock is the test's. */
 class Scene {
@@ -14,17 +26,25 @@ class Scene {
   readonly #ledger = createMemoryLedger(() => Math.floor(this.world.now()));
   #processes = 0;
 
-  process(options: Partial<OutboxOptions> = {}): { readonly process: SimulatedProcess; readonly outbox: Outbox } {
+  process(
+    options: Partial<OutboxOptions> = {},
+    weather: Weather = still,
+  ): { readonly process: SimulatedProcess; readonly store: Store; readonly outbox: Outbox } {
     const process = new SimulatedProcess(this.world, this.#processes++);
     // Who is paused hears nothing of the store.
-    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, still);
+    const backend = withFaults(memoryBackend(this.#ledger), this.world, process, weather);
     const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
-    return { process, outbox: createOutbox(store, { name: "o", ...options }) };
+    return { process, store, outbox: createOutbox(store, { name: "o", ...options }) };
   }
 
   /** Ends when that is true; fails when nothing is left that could make it so. */
   async until(holds: () => boolean): Promise<void> {
     expect(await this.world.run(holds, this.world.steps + 20_000), "it never came").toBe(true);
+  }
+
+  /** Messages that are with relays, as the store has it. */
+  owned(): number {
+    return [...this.#ledger.packets.table.packets.values()].filter(({ owner }) => owner !== null).length;
   }
 
   async add(outbox: Outbox, ...payloads: unknown[]): Promise<void> {
@@ -114,13 +134,79 @@ describe("the time of an outbox", () => {
     await scene.until(() => one.outbox.metrics.published + other.outbox.metrics.published === 3);
   });
 
-  test("what was added elsewhere is found at the next look", async () => {
+  test("what was claimed by a claim whose reply was lost is published by the same process, and what it was publishing, once", async () => {
+    const scene = new Scene();
+    const weather = { ...still };
+    const adding = scene.process();
+    const { process, outbox } = scene.process({}, weather);
+    await scene.add(adding.outbox, "slow");
+    const seen: string[] = [];
+    let lost = 0;
+    const onTrouble = () => {
+      if (scene.owned() === 2) lost += 1;
+    };
+    const options = { leaseMs: 1000, pollMs: 100, onTrouble };
+    outbox.relay(async ({ key, payload }, { attempt }) => {
+      if (payload === "slow") await new Promise<void>((go) => void process.clock.after(5000, go));
+      seen.push(`${key} ${payload} ${attempt}`);
+    }, options);
+    await scene.until(() => outbox.metrics.inFlight === 1);
+    weather.loseReply = 1;
+    void adding.outbox.add(undefined, { key: "other", payload: "claimed" });
+    await scene.until(() => lost > 0);
+    weather.loseReply = 0;
+    await scene.until(() => outbox.metrics.published === 2);
+    // Handed back, it was no attempt; but the number of its claim is gone.
+    expect(seen).toEqual(["k slow 1", "other claimed 2"]);
+    expect(outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
+  });
+
+  test("one that stops hands back what it has claimed and does not know of", async () => {
+    const scene = new Scene();
+    const adding = scene.process();
+    await scene.add(adding.outbox, "m");
+    const { outbox, store } = scene.process();
+    // The reply to its first claim is lost.
+    const { packets } = store;
+    const claim = (query: PacketClaimQuery) => packets.claim(query).then(() => Promise.reject(new NotKnownError("lost")));
+    const deaf = Object.create(store, { packets: { value: { ...packets, claim } } }) as Store;
+    let stopped = false;
+    const options = { leaseMs: 3_600_000, pollMs: 100 };
+    const relay = createOutbox(deaf, { name: outbox.name }).relay(() => {}, {
+      ...options,
+      onTrouble: () => void relay.stop().then(() => (stopped = true)),
+    });
+    await scene.until(() => scene.owned() === 1);
+    await scene.until(() => stopped);
+    expect(scene.owned()).toBe(0);
+    const times = scene.timesOf(adding.outbox, () => {}, options);
+    await scene.until(() => times.length === 1);
+  });
+
+  test("a look that fails is made again, until the store is there", async () => {
+    const scene = new Scene();
+    const weather = { ...still, unreachable: 1 };
+    const adding = scene.process();
+    const { outbox } = scene.process({}, weather);
+    await scene.add(adding.outbox, "m");
+    let troubles = 0;
+    outbox.relay(() => {}, { pollMs: 1000, onTrouble: () => void troubles++ });
+    await scene.until(() => troubles === 5);
+    weather.unreachable = 0;
+    await scene.until(() => outbox.metrics.published === 1);
+  });
+
+  test("what was added elsewhere is heard of, long before the next look", async () => {
     const scene = new Scene();
     const { outbox } = scene.process();
     const looking = scene.process();
-    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 700 });
+    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 5000 });
+    const idleUntil = scene.world.now() + 17_500;
+    await scene.until(() => scene.world.now() >= idleUntil);
+    const before = scene.world.now();
     await scene.add(outbox, "m");
     await scene.until(() => times.length === 1);
+    expect((times[0] as number) - before).toBeLessThan(100);
     expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
   });
 

@@ -26,6 +26,7 @@ const made = fc.record({
   join: often(null, fc.record({ node: fc.constantFrom("n", "m"), port: fc.constantFrom("a", "b"), waitMs: durationMs })),
   letter: often({ name: "dead", retentionMs: null }, fc.constantFrom(null, { name: "other", retentionMs: 5 })),
   delayMs: often(0, durationMs),
+  failed: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: text }),
   claim: fc.boolean(),
 });
 
@@ -82,6 +83,7 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.record({ reinject: which }) },
   { weight: 1, arbitrary: fc.record({ discard: which }) },
   { weight: 1, arbitrary: fc.record({ purge: fc.constant(1000) }) },
+  { weight: 1, arbitrary: fc.record({ ledger: fc.constantFrom("begin", "settle", "free"), key: fc.constantFrom("k1", 'k"2') }) },
   {
     weight: 1,
     arbitrary: fc.record({ flow: fc.constantFrom("f", "g"), state: fc.constantFrom<FlowState>("active", "active", "paused", "archived") }),
@@ -91,8 +93,12 @@ export const history = fc.array(step, { minLength: 20, maxLength: 60, size: "max
 
 /** Turns what is asked into operations on what is there. */
 export class Numbers {
-  #count = 0;
+  #count: number;
   readonly sent: PacketOperation[] = [];
+
+  constructor(from = 0) {
+    this.#count = from;
+  }
 
   next(): number {
     this.#count += 1;
@@ -152,7 +158,13 @@ export class Numbers {
       key === null
         ? null
         : { scope: "s", key, fingerprint, retentionMs: keyRetentionMs, onMismatch: onMismatch as PacketKey["onMismatch"] };
-    return { ...rest, no: this.next(), execution: of, key: id, join: of === null || join === null ? null : { ...join, ports: ["a", "b"] } };
+    return {
+      ...rest,
+      no: this.next(),
+      execution: of,
+      key: id,
+      join: of === null || join === null ? null : { ...join, ports: ["a", "b"] },
+    } as NewPacket;
   }
 }
 

@@ -45,9 +45,12 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
       (await (hands[0] as Hand).store.packets.counts()).every(
         (count) => count.flow !== flow || count.due + count.held + count.owned + count.parts === 0,
       );
+    // A packet that nobody wakes would be waited for for ever.
+    const until = performance.now() + timeout / 2;
     await Promise.all(
       hands.map(async (hand) => {
         do {
+          assert.ok(performance.now() < until, "some packets are left, and nobody can claim them");
           const { claimed } = await hand.claim({ queues: queues.map((queue) => ({ flow, queue, limit: 7 })), limit: 20 });
           await Promise.all(claimed.map((packet) => deliver(hand, packet)));
         } while (!(await empty()));
@@ -147,7 +150,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     const flow = "joins";
     const first = hands[0] as Hand;
     const executions = await Promise.all(
-      Array.from({ length: 12 }, async () => {
+      Array.from({ length: 30 }, async () => {
         const execution = first.execution({ flow });
         const packets = ["left", "right"].map((queue) => first.packet({ flow, queue, execution: execution.no }));
         await submit(first.store, first.sendOf(packets, execution));
@@ -156,7 +159,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     );
     const joined: string[] = [];
     const ended: number[] = [];
-    await drain(hands, flow, ["left", "right", "joined"], async (hand, packet) => {
+    const deliver = async (hand: Hand, packet: PacketRecord) => {
       const { execution, queue } = packet;
       const port = queue === "left" ? "a" : "b";
       const sends = queue === "joined" ? [] : [hand.packet({ flow, queue: "joined", execution, join: partOf(port) })];
@@ -164,7 +167,16 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
       const answer = await submit(hand.store, hand.settleOf(packet, done, sends));
       assert.equal(answer.kind, "packetSettled");
       if (answer.kind === "packetSettled") ended.push(...answer.ended.map(({ no }) => no));
-    });
+    };
+    // Each side is one process's: both fill a port of every join, in one flush each, at the same time.
+    const sides = await Promise.all(
+      ["left", "right"].map(async (queue, i) => {
+        const hand = hands[i] as Hand;
+        return { hand, claimed: (await hand.claim({ queues: [{ flow, queue, limit: 100 }] })).claimed };
+      }),
+    );
+    await Promise.all(sides.flatMap(({ hand, claimed }) => claimed.map((packet) => deliver(hand, packet))));
+    await drain(hands, flow, ["joined"], deliver);
     assert.deepEqual(joined.sort(), executions.map((no) => `${no} 1`).sort());
     assert.deepEqual([...ended].sort(), [...executions].sort());
   });
@@ -228,10 +240,10 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
       }
     }
   };
-  const waits = async (n: number) => {
+  const waits = async (what: "advisory" | "transactionid") => {
     for (;;) {
-      const { rowCount } = await pool.query("SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()");
-      if (rowCount === n) return;
+      const sql = "SELECT FROM pg_stat_activity WHERE wait_event = $1 AND datname = current_database()";
+      if ((await pool.query(sql, [what])).rowCount === 1) return;
     }
   };
 
@@ -240,7 +252,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     const a = within(one, "order");
     await a.sent;
     const b = within(two, "order");
-    await waits(1);
+    await waits("advisory");
     await finish(one, "COMMIT");
     await b.sent;
     await finish(two, "COMMIT");
@@ -251,7 +263,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     const [one, two] = [await begin(), await begin()];
     await within(one, "undone").sent;
     const b = within(two, "undone");
-    await waits(1);
+    await waits("advisory");
     await finish(one, "ROLLBACK");
     expect(await b.sent).toMatchObject({ kind: "packetsSent", placed: [{ kind: "due" }] });
     await finish(two, "COMMIT");
@@ -302,6 +314,8 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     assert.ok(sends[0] && sends[1]);
     expect(await store.packets.sendWithin?.(one, sends[0])).toMatchObject({ kind: "packetsSent" });
     const other = store.packets.sendWithin?.(two, sends[1]);
+    // It has seen no such key, and is about to write one.
+    await waits("transactionid");
     await finish(one, "COMMIT");
     expect(await other).toEqual({ kind: "triggered", execution: executions[0].no, mismatch: false });
     await finish(two, "COMMIT");

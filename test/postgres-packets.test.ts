@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import fc from "fast-check";
+import { open } from "onceflow";
 import pg from "pg";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
 import type { PacketBackend, PacketClaims } from "../dist/core/packet-operation.js";
 import type { Backend } from "../dist/core/store.js";
-import { createMemoryLedger, memoryBackend } from "../dist/stores/memory/memory-ledger.js";
+import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../dist/stores/memory/memory-ledger.js";
 import { openPostgres } from "../dist/stores/postgres/open.js";
+import { beginOf, completed } from "../dist/testing/contract/operations.js";
+import { done, expectAnswer, Hand, partOf, submit } from "../dist/testing/contract/packets/packet-operations.js";
 import { history, Numbers, nth, queryOf, type Step } from "./packet-histories.js";
+import { poll } from "./servers/bounded.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 const server = inject("postgres");
@@ -29,7 +34,7 @@ afterAll(async () => {
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
  * ours, so that answers, packets, executions, notes and keys have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("postgres does with packets what memory does", { timeout: 560_000 }, () => {
+describe.skipIf(!server.ok)("postgres does with packets what memory does", { timeout: 240_000 }, () => {
   let now = 1_000_000;
   let backend: Backend;
   let packets: PacketBackend;
@@ -39,7 +44,7 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
       CREATE FUNCTION ours.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
         $$ SELECT timestamptz 'epoch' + last_value * interval '1 millisecond' FROM ours.clock $$`);
     const url = new URL(database.url);
-    url.searchParams.set("options", "-c search_path=ours,pg_catalog");
+    url.searchParams.set("options", "-c search_path=ours,pg_catalog -c synchronous_commit=off");
     backend = await openPostgres({ url: url.href, schema: "differential" });
     assert.ok(backend.packets);
     packets = backend.packets;
@@ -83,6 +88,7 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
       else if ("leave" in one) await both((of) => of.leave(worker(one.leave)));
       else if ("join" in one) await both((of) => of.join({ leaseMs: one.join }));
       else if ("state" in one) await both((of) => of.setFlowState(one.flow, one.state));
+      else if ("ledger" in one) await interfere(ledger, one);
       else if ("claim" in one) await both((of) => of.claim(queryOf(worker(one.claim.worker), one.claim)), sorted);
       else if ("reinject" in one || "discard" in one) {
         const [n, verb] = "reinject" in one ? [one.reinject, "reinject" as const] : [one.discard, "discard" as const];
@@ -106,6 +112,19 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
       if (i % 6 === 5 || i === steps.length - 1) await expectEqual(model, [...table.packets.keys()], [...table.executions.keys()]);
     }
     await expectLedgersEqual(memoryBackend(ledger));
+  }
+
+  /** Somebody else than packets takes or settles a key. */
+  async function interfere(ledger: MemoryLedger, { ledger: how, key }: Extract<Step, { ledger: string }>): Promise<void> {
+    const id = { scope: "s", key };
+    const model = memoryBackend(ledger);
+    const { owner = "somebody", attempt = 1 } = (await model.read(id))?.record ?? {};
+    const to = how === "settle" ? completed(1) : ({ state: "free" } as const);
+    const operation =
+      how === "begin"
+        ? beginOf({ ...id, leaseMs: 700, owner: "somebody" })
+        : ({ verb: "settle", ...id, owner, attempt, to, note: null } as const);
+    for (const each of [backend, model]) await each.flush([operation]);
   }
 
   async function expectEqual(model: PacketBackend, nos: readonly number[], executions: readonly number[]): Promise<void> {
@@ -133,7 +152,127 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
     }
   }
 
-  test("on 100 random histories", async () => {
-    await fc.assert(fc.asyncProperty(history, play), { numRuns: Number(process.env["HISTORIES"] ?? 60), endOnFailure: true, ...(process.env["SEED"] ? { seed: Number(process.env["SEED"]), path: process.env["SEEDPATH"] ?? "" } : {}) });
+  test("on 24 random histories", async () => {
+    await fc.assert(fc.asyncProperty(history, play), {
+      numRuns: Number(process.env["HISTORIES"] ?? 24),
+      endOnFailure: true,
+      ...(process.env["SEED"] ? { seed: Number(process.env["SEED"]), path: process.env["SEEDPATH"] ?? "" } : {}),
+    });
+  });
+});
+
+/** A hundred thousand packets wait, in lanes, for keys, as parts, dead and kept. */
+describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", { timeout: 120_000 }, () => {
+  const scans = async () => {
+    const { rows } = await direct.query<{ seq_scan: string; idx_scan: string }>(
+      "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE schemaname = 'large' AND relname = 'packets'",
+    );
+    return { sequential: Number(rows[0]?.seq_scan), byIndex: Number(rows[0]?.idx_scan) };
+  };
+
+  test("nothing that is done all the time reads all of it", async () => {
+    const setUp = await openPostgres({ url: database.url, schema: "large" });
+    await setUp.close();
+    await direct.query(`INSERT INTO large.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, scope, key, lane, place,
+        hold, node, port, payload, created_at, dead_name, dead_at, terms)
+      SELECT n, 'f', 'q' || n % 7, state, CASE WHEN state = 'due' AND n % 3 = 0 THEN 1000 + n % 5 END, 0, 0, 0,
+        CASE WHEN state = 'held' THEN ${Number.MAX_SAFE_INTEGER} ELSE n END, n % 1000,
+        CASE WHEN state = 'held' THEN 's' END, CASE WHEN state = 'held' THEN 'k' || n % 500 END, CASE WHEN n % 4 = 0 THEN 'l' || n % 900 END,
+        CASE WHEN n % 4 = 0 THEN n END, CASE WHEN state = 'held' THEN 'key' END, CASE WHEN state = 'part' THEN 'n' END,
+        CASE WHEN state = 'part' THEN 'a' END, '1', n, CASE WHEN state = 'dead' THEN 'dead' END, CASE WHEN state = 'dead' THEN n END,
+        CASE state WHEN 'held' THEN '{"key":{"fingerprint":null,"retentionMs":null,"onMismatch":"acknowledge"}}'
+          WHEN 'part' THEN '{"part":{"ports":["a","b"],"waitMs":1}}' END
+      FROM generate_series(1, 100000) n, LATERAL (SELECT (ARRAY['due', 'due', 'held', 'part', 'dead', 'kept'])[1 + n % 6] AS state) x`);
+    await direct.query("ANALYZE large.packets");
+    const before = await scans();
+
+    const backend = await openPostgres({ url: database.url, schema: "large" });
+    const packets = backend.packets as PacketBackend;
+    const numbers = new Numbers(1_000_000);
+    const worker = await packets.join({ leaseMs: 60_000 });
+    // As workers they were never known: what they have is freed.
+    const queues = [0, 1, 2].map((n) => ({ flow: "f", queue: `q${n}`, limit: 20 }));
+    const { claimed } = await packets.claim({ worker, queues, limit: 50 });
+    assert.ok(claimed.length > 0);
+    const plain = { flow: "f", execution: null, payload: "1", key: null, lane: null, join: null, letter: null, delayMs: 0, claim: true };
+    const key = { scope: "s", key: "k1", fingerprint: null, retentionMs: null, onMismatch: "acknowledge" as const };
+    const lane = { name: "l4", deadBlocks: false };
+    const made = [plain, { ...plain, key }, { ...plain, lane }].map((packet) => ({ ...packet, no: numbers.next(), queue: "fresh" }));
+    const execution = { no: numbers.next(), flow: "f", entry: "e", input: "1", key: null, retentionMs: 0 };
+    const part = {
+      ...plain,
+      no: numbers.next(),
+      queue: "fresh",
+      execution: execution.no,
+      join: { node: "n", port: "a", ports: ["a", "b"], waitMs: 1 },
+    };
+    const sends = [...made.map((packet) => [packet]), [part, { ...plain, no: numbers.next(), queue: "fresh", execution: execution.no }]];
+    const sent = await packets.flush(
+      sends.map((each, i) => ({ verb: "sendPackets", worker, execution: i === 3 ? execution : null, packets: each }) as const),
+    );
+    const owned = sent
+      .flatMap((answer) => (answer !== "again" && "placed" in answer ? answer.placed : []))
+      .filter((each) => each.kind === "claimed");
+    assert.equal(owned.length, 4);
+    const settles = [...owned.map((each) => each.packet), ...claimed].map(({ no, attempt }, i) => {
+      const to = i % 2 === 0 ? ({ kind: "done", keep: false, note: null } as const) : ({ kind: "dead", history: null } as const);
+      return { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } as const;
+    });
+    await packets.flush(settles);
+    assert.equal(await packets.reinject(4), true);
+    assert.equal(await packets.discard(10), true);
+    await packets.deadLetters({ limit: 10 });
+    await packets.purge(10);
+    await packets.renew(worker, 60_000);
+    await packets.leave(worker);
+    await backend.close();
+
+    // What a connection has counted is told when it has ended.
+    const after = await poll(
+      60_000,
+      async () => {
+        const now = await scans();
+        return now.byIndex > before.byIndex + 10 ? now : undefined;
+      },
+      () => "the server never told what it had scanned",
+    );
+    assert.equal(after.sequential, before.sequential);
+  });
+});
+
+describe.skipIf(!server.ok)("packets in PostgreSQL, encrypted", () => {
+  test("what is in them can't be read there; it is as it was when it is claimed, joined, found again, a dead letter or an output", async () => {
+    const encryption = { keys: [{ id: "one", key: randomBytes(32) }], required: true };
+    const url = new URL(database.url);
+    url.searchParams.set("schema", "sealed");
+    const store = await open(url.href, { encryption });
+    try {
+      const hand = await Hand.on(store);
+      const payload = '"secret"';
+      const execution = hand.execution({ input: payload });
+      const of = { execution: execution.no, payload };
+      const parts = ["a", "b"].map((port) => hand.packet({ ...of, join: partOf(port), claim: true }));
+      const sends = [hand.packet({ ...of, claim: true }), ...parts];
+      const sent = await submit(store, hand.sendOf(sends, execution));
+      for (const answer of [sent, await submit(store, hand.sendOf(sends, execution))]) {
+        const { placed } = expectAnswer(answer, "packetsSent");
+        const [first, joined] = placed.flatMap((each) => (each.kind === "claimed" ? [each.packet] : []));
+        assert.deepEqual([first?.payload, joined?.payload, joined?.parts?.["a"]?.payload], [payload, payload, payload]);
+      }
+      const [first, joined] = expectAnswer(sent, "packetsSent").placed.flatMap((each) => (each.kind === "claimed" ? [each.packet] : []));
+      assert.ok(first && joined);
+      await submit(store, hand.settleOf(first, { kind: "dead", history: payload }));
+      await submit(store, hand.settleOf(joined, done, [], [payload]));
+      const [letter] = await store.packets.deadLetters({ limit: 1 });
+      assert.deepEqual([letter?.payload, letter?.history], [payload, payload]);
+      const found = await store.packets.execution(execution.no);
+      assert.deepEqual([found?.input, found?.outputs], [payload, [payload]]);
+      const { rows } = await direct.query(
+        "SELECT (SELECT json_agg(p) FROM sealed.packets p)::text || (SELECT json_agg(e) FROM sealed.executions e)::text AS all",
+      );
+      assert.ok(rows[0]?.all.length > 0 && !rows[0]?.all.includes("secret"));
+    } finally {
+      await store.close();
+    }
   });
 });

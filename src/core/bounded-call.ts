@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.js";
+import { OnceflowError } from "./errors.js";
 
 export interface CallBounds {
   /** Then its signal aborts. */
@@ -49,7 +50,8 @@ export class BoundedCall {
         },
         (error: unknown) => {
           end();
-          reject(this.#reason ?? error);
+          // What it says for good is known; of anything else its being cut short may be the cause.
+          reject(error instanceof OnceflowError && !error.retryable ? error : (this.#reason ?? error));
         },
       );
     });

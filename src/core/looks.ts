@@ -6,8 +6,6 @@ export interface LookHost {
   trouble(error: unknown): void;
   /** The store is closed: no use in looking again. */
   closed(): boolean;
-  /** No look is under way any more. */
-  rested(): void;
 }
 
 const troubleMsMin = 20;
@@ -28,16 +26,11 @@ export class Looks {
     this.#host = host;
   }
 
-  get underWay(): boolean {
-    return this.#under !== undefined;
-  }
-
   now(): void {
     if (this.#stopped) return;
     this.#again = true;
     this.#under ??= this.#whileAsked().finally(() => {
       this.#under = undefined;
-      this.#host.rested();
     });
   }
 

@@ -31,6 +31,14 @@ export function withFailure(text: string | null, { code, message }: Failed, abou
 
 /** What was thrown, as it is kept: no stack, and of a stranger's error only its message. */
 export function thrown(error: unknown): Pick<HistoryEntry, "code" | "message"> {
-  const text = error instanceof Error ? error.message : String(error);
-  return { code: error instanceof OnceflowError ? error.code : "ERROR", message: text.slice(0, messageMax).toWellFormed() };
+  return { code: error instanceof OnceflowError ? error.code : "ERROR", message: textOf(error).slice(0, messageMax).toWellFormed() };
+}
+
+/** Anything can be thrown, also what has no text. */
+function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return `something of type ${typeof error} was thrown, which cannot be told`;
+  }
 }

@@ -3,8 +3,6 @@ import type { Store } from "./store.js";
 
 export interface LeaseHost {
   readonly leaseMs: number;
-  /** The timer does not keep the process alive. */
-  readonly background: boolean;
   /** Nothing is with this worker: it may take another number. */
   idle(): boolean;
   /** What it had is somebody else's, or may be: the store could not be reached for a whole lease. */
@@ -37,8 +35,7 @@ export class PacketLease {
   }
 
   #schedule(): void {
-    const { leaseMs, background } = this.#host;
-    this.#cancel = this.#store.clock.after(Math.max(10, leaseMs / 3), () => void this.#renew(), background);
+    this.#cancel = this.#store.clock.after(Math.max(10, this.#host.leaseMs / 3), () => void this.#renew());
   }
 
   stop(): void {
@@ -47,20 +44,20 @@ export class PacketLease {
   }
 
   /**
-   * `worker` was found to be unknown. Who finds it out second, by a claim or by a renewal, must not take the new number from
-   * under what has been claimed with it.
+   * `worker` is unknown: it was silent for too long, and has `lost` what it had; or it has left. Who finds that out second, by
+   * a claim or by a renewal, must not take the new number from under what has been claimed with it.
    */
-  async rejoin(worker: number): Promise<void> {
+  async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
     if (worker !== this.#numbers.worker) return;
-    this.#joining ??= this.#join().finally(() => {
+    this.#joining ??= this.#join(lost).finally(() => {
       this.#joining = undefined;
     });
     await this.#joining;
   }
 
-  /** What runs is told, and the store refuses what it says. */
-  async #join(): Promise<void> {
-    this.#host.lost();
+  /** What runs is told before, and the store refuses what it says. */
+  async #join(lost: boolean): Promise<void> {
+    if (lost) this.#host.lost();
     await this.#numbers.join();
     this.#host.joined();
   }
@@ -69,7 +66,7 @@ export class PacketLease {
     const { worker } = this.#numbers;
     const asked = this.#store.clock.now();
     try {
-      if (!(await this.#store.packets.renew(worker, this.#host.leaseMs))) await this.rejoin(worker);
+      if (!(await this.#store.packets.renew(worker, this.#host.leaseMs))) await this.rejoin(worker, { lost: true });
       else if (this.#numbers.worn && this.#host.idle()) await this.#numbers.join();
       this.#renewedAt = asked;
     } catch (error) {

@@ -80,7 +80,7 @@ export interface SettlePacket {
 }
 
 export type PacketOutcome =
-  /** Its key is completed, and packets that were held by the key are acknowledged. */
+  /** Its key is completed, and packets that were held by the key are acknowledged. Restarted: its key is free. */
   | { readonly kind: "done"; readonly keep: boolean; readonly note: "skipped" | "restarted" | null }
   /** It keeps its key. */
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }

@@ -1,4 +1,4 @@
-import { ConfigurationError, InvalidInputError } from "../core/errors.js";
+import { InvalidInputError, UnreachableError } from "../core/errors.js";
 import type { Store, Tx } from "../core/store.js";
 import { Adder } from "./add.js";
 import { discard, listDeadLetters, type OutboxDeadLetter, type OutboxDeadLettersOptions, redrive, redriveAll } from "./dead-letters.js";
@@ -79,7 +79,7 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
     relay(publisher, relayOptions = {}) {
       if (typeof publisher !== "function") throw new InvalidInputError("publisher", "must be a function that publishes a message");
       const checked = checkRelayOptions(relayOptions);
-      if (store.closed) throw new ConfigurationError(`[onceflow] [${store.name}] the store is closed`, { code: "STORE_CLOSED" });
+      if (store.closed) throw new UnreachableError(`[onceflow] [${store.name}] the store is closed`);
       const relay = new Relay({ policy, relay: checked, publisher: publisher as Publisher }, counts);
       relays.add(relay);
       const stop = ({ graceMs = 10_000 } = {}) => {

@@ -1,10 +1,10 @@
 import { BoundedCall } from "../core/bounded-call.js";
-import { OnceflowError } from "../core/errors.js";
+import { OnceflowError, UnreachableError } from "../core/errors.js";
 import { Looks } from "../core/looks.js";
 import type { PacketRecord } from "../core/packet.js";
 import { PacketLease } from "../core/packet-lease.js";
 import { Numbers } from "../core/packet-numbers.js";
-import type { PacketAnswer, PacketOutcome } from "../core/packet-operation.js";
+import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packet-operation.js";
 import { untilAnswered } from "../core/save.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish } from "./publish.js";
@@ -24,6 +24,7 @@ export class Relay {
   readonly #looks: Looks;
   readonly #calls = new Set<BoundedCall>();
   readonly #stopWatching: () => void;
+  #inDoubt = false;
   #stopping: Promise<void> | undefined;
   #ended: () => void = () => {};
 
@@ -36,13 +37,12 @@ export class Relay {
     const trouble = (error: unknown) => this.#trouble(error);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: relay.leaseMs,
-      background: false,
       idle: () => this.#calls.size === 0,
       lost: () => this.#lost(),
       joined: () => this.wake(),
       trouble,
     });
-    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed, rested: () => {} });
+    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
     this.wake();
   }
@@ -59,7 +59,8 @@ export class Relay {
 
   async #claim(): Promise<void> {
     const { policy, relay } = this.#publishing;
-    const { store, flow, queue } = policy;
+    const { flow, queue } = policy;
+    if (this.#inDoubt && !(await this.#handBack())) return;
     if (this.#numbers.worker === 0) {
       await this.#numbers.join();
       this.#lease.start();
@@ -67,13 +68,35 @@ export class Relay {
     const limit = relay.concurrency - this.#calls.size;
     if (limit <= 0) return;
     const { worker } = this.#numbers;
-    const { claimed, known, nextAt, now } = await store.packets.claim({ worker, queues: [{ flow, queue, limit }], limit });
+    const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
     for (const packet of claimed) void this.#relay(packet, worker);
-    if (!known) return await this.#lease.rejoin(worker);
+    if (!known) return await this.#lease.rejoin(worker, { lost: true });
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
     // Without room the next one that ends looks.
     if (waitMs > 0) this.#looks.later(waitMs);
     else if (this.#calls.size < relay.concurrency) this.wake();
+  }
+
+  async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
+    try {
+      return await this.#publishing.policy.store.packets.claim(query);
+    } catch (error) {
+      this.#inDoubt ||= !(error instanceof UnreachableError);
+      throw error;
+    }
+  }
+
+  /**
+   * The reply to a claim was lost: there may be messages that are ours, which we don't know of, and which we would keep from
+   * all others as long as we live. When those that we know of have ended, all others are handed back. False: not yet.
+   */
+  async #handBack(): Promise<boolean> {
+    if (this.#calls.size > 0) return false;
+    const { worker } = this.#numbers;
+    await this.#publishing.policy.store.packets.leave(worker);
+    await this.#lease.rejoin(worker, { lost: false });
+    this.#inDoubt = false;
+    return true;
   }
 
   async #relay(packet: PacketRecord, worker: number): Promise<void> {
@@ -130,7 +153,8 @@ export class Relay {
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#calls.size === 0 && this.#numbers.worker > 0 && !store.closed) await store.packets.leave(this.#numbers.worker);
+    if (this.#calls.size > 0 || this.#numbers.worker === 0 || store.closed) return;
+    await store.packets.leave(this.#numbers.worker).catch((error: unknown) => this.#trouble(error));
   }
 
   #callsEnd(graceMs: number): Promise<void> {

@@ -6,7 +6,15 @@ export interface EffectServer {
   /** POST here with the headers `idempotency-key` and `x-attempt`. */
   readonly url: string;
   readonly effects: EffectLedger;
+  /** Calls that began while another one with their key was under way: it had neither been answered, nor had its caller died. */
+  readonly overlaps: readonly Overlap[];
   close(): Promise<void>;
+}
+
+export interface Overlap {
+  readonly key: string;
+  /** The header `x-caller` of both: who was at it, and who came. */
+  readonly callers: readonly [string, string];
 }
 
 export interface EffectServerOptions {
@@ -21,8 +29,20 @@ export interface EffectServerOptions {
  */
 export async function serveEffects({ honoursKeys, latencyMs = () => 0 }: EffectServerOptions): Promise<EffectServer> {
   const effects = new EffectLedger({ honoursKeys });
+  const overlaps: Overlap[] = [];
+  const underWay = new Map<string, Set<string>>();
   const server = createServer((request, response) => {
     const key = String(request.headers["idempotency-key"] ?? "");
+    const caller = String(request.headers["x-caller"] ?? "");
+    const callers = underWay.get(key) ?? new Set();
+    underWay.set(key, callers);
+    for (const other of callers) overlaps.push({ key, callers: [other, caller] });
+    callers.add(caller);
+    // When it is answered, or when the caller's connection is gone: a dead caller is not at it any more.
+    response.once("close", () => {
+      callers.delete(caller);
+      if (callers.size === 0) underWay.delete(key);
+    });
     const attempt = Number(request.headers["x-attempt"] ?? Number.NaN);
     request.resume().on("end", () => {
       setTimeout(() => {
@@ -39,6 +59,7 @@ export async function serveEffects({ honoursKeys, latencyMs = () => 0 }: EffectS
   return {
     url: `http://127.0.0.1:${port}/`,
     effects,
+    overlaps,
     close: () =>
       new Promise((closed) => {
         server.close(() => closed());

@@ -12,7 +12,7 @@ export type { BusinessRows, ContractLedger, ContractTarget } from "./contract/ta
 export { type CrashPoint, crashPoints, withCrashPoint } from "./crash-point.js";
 export { type CuttingProxy, cuttingProxy } from "./cutting-proxy.js";
 export { type EffectCall, EffectLedger } from "./effect-ledger.js";
-export { type EffectServer, type EffectServerOptions, serveEffects } from "./effect-server.js";
+export { type EffectServer, type EffectServerOptions, type Overlap, serveEffects } from "./effect-server.js";
 export { type Delivered, type DeliverOptions, deliver, type MockInputOptions, mockNodeInput } from "./node-delivery.js";
 export { type Replayed, type ReplayOptions, replayJournal } from "./replay-journal.js";
 export type { StepExecution } from "./runner/bodies.js";

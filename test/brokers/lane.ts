@@ -39,6 +39,8 @@ export interface Broker {
   readonly server: ProviderName;
   /** Opens the lane with this name, made if it is not there, with about this patience. */
   open(url: string, name: string, patienceMs: number): Promise<Lane>;
+  /** A message that has to come again stays with its consumer until then. */
+  readonly keeps?: true;
   /** Tests that this broker cannot be asked to pass, and why. */
   readonly cannot?: { readonly [test in "extend" | "undecodable"]?: string };
 }

@@ -6,6 +6,7 @@ export const rabbitmq: Broker = {
   name: "rabbitmq",
   title: "RabbitMQ",
   server: "rabbitmq",
+  keeps: true,
   async open(url, queue, patienceMs) {
     const connections = [await connected(url)];
     const [connection] = connections as [Awaited<ReturnType<typeof connected>>];

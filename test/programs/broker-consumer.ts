@@ -9,7 +9,7 @@ import { type BrokerName, brokers } from "../brokers/brokers.js";
 const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
 const broker = await brokers[which as BrokerName]();
 const store = await open(storeUrl, { stallMsMax: 0 });
-const inbox = createInbox(store, { consumer: "shop", effect: "keyed", leaseMs: 500, waitMs: 50 });
+const inbox = createInbox(store, { consumer: "shop", effect: "keyed", leaseMs: 1500, waitMs: 50 });
 const lane = await broker.open(url, name, 1000);
 const consuming = await lane.consume({
   inbox,

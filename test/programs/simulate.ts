@@ -1,31 +1,38 @@
 import { parseArgs } from "node:util";
-import { SimulationFailure, simulate, simulateWorkflows } from "onceflow/testing";
+import { SimulationFailure, simulate, simulateGraphs, simulateWorkflows } from "onceflow/testing";
 
 /**
  * npm run simulate -- --seeds 100000 --from 1 · --seed 42 prints that seed's whole history · --workflows simulates the
- * workflow engine instead of the ledger.
+ * workflow engine instead of the ledger, --graphs the runtime of flow graphs.
  */
 const { values } = parseArgs({
   options: {
     workflows: { type: "boolean", default: false },
+    graphs: { type: "boolean", default: false },
     seeds: { type: "string" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
   },
 });
 
-const { seed: only, workflows } = values;
+const { seed: only, workflows, graphs } = values;
 const from = Number(only ?? values.from);
 const count = Number(values.seeds ?? (only === undefined ? 10_000 : 1));
 const total = new Map<string, number>();
 const add = (what: string, n: number) => void total.set(what, (total.get(what) ?? 0) + n);
 
 async function run(seed: number): Promise<readonly string[]> {
-  const report = workflows ? await simulateWorkflows(seed) : await simulate(seed);
+  const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed) : simulate(seed));
   add("store operations", report.operations);
-  if ("bodies" in report) add("runs", report.runs);
+  if ("runs" in report) add("runs", report.runs);
   if ("bodies" in report) add("step bodies", report.bodies);
-  else add("attempts", report.attempts);
+  if ("attempts" in report) add("attempts", report.attempts);
+  if ("packets" in report) {
+    add("executions", report.executions);
+    add("packets", report.packets);
+    add("calls of nodes", report.calls);
+    add("dead letters", report.dead);
+  }
   add("crashes", report.crashes);
   return report.trace;
 }

@@ -71,6 +71,7 @@ async function start({ from, path }: Found): Promise<Server> {
       }),
       url: (port) => `amqp://guest:guest@127.0.0.1:${port}`,
       answers,
+      startMsMax: 120_000,
     });
     const stop = async () => {
       await server.stop();

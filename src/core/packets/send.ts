@@ -26,8 +26,8 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
     const { no, flow, entry, input, key, retentionMs } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
     table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
+    tally.began(no);
   }
-  if (execution) tally.began(execution.no);
   // Who is not known any more would not be missed: what it claimed would be its own for ever.
   const claimer = packets.some(({ claim }) => claim) && table.worker(worker) !== undefined ? worker : null;
   const placed = packets.map((packet) => place(tally, packet, claimer));

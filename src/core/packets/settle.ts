@@ -28,7 +28,9 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
-      completeKey(tally, row);
+      // One that begins again from further back has done nothing: its key is for the packet that comes again.
+      if (to.note === "restarted") freeKey(tally, row);
+      else completeKey(tally, row);
       if (to.note) tally.note(row, to.note);
       if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
       else table.remove(row);

@@ -4,17 +4,22 @@ import type { NodeInput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { defaultRetry } from "../normalise-policy.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
-import type { DeliveryHost } from "./delivery.js";
 import type { Failure } from "./failure.js";
 import { executionId, packetId } from "./ids.js";
+import type { Sender } from "./outgoing.js";
 import { encodePayload, noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
 
 /** The queue of a flow's alerts: packets like all others, sent in the commit that makes the dead letter. */
-const alertQueue = "onceflow.alerts";
+export const alertQueue = "onceflow.alerts";
 
 /** `x-alerts.onDeadLetter` of the node that could not be reached. */
-export function alertFor(host: DeliveryHost, route: Route, packet: PacketRecord, { code, message }: Failure): readonly NewPacket[] {
+export function alertFor(
+  { next, valueBytesMax }: Pick<Sender, "next" | "valueBytesMax">,
+  route: Route,
+  packet: Pick<PacketRecord, "no" | "execution" | "attempt">,
+  { code, message }: Pick<Failure, "code" | "message">,
+): readonly NewPacket[] {
   const { alert, id } = route.node.plan;
   if (alert === undefined || route.letter === null) return [];
   const data = {
@@ -32,8 +37,7 @@ export function alertFor(host: DeliveryHost, route: Route, packet: PacketRecord,
       ...(alert.message === undefined ? {} : { message: alert.message }),
     },
   };
-  const payload = encodePayload(data, noTrace, host.store.valueBytesMax);
-  const { next } = host.senderOf(null, noTrace);
+  const payload = encodePayload(data, noTrace, valueBytesMax);
   const nobody = { execution: null, key: null, lane: null, join: null, letter: null };
   return [{ no: next(), flow: route.flow.id, queue: alertQueue, payload, delayMs: 0, claim: false, ...nobody }];
 }

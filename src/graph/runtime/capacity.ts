@@ -1,6 +1,9 @@
 import { Gate } from "../../core/gate.js";
 import type { Route, RunningNode } from "./routes.js";
 
+/** Of one node, that wait for what they have started. */
+const waitingMax = 10_000;
+
 /** How many packets may be with this process at once: in all, per node (`concurrency`), per edge (`maxInFlight`). */
 export class Capacity {
   readonly #max: number;
@@ -30,7 +33,7 @@ export class Capacity {
     const { inFlightMax = Number.POSITIVE_INFINITY } = route.delivery;
     const node = concurrency - (this.#perNode.get(route.node) ?? 0);
     // What waits for somebody else's work must not keep that from being done.
-    const all = route.node.plan.kind === "subworkflow" ? Number.POSITIVE_INFINITY : this.free;
+    const all = route.node.plan.kind === "subworkflow" ? waitingMax - (this.#perNode.get(route.node) ?? 0) : this.free;
     return Math.max(0, Math.min(all, node, inFlightMax - this.takenBy(route)));
   }
 

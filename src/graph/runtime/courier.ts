@@ -1,23 +1,25 @@
 import { type Clock, sleep } from "../../core/clock.js";
-import type { PacketRecord } from "../../core/packet.js";
+import { UnreachableError } from "../../core/errors.js";
+import type { FlowState, PacketRecord } from "../../core/packet.js";
 import { Numbers } from "../../core/packet-numbers.js";
-import type { NewPacket, PacketAnswer, Placed, Woken } from "../../core/packet-operation.js";
+import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
+import { alertFor, alertQueue } from "./alert.js";
 import { Attempt, leaseLost } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
-import { type DeliveryHost, type DeliveryResult, deliver } from "./delivery.js";
+import { type DeliveryHost, type DeliveryResult, deliver, handBack } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
 import type { Sender } from "./outgoing.js";
-import type { Trace } from "./payload.js";
-import type { Route } from "./routes.js";
+import { noTrace, type Trace } from "./payload.js";
+import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
-import type { Teller } from "./teller.js";
+import { leftAlone, mismatched, type Teller } from "./teller.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
@@ -47,13 +49,19 @@ export class Courier implements DeliveryHost {
   readonly #attempts = new Set<Attempt>();
   readonly #batches = new Map<Route, Gather<PacketRecord>>();
   readonly #checkpoints = new Map<Route, Gather<() => void>>();
-  readonly #resting = new Set<string>();
+  /** Flows that are not active, as far as is known here. */
+  readonly #resting = new Map<string, Exclude<FlowState, "active">>();
+  /** Flows of which nothing is ever claimed: their states are looked at with every renewal. */
+  readonly #unclaimed: readonly string[];
   /** Packets on their way to the store, to be claimed there. */
   readonly #sending = new Set<number>();
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
   #more = true;
+  /** Nodes that the last look had no room for: what is due for them was not asked for. */
+  #full: ReadonlySet<RunningNode> = new Set();
+  #inDoubt = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
@@ -68,6 +76,8 @@ export class Courier implements DeliveryHost {
     this.#worked = [...routes.values()]
       .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
+    const claimed = new Set(this.#worked.filter(({ node }) => node.plan.id !== alertQueue).map(({ flow }) => flow.id));
+    this.#unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
     this.#ephemeral = ephemeral;
     this.#options = options;
     this.#teller = teller;
@@ -89,6 +99,7 @@ export class Courier implements DeliveryHost {
 
   async start(): Promise<void> {
     await this.#numbers.join();
+    await this.#lookAtStates();
     this.#scheduleRenew();
     if (!this.#options.work) return;
     this.#stopWatching = this.store.packets.watch(() => this.wake());
@@ -150,14 +161,17 @@ export class Courier implements DeliveryHost {
   }
 
   async #claim(): Promise<void> {
+    if (this.#inDoubt && !(await this.#handBackUnknown())) return;
     this.#lookedAt = this.#clock.now();
-    const open = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) })).filter(({ room }) => room > 0);
+    const rooms = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) }));
+    const open = rooms.filter(({ room }) => room > 0);
+    this.#full = new Set(rooms.filter(({ room }) => room === 0).map(({ route }) => route.node));
     // Whoever ends next looks again: nobody else would.
     this.#more = open.length === 0;
     if (this.#more) return;
     const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    const claims = await this.store.packets.claim({ worker, queues, limit: Math.max(this.capacity.free, 1) });
+    const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
@@ -175,18 +189,47 @@ export class Courier implements DeliveryHost {
     else this.#lookLater(Math.min(Math.max(wait, 1), this.#options.pollMs));
   }
 
+  async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
+    try {
+      return await this.store.packets.claim(query);
+    } catch (error) {
+      this.#inDoubt ||= !(error instanceof UnreachableError);
+      throw error;
+    }
+  }
+
+  /**
+   * The reply to a claim was lost: packets may be ours that we don't know of, and that we would keep from all others as long
+   * as we live. When those that we know of have ended, all others are handed back, and were no attempts. False: not yet.
+   */
+  async #handBackUnknown(): Promise<boolean> {
+    this.#more = true;
+    if (this.#attempts.size > 0 || this.#sending.size > 0) return false;
+    await this.store.packets.leave(this.worker);
+    await this.#numbers.join();
+    this.#inDoubt = false;
+    return true;
+  }
+
   #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
     for (const flow of asked) {
-      if (resting.includes(flow)) this.#resting.add(flow);
-      else this.#resting.delete(flow);
+      if (!resting.includes(flow)) this.setState(flow, "active");
+      else if (!this.#resting.has(flow)) this.#resting.set(flow, "paused");
     }
   }
 
   /** In this process at once; in others when they next look. */
-  setResting(flow: string, resting: boolean): void {
-    if (resting) this.#resting.add(flow);
-    else this.#resting.delete(flow);
-    this.wake();
+  setState(flow: string, state: FlowState): void {
+    if (state !== "active") this.#resting.set(flow, state);
+    else if (this.#resting.delete(flow)) this.#ephemeral.pump();
+  }
+
+  stateOf(flow: string): FlowState {
+    return this.#resting.get(flow) ?? "active";
+  }
+
+  async #lookAtStates(): Promise<void> {
+    for (const flow of this.#unclaimed) this.setState(flow, await this.store.packets.flowState(flow));
   }
 
   #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
@@ -206,21 +249,35 @@ export class Courier implements DeliveryHost {
     batch.add(packet);
   }
 
+  /** One call of the node is one place at its gate, however many packets are in it. */
   #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
     const { work } = route.node;
-    const call = work instanceof BaseNode && work.handleBatch ? new BatchCall(work, packets.length) : undefined;
-    for (const packet of packets) void this.#deliver(route, packet, call);
+    if (!(work instanceof BaseNode && work.handleBatch)) {
+      for (const packet of packets) void this.#deliver(route, packet);
+      return;
+    }
+    let begin = (): void => {};
+    const turn = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const call = new BatchCall(work, packets.length);
+    const all = packets.map((packet) => this.#deliver(route, packet, { call, turn }));
+    void this.capacity.pass(route, async () => {
+      begin();
+      await Promise.all(all);
+    });
   }
 
-  async #deliver(route: Route, packet: PacketRecord, batch?: BatchCall): Promise<void> {
+  async #deliver(route: Route, packet: PacketRecord, batch?: { readonly call: BatchCall; readonly turn: Promise<void> }): Promise<void> {
     const attempt = new Attempt();
     this.#attempts.add(attempt);
+    const begin = (): Promise<DeliveryResult> => {
+      if (this.#stopped) return handBack(this, packet, batch?.call);
+      this.#teller.delivering(route, packet);
+      return deliver(this, route, packet, attempt, batch?.call);
+    };
     try {
-      const result = await this.capacity.pass(route, () => {
-        this.#teller.delivering(route, packet);
-        return deliver(this, route, packet, attempt, batch);
-      });
-      this.#delivered(route, packet, result);
+      this.#delivered(route, packet, await (batch ? batch.turn.then(begin) : this.capacity.pass(route, begin)));
     } catch (error) {
       // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
       this.#teller.trouble(error);
@@ -229,7 +286,7 @@ export class Courier implements DeliveryHost {
       this.capacity.give(route);
       this.#checkpoints.get(route)?.flush();
       this.#ephemeral.pump();
-      if (this.#more) this.#lookSoon();
+      if (this.#more || this.#full.has(route.node)) this.#lookSoon();
       this.#checkIdle();
     }
   }
@@ -261,6 +318,7 @@ export class Courier implements DeliveryHost {
       if (packet.claim) this.capacity.give(route);
       if (placed.kind === "due") this.wake();
       else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
+      if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
     }
     this.#teller.ended(answer.ended);
   }
@@ -269,7 +327,19 @@ export class Courier implements DeliveryHost {
     for (const each of woken) {
       if (each.to === "due") this.wake();
       else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
+      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, leftAlone);
     }
+  }
+
+  /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
+  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, failure: typeof leftAlone): void {
+    const alerts = route === undefined ? [] : alertFor(this.senderOf(null, noTrace), route, packet, failure);
+    if (alerts.length === 0) return;
+    const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
+    untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(
+      () => this.wake(),
+      (error: unknown) => this.#teller.trouble(error),
+    );
   }
 
   // ——— as a host of deliveries
@@ -284,13 +354,18 @@ export class Courier implements DeliveryHost {
   }
 
   needsRoom(sent: readonly Sent[]): void {
-    const full = sent.find(({ route }) => !this.#ephemeral.hasRoom(route));
-    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.route.queue} is full`);
+    const full = this.#ephemeral.firstFull(sent);
+    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.queue} is full`);
+  }
+
+  /** Whether its flow is active, as far as is known here. */
+  isAwake(route: Route): boolean {
+    return !this.#resting.has(route.flow.id);
   }
 
   reserve(route: Route, no: number): boolean {
     const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    if (!ours || !this.capacity.take(route)) return false;
+    if (!ours || this.#inDoubt || !this.capacity.take(route)) return false;
     this.#sending.add(no);
     return true;
   }
@@ -348,6 +423,7 @@ export class Courier implements DeliveryHost {
   async #renew(): Promise<void> {
     const { worker } = this;
     try {
+      await this.#lookAtStates();
       if (!(await this.#numbers.renew())) await this.#rejoin(worker);
       else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
     } catch (error) {
@@ -385,15 +461,9 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    if (
-      this.#idle.length === 0 ||
-      this.#looking !== undefined ||
-      (this.#more && this.#options.work) ||
-      this.capacity.taken > 0 ||
-      this.#attempts.size > 0
-    )
-      return;
-    if (this.#ephemeral.length > 0) return;
+    const looks = this.#options.work && !this.#stopped && !this.store.closed;
+    if (this.#idle.length === 0 || this.#looking !== undefined || (looks && this.#more)) return;
+    if (this.capacity.taken > 0 || this.#attempts.size > 0 || this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
@@ -411,11 +481,12 @@ export class Courier implements DeliveryHost {
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
     if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();
+    this.#checkIdle();
   }
 
   #ended(graceMs: number): Promise<void> {
     // Also while something is on its way to the store that would be ours there.
-    if (this.#attempts.size === 0 && this.capacity.taken === 0) return nothing;
+    if (this.#attempts.size === 0 && this.capacity.taken === 0 && this.#ephemeral.length === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {

@@ -9,7 +9,7 @@ import { alertFor } from "./alert.js";
 import { type Attempt, leaseLost } from "./attempt.js";
 import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
-import { withFailure } from "./history.js";
+import { historyOf, withFailure } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 import { packetFor, type Sender } from "./outgoing.js";
 import { encodeOutput, inputsOf, noTrace, type Trace } from "./payload.js";
@@ -75,14 +75,22 @@ export async function deliver(
   let settling = await settlingOf(host, route, packet, attempt, batch, began);
   if (settling.to.kind === "done") await host.beforeCommit(route);
   const answer = await commit(host, packet, settling).catch((error: unknown) => {
+    host.giveBack(settling.packets);
     if (!(error instanceof StoreRefusedError)) throw error;
     // The database will not take what the node has sent, ever.
-    host.giveBack(settling.packets);
     settling = failed(host, route, packet, failureOf(new NodeError("PERMANENT", error.message)), began);
     return commit(host, packet, settling);
   });
   const { to, failure, packets: sent, ephemeral = [], trace = noTrace } = settling;
   return { to, failure, sent, ephemeral, trace, answer, ms: store.clock.now() - began.clock };
+}
+
+/** Not begun, because this process stops: that was no attempt. */
+export async function handBack(host: DeliveryHost, packet: PacketRecord, batch?: BatchCall): Promise<DeliveryResult> {
+  batch?.leave();
+  const settling: Settling = { to: { kind: "release" }, packets: [], outputs: [] };
+  const answer = await commit(host, packet, settling);
+  return { to: settling.to, failure: undefined, sent: [], ephemeral: [], trace: noTrace, answer, ms: 0 };
 }
 
 async function settlingOf(
@@ -115,6 +123,9 @@ async function settlingOf(
       signal: attempt.signal,
       ready: () => mayCall(host, packet, attempt),
     };
+    // Before its time begins: asking is not the node's doing.
+    const asking = stage.ready();
+    if (asking !== undefined) await asking;
     const { timeoutMs = host.timeoutMs } = route.delivery;
     const running = runStage(route.node, inputs, packet.key?.key, stage, call);
     const leaving = await attempt.within(host.store.clock, timeoutMs, host.graceMs, running);
@@ -141,7 +152,7 @@ function mayCall(host: DeliveryHost, packet: PacketRecord, attempt: Attempt): Pr
 }
 
 function done(host: DeliveryHost, route: Route, { execution }: PacketRecord, leaving: Leaving, trace: Trace): Settling {
-  const outputs = leaving.outputs.map((output) => encodeOutput(output, host.store.valueBytesMax));
+  const outputs = leaving.outputs.map((output) => kept(() => encodeOutput(output, host.store.valueBytesMax)));
   const ephemeral = leaving.routed.filter(inMemory);
   host.needsRoom(ephemeral);
   return {
@@ -159,10 +170,24 @@ function done(host: DeliveryHost, route: Route, { execution }: PacketRecord, lea
 
 /** Room is kept when all of them could be made: what throws on the way has kept none. */
 export function packetsFor(host: Pick<DeliveryHost, "reserve">, sent: readonly Sent[], sender: Sender): NewPacket[] {
-  const packets = sent.map((each) => packetFor(each, sender));
-  return packets.map((packet, i) =>
+  const packets = sent.map((each) => kept(() => packetFor(each, sender)));
+  const alerts = packets.flatMap((packet, i) => {
+    const failure = historyOf(packet.failed ?? null).at(-1);
+    return failure === undefined ? [] : alertFor(sender, (sent[i] as Sent).route, { ...packet, attempt: 0 }, failure);
+  });
+  const taken = packets.map((packet, i) =>
     packet.failed === undefined && host.reserve((sent[i] as Sent).route, packet.no) ? { ...packet, claim: true } : packet,
   );
+  return [...taken, ...alerts];
+}
+
+/** The node has done its work, and what it sends cannot be kept: to call it again would not help. */
+function kept<T>(encode: () => T): T {
+  try {
+    return encode();
+  } catch (error) {
+    throw new NodeError("PERMANENT", failureOf(error).message, error);
+  }
 }
 
 function inMemory({ route }: Sent): boolean {
@@ -181,7 +206,7 @@ function failed(
   const about = { attempt: packet.attempt, at: began.at, ms: Math.round(host.store.clock.now() - began.clock) };
   const history = withFailure(packet.history, failure, about);
   if (judged.kind === "retry") return { to: { kind: "retry", delayMs: judged.delayMs, history }, packets: [], outputs: [], failure };
-  return { to: { kind: "dead", history }, packets: alertFor(host, route, packet, failure), outputs: [], failure };
+  return { to: { kind: "dead", history }, packets: alertFor(host.senderOf(null, noTrace), route, packet, failure), outputs: [], failure };
 }
 
 /** A failed save is not a failed delivery: tried until it is in the store, or the packet is somebody else's. */

@@ -2,24 +2,26 @@ import { MismatchError } from "../../core/errors.js";
 import { key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import { untilAnswered } from "../../core/save.js";
+import { alertFor } from "./alert.js";
 import type { Courier } from "./courier.js";
 import { packetsFor } from "./delivery.js";
 import type { EphemeralHost } from "./ephemeral.js";
-import { failureOf } from "./failure.js";
 import { withFailure } from "./history.js";
 import { keyScope, packetFor } from "./outgoing.js";
 import type { ResolvedOptions } from "./runtime-options.js";
+import type { Teller } from "./teller.js";
 
 /** What edges in memory need of the store: keys, what they send on, and their dead letters. */
-export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: ResolvedOptions): EphemeralHost {
+export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: ResolvedOptions, teller: Teller): EphemeralHost {
   const { store, capacity } = courier;
   return {
     clock: store.clock,
     timeoutMs,
     graceMs,
     random,
+    teller,
     next: courier.numbers.next,
-    take: (route) => capacity.take(route),
+    take: (route) => courier.isAwake(route) && capacity.take(route),
     give(route) {
       capacity.give(route);
       courier.wake();
@@ -51,17 +53,16 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       }
       courier.sendEphemeral(inMemory, execution, trace);
     },
-    async dead({ route, data, execution, trace }, error, attempts) {
+    async dead({ route, data, execution, trace, attempt }, failure) {
       if (route.letter === null) return;
-      const packet = packetFor({ route, data, problem: undefined }, courier.senderOf(execution, trace));
-      const failed = withFailure(null, failureOf(error), { attempt: attempts, at: Date.now(), ms: 0 });
-      const send = {
-        verb: "sendPackets",
-        worker: courier.worker,
-        execution: null,
-        packets: [{ ...packet, failed, join: null, lane: null }],
-      } as const;
+      const sender = courier.senderOf(execution, trace);
+      const packet = packetFor({ route, data, problem: undefined }, sender);
+      const failed = withFailure(null, failure, { attempt, at: Date.now(), ms: 0 });
+      const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
+      const dead = [{ ...packet, failed, join: null, lane: null }, ...alerts];
+      const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets: dead } as const;
       await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+      courier.wake();
     },
   };
 }

@@ -1,16 +1,17 @@
 import type { Clock } from "../../core/clock.js";
 import { NodeError } from "../node/node-error.js";
 import { Attempt } from "./attempt.js";
-import { failureOf, judge } from "./failure.js";
+import { type Failure, failureOf, judge } from "./failure.js";
 import { executionId, packetId } from "./ids.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { keyOf, type Leaving, problemOf, runStage, type Sent } from "./stage.js";
+import type { Teller } from "./teller.js";
 
 /** What such a queue holds where its edge does not say. */
 const lengthMaxDefault = 10_000;
 
-interface Item extends Sent {
+export interface Item extends Sent {
   readonly execution: number | null;
   readonly trace: Trace;
   readonly attempt: number;
@@ -22,6 +23,7 @@ export interface EphemeralHost {
   readonly timeoutMs: number;
   readonly graceMs: number;
   readonly random: () => number;
+  readonly teller: Teller;
   next(): number;
   take(route: Route): boolean;
   give(route: Route): void;
@@ -30,7 +32,7 @@ export interface EphemeralHost {
   /** What it sends on. */
   send(leaving: Leaving, item: { readonly execution: number | null; readonly trace: Trace; readonly route: Route }): Promise<void>;
   /** It failed for good. */
-  dead(item: Sent & { readonly execution: number | null; readonly trace: Trace }, error: unknown, attempts: number): Promise<void>;
+  dead(item: Item, failure: Failure): Promise<void>;
 }
 
 /**
@@ -39,6 +41,8 @@ export interface EphemeralHost {
  */
 export class Ephemeral {
   readonly #queues = new Map<Route, Item[]>();
+  /** All of an edge: those that wait, run, or wait to be tried again. */
+  readonly #lengths = new Map<Route, number>();
   #host: EphemeralHost | undefined;
   #length = 0;
 
@@ -51,13 +55,20 @@ export class Ephemeral {
     return this.#length;
   }
 
-  hasRoom(route: Route): boolean {
-    return (this.#queues.get(route)?.length ?? 0) < (route.delivery.queue?.lengthMax ?? lengthMaxDefault);
+  /** The first edge that cannot take its share of these. */
+  firstFull(sent: readonly Sent[]): Route | undefined {
+    const lengths = new Map<Route, number>();
+    for (const { route } of sent) {
+      const length = (lengths.get(route) ?? this.#lengths.get(route) ?? 0) + 1;
+      if (length > (route.delivery.queue?.lengthMax ?? lengthMaxDefault)) return route;
+      lengths.set(route, length);
+    }
+    return undefined;
   }
 
   send(sent: readonly Sent[], execution: number | null, trace: Trace): void {
     for (const each of sent) {
-      this.#length += 1;
+      this.#count(each.route, 1);
       this.#put({ ...each, execution, trace, attempt: 1, no: this.#host?.next() ?? 0 });
     }
   }
@@ -77,22 +88,43 @@ export class Ephemeral {
     this.pump();
   }
 
+  #count(route: Route, by: 1 | -1): void {
+    this.#length += by;
+    const length = (this.#lengths.get(route) ?? 0) + by;
+    if (length > 0) this.#lengths.set(route, length);
+    else this.#lengths.delete(route);
+  }
+
   async #run(host: EphemeralHost, item: Item): Promise<void> {
-    const { route, data, attempt: no } = item;
+    const { route, attempt } = item;
+    const began = host.clock.now();
+    const told = { ...item, attempt };
     try {
+      host.teller.delivering(route, told);
       await this.#deliver(host, item);
-      this.#length -= 1;
+      this.#count(route, -1);
+      host.teller.settled(route, told, { to: { kind: "done", keep: false, note: null }, failure: undefined, ms: host.clock.now() - began });
     } catch (error) {
-      const judged = judge(failureOf(error), route.delivery.retry, no, host.random);
-      if (judged.kind === "retry") host.clock.after(judged.delayMs, () => this.#put({ ...item, attempt: no + 1 }));
-      else {
-        this.#length -= 1;
-        await host.dead({ ...item, data }, error, no).catch(() => {});
-      }
+      await this.#failed(host, item, error);
     } finally {
       host.give(route);
       this.pump();
     }
+  }
+
+  async #failed(host: EphemeralHost, item: Item, error: unknown): Promise<void> {
+    const { route, attempt } = item;
+    const failure = failureOf(error);
+    const judged = judge(failure, route.delivery.retry, attempt, host.random);
+    if (judged.kind === "retry") {
+      host.teller.settled(route, item, { to: { ...judged, history: null }, failure, ms: 0 });
+      host.clock.after(judged.delayMs, () => this.#put({ ...item, attempt: attempt + 1 }));
+      return;
+    }
+    // What cannot be kept as a dead letter, either, is lost: its mode allows that, and it is told.
+    await host.dead(item, failure).catch((trouble: unknown) => host.teller.trouble(trouble));
+    this.#count(route, -1);
+    host.teller.settled(route, item, { to: { kind: "dead", history: null }, failure, ms: 0 });
   }
 
   async #deliver(host: EphemeralHost, item: Item): Promise<void> {

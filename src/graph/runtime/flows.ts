@@ -7,7 +7,7 @@ import type { FlowPlan, PlannedNode } from "../plan.js";
 import { alertRoute } from "./alert.js";
 import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
 import type { ResolvedOptions, RuntimeOptions } from "./runtime-options.js";
-import { type ChildFlows, subworkflow } from "./subworkflow.js";
+import { type ChildFlows, checkChildren, subworkflow } from "./subworkflow.js";
 
 /** Documents → plans → routes, with the nodes of this process in them. Throws what is wrong, all at once where it can. */
 export async function routeFlows(
@@ -16,7 +16,8 @@ export async function routeFlows(
   flows: ChildFlows,
 ): Promise<ReadonlyMap<string, Routed>> {
   const plans = await plansOf(options);
-  const workOf = workFinder(options, flows);
+  const given = nodesOf((options.nodes ?? {}) as NodesOption);
+  const workOf = workFinder(options, given, flows);
   const routed = new Map<string, Routed>();
   for (const plan of plans) {
     if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
@@ -25,6 +26,7 @@ export async function routeFlows(
   }
   checkNodes(plans, options, workOf);
   checkStreams(plans, options);
+  checkChildren(plans, ({ operationId }) => given.has(operationId));
   tellBindings(plans, options.store);
   await initNodes(plans, workOf);
   return routed;
@@ -33,7 +35,7 @@ export async function routeFlows(
 async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan[]> {
   const plans: FlowPlan[] = [];
   for (const document of documents) {
-    if (typeof document === "object" && "nodes" in document) {
+    if (typeof document === "object" && document !== null && "nodes" in document) {
       plans.push(document);
       continue;
     }
@@ -48,13 +50,14 @@ async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan
 type WorkOf = (node: PlannedNode) => FlowNode | undefined;
 
 /** What is given for its operationId; else what its kind does by itself. */
-function workFinder({ nodes = {}, workflows = {}, store, work: works = true }: RuntimeOptions, flows: ChildFlows): WorkOf {
-  const given = nodesOf(nodes as NodesOption);
+function workFinder(options: RuntimeOptions, given: ReadonlyMap<string, FlowNode>, flows: ChildFlows): WorkOf {
+  const { workflows = {}, store, partial = false, work: works = true } = options;
+  const around = { store, workflows, flows, elsewhere: partial };
   const made = new Map<PlannedNode, FlowNode | undefined>();
   return (node) => {
     if (made.has(node)) return made.get(node);
     // Whoever only triggers and looks has no workflows.
-    const child = () => (works ? subworkflow(node, { store, workflows, flows }) : undefined);
+    const child = () => (works ? subworkflow(node, around) : undefined);
     const work = given.get(node.operationId) ?? (node.kind === "subworkflow" ? child() : passOn(node));
     made.set(node, work);
     return work;

@@ -1,6 +1,7 @@
 import type { PacketRecord } from "../../core/packet.js";
 import type { NewPacket, PacketOutcome } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
+import { alertFor } from "./alert.js";
 import type { DeliveryHost } from "./delivery.js";
 import type { Failure } from "./failure.js";
 import { withFailure } from "./history.js";
@@ -22,10 +23,11 @@ const notesMax = 1000;
  */
 export async function recover(host: DeliveryHost, route: Route, packet: PacketRecord): Promise<Recovered | undefined> {
   const { strategy = "replayFromCheckpoint", replayFrom } = route.delivery.recovery ?? {};
-  if (packet.crashes > host.crashMax) return dead(packet, `workers fell silent over it ${packet.crashes} times`);
+  const dead = (message: string): Recovered => deadLetter(host, route, packet, message);
+  if (packet.crashes > host.crashMax) return dead(`workers fell silent over it ${packet.crashes} times`);
   switch (strategy) {
     case "fail":
-      return dead(packet, "a worker fell silent over it, and its edge says: fail");
+      return dead("a worker fell silent over it, and its edge says: fail");
     case "skip":
       return { to: { kind: "done", keep: false, note: "skipped" }, packets: [] };
     case "replayFromCheckpoint":
@@ -44,7 +46,7 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
   const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
   const restarts = (await read(() => packets.notes(execution.no, notesMax))).filter(({ kind }) => kind === "restarted").length;
-  if (restarts >= host.crashMax) return dead(packet, `its execution was started again ${restarts} times`);
+  if (restarts >= host.crashMax) return deadLetter(host, route, packet, `its execution was started again ${restarts} times`);
   const kept =
     node === undefined
       ? undefined
@@ -52,6 +54,8 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
           (row) => row.state === "kept" && leadsTo(route, row.queue, node),
         );
   if (node !== undefined && kept === undefined) return undefined;
+  const from = node ?? entryNode(route, execution.entry);
+  if (from === undefined || keysBetween(route, from)) return undefined;
   const { next } = host.senderOf(execution.no, noTrace);
   const again: NewPacket = {
     no: next(),
@@ -70,12 +74,32 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
   return { to: { kind: "done", keep: false, note: "restarted" }, packets: [again] };
 }
 
+function entryNode({ flow }: Route, entry: string): string | undefined {
+  return flow.entries.find(({ node, port }) => entry === `->${node}.${port}`)?.node;
+}
+
+/** On the way from there to here a completed key would stop what is sent again: so it is delivered from here. */
+function keysBetween({ flow, queue }: Route, from: string): boolean {
+  const seen = new Set<string>();
+  const next = [from];
+  for (let id = next.pop(); id !== undefined; id = next.pop()) {
+    if (seen.has(id)) continue;
+    seen.add(id);
+    for (const edge of flow.nodes.get(id)?.outgoing ?? []) {
+      if (edge.id === queue) continue;
+      if (edge.delivery.key !== undefined) return true;
+      next.push(edge.to.node);
+    }
+  }
+  return false;
+}
+
 function leadsTo({ flow }: Route, queue: string, node: string): boolean {
   return flow.edges.some(({ id, to }) => id === queue && to.node === node) || queue.startsWith(`->${node}.`);
 }
 
-function dead(packet: PacketRecord, message: string): Recovered {
+function deadLetter(host: DeliveryHost, route: Route, packet: PacketRecord, message: string): Recovered {
   const failure: Failure = { code: "CRASHED", message, final: true };
   const history = withFailure(packet.history, failure, { attempt: packet.attempt, at: Date.now(), ms: 0 });
-  return { to: { kind: "dead", history }, packets: [], failure };
+  return { to: { kind: "dead", history }, packets: alertFor(host.senderOf(null, noTrace), route, packet, failure), failure };
 }

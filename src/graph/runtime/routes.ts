@@ -112,7 +112,7 @@ export type NodesOption = readonly BaseNode[] | Readonly<Record<string, FlowNode
 /** By operationId. */
 export function nodesOf(given: NodesOption): ReadonlyMap<string, FlowNode> {
   const list: readonly (readonly [string, FlowNode])[] = Array.isArray(given)
-    ? (given as readonly BaseNode[]).map((node) => [node.operationId, node])
+    ? (given as readonly BaseNode[]).map((node: BaseNode | null | undefined) => [String(node?.operationId), node as BaseNode])
     : Object.entries(given);
   const nodes = new Map<string, FlowNode>();
   for (const [name, node] of list) {

@@ -1,5 +1,6 @@
 import { sleep } from "../../core/clock.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import { duration } from "../../core/options.js";
 import type { ExecutionStatus, FlowState } from "../../core/packet.js";
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
@@ -88,7 +89,7 @@ export class Runtime {
     );
     this.#teller = new Teller(this.#counters, this.#listeners);
     this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
-    this.#ephemeral.attach(ephemeralHost(this.#courier, options));
+    this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
   }
 
   async start(): Promise<void> {
@@ -146,6 +147,7 @@ export class Runtime {
     id: string,
     { signal, timeoutMs = Number.POSITIVE_INFINITY }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
   ): Promise<ExecutionDetails> {
+    if (timeoutMs !== Number.POSITIVE_INFINITY) duration("timeoutMs", timeoutMs);
     const { clock } = this.store;
     const until = clock.now() + timeoutMs;
     for (;;) {
@@ -189,7 +191,8 @@ export class Runtime {
 
   async deadLetter(id: string): Promise<DeadLetterDetails | undefined> {
     const found = await this.store.packets.packet(packetNo(id));
-    return found?.dead ? deadLetterDetails(found) : undefined;
+    const port = found && this.#flows.get(found.flow)?.routes.get(found.queue)?.port;
+    return found?.dead ? deadLetterDetails(found, port ?? found.queue) : undefined;
   }
 
   async #deadSpot(id: string): Promise<Spot> {
@@ -247,7 +250,8 @@ export class Runtime {
   async #setState(flow: string, state: FlowState): Promise<void> {
     this.#flow(flow);
     await this.store.packets.setFlowState(flow, state);
-    this.#courier.setResting(flow, state !== "active");
+    this.#courier.setState(flow, state);
+    this.#courier.wake();
     const type = state === "active" ? "resumed" : state;
     this.#listeners.tell({ type, flow });
   }
@@ -259,6 +263,7 @@ export class Runtime {
 
   /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    duration("graceMs", graceMs);
     this.#forgetClose();
     this.#stopping ??= this.#courier.stop(graceMs);
     return this.#stopping;

@@ -4,7 +4,7 @@ import type { WorkflowFunction } from "../../workflow/define.js";
 import { start } from "../../workflow/start.js";
 import { type NodeFunction, type NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
-import type { PlannedNode } from "../plan.js";
+import type { FlowPlan, PlannedNode } from "../plan.js";
 import type { Data, FlowOutput } from "./payload.js";
 
 export interface ChildFlows {
@@ -28,12 +28,20 @@ export function subworkflow(
     store,
     workflows,
     flows,
-  }: { readonly store: Store; readonly workflows: Readonly<Record<string, WorkflowFunction>>; readonly flows: ChildFlows },
-): NodeFunction {
+    elsewhere,
+  }: {
+    readonly store: Store;
+    readonly workflows: Readonly<Record<string, WorkflowFunction>>;
+    readonly flows: ChildFlows;
+    /** Another process may have what is missing here. */
+    readonly elsewhere: boolean;
+  },
+): NodeFunction | undefined {
   const { flow, workflow, entry } = plan.settings as { readonly flow?: unknown; readonly workflow?: unknown; readonly entry?: unknown };
   const port = plan.outputs[0]?.name ?? "out";
   if (typeof workflow === "string") {
     const called = Object.hasOwn(workflows, workflow) ? workflows[workflow] : undefined;
+    if (called === undefined && elsewhere) return undefined;
     if (called === undefined) throw misses(plan, `settings.workflow: there is no "${workflow}" among the runtime's workflows`);
     return async (input) => {
       const run = await start(called as WorkflowFunction<[Data], unknown>, [dataOf(input)], { id: idOf(input), store });
@@ -56,6 +64,35 @@ export function subworkflow(
     for (const { data } of outputs) output.send(port, data);
     return output;
   };
+}
+
+/** Flows that nodes name are there, and none leads back to itself: it would never end. */
+export function checkChildren(plans: readonly FlowPlan[], replaced: (node: PlannedNode) => boolean): void {
+  const children = new Map<string, string[]>();
+  for (const { id, nodes } of plans) {
+    const named = [...nodes.values()].filter(({ kind, settings, ...node }) => {
+      return kind === "subworkflow" && typeof settings["flow"] === "string" && !replaced({ kind, settings, ...node });
+    });
+    for (const node of named)
+      if (!plans.some((plan) => plan.id === node.settings["flow"]))
+        throw misses(node, `settings.flow: there is no flow "${String(node.settings["flow"])}" among the runtime's documents`);
+    children.set(
+      id,
+      named.map(({ settings }) => settings["flow"] as string),
+    );
+  }
+  for (const id of children.keys()) {
+    const seen = new Set<string>();
+    const next = [...(children.get(id) ?? [])];
+    for (let flow = next.pop(); flow !== undefined; flow = next.pop()) {
+      if (flow === id)
+        throw new ConfigurationError(`[onceflow] flow "${id}" runs itself, by way of its subworkflows; it would never end`, {
+          code: "SUBWORKFLOW_CIRCLE",
+        });
+      if (!seen.has(flow)) next.push(...(children.get(flow) ?? []));
+      seen.add(flow);
+    }
+  }
 }
 
 function misses({ id }: PlannedNode, what: string): ConfigurationError {

@@ -7,6 +7,13 @@ import { executionId, packetId } from "./ids.js";
 import type { Counters } from "./metrics.js";
 import type { Route } from "./routes.js";
 
+/** Why the store made a dead letter of a packet by itself. */
+export const leftAlone = {
+  code: "INPUT_MISSING",
+  message: "the other ports of its node were not filled, or its key was completed with another packet",
+};
+export const mismatched = { code: "MISMATCH", message: "its key was completed with another packet" };
+
 /** Counts what happens, and tells it where somebody listens: an event that nobody hears is not made. */
 export class Teller {
   readonly #counters: Counters;
@@ -23,11 +30,11 @@ export class Teller {
     this.#listeners.tell({ type: "triggered", flow: route.flow.id, executionId: executionId(no), node: route.node.plan.id, key });
   }
 
-  delivering(route: Route, packet: PacketRecord): void {
+  delivering(route: Route, packet: About): void {
     if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
   }
 
-  settled(route: Route, packet: PacketRecord, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
+  settled(route: Route, packet: About, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
     if (to.kind === "release") return;
     const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
     this.#counters.add(counter, route, ms);
@@ -48,7 +55,7 @@ export class Teller {
     }
     if (kind === "duplicate" || kind === "mismatch") this.#acknowledged(route, what, kind === "mismatch");
     if (kind === "dead") {
-      const { code = "MISMATCH", message = "its key was completed with another packet" } = historyOf(packet.failed ?? null).at(-1) ?? {};
+      const { code, message } = historyOf(packet.failed ?? null).at(-1) ?? mismatched;
       this.#dead(route, what, code, message);
     }
   }
@@ -59,8 +66,7 @@ export class Teller {
     const what = { no, execution, attempt: 0 };
     if (to === "duplicate" || to === "mismatch") this.#acknowledged(route, what, to === "mismatch");
     if (to === "closed" && this.#listeners.any) this.#listeners.tell({ type: "closed", ...about(route, what) });
-    if (to === "dead")
-      this.#dead(route, what, "INPUT_MISSING", "the other ports of its node were not filled, or its key was completed with another packet");
+    if (to === "dead") this.#dead(route, what, leftAlone.code, leftAlone.message);
   }
 
   reinjected(route: Route | undefined, letter: PacketRecord): void {
@@ -94,6 +100,7 @@ export class Teller {
   }
 }
 
+/** What is told of a packet. */
 type About = Pick<PacketRecord, "no" | "execution" | "attempt">;
 
 function about(route: Route, { no, execution, attempt }: About) {

@@ -114,13 +114,17 @@ async function triggerDurable(
     throw error;
   }
   if (answer.kind === "packetsSent") {
-    teller.triggered(route, no, key);
+    if (tx === undefined) teller.triggered(route, no, key);
     courier.take(answer, packets);
     return { executionId: executionId(no), status: "started", mismatch: false };
   }
   courier.giveBack(packets);
   if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
-  throw new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+  throw archived(flow);
+}
+
+function archived(flow: string): InvalidInputError {
+  return new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
 }
 
 /**
@@ -156,11 +160,16 @@ async function triggerDirect(
   payload: Data,
   { key, traceHeaders = noTrace, tx }: TriggerOptions,
 ): Promise<Triggered> {
-  const { courier, ephemeral, options } = around;
+  const { courier, ephemeral, options, teller } = around;
+  const state = courier.stateOf(route.flow.id);
+  if (state === "archived") throw archived(route.flow.id);
+  if (state === "paused")
+    throw new InvalidInputError("flow", `flow "${route.flow.id}" is paused, and keeps nothing that could wait; resume it first`);
   if (tx !== undefined)
     throw new InvalidInputError("tx", `flow "${route.flow.id}" keeps nothing: all of its edges are direct or ephemeral`);
   const no = courier.numbers.next();
   const run = async (): Promise<void> => {
+    teller.triggered(route, no, key);
     const attempt = new Attempt();
     const stage = {
       flowId: route.flow.id,
@@ -172,9 +181,8 @@ async function triggerDirect(
     };
     const name = keyOf(route, payload);
     const running = runStage(route.node, { [route.port]: payload }, name.ok ? name.value : undefined, stage);
-    const { timeoutMs } = route.delivery;
-    const { routed } =
-      timeoutMs === undefined ? await running : await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
+    const { timeoutMs = options.timeoutMs } = route.delivery;
+    const { routed } = await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
     if (routed.length === 0) return;
     courier.needsRoom(routed);
     ephemeral.send(routed, no, traceHeaders);
@@ -186,10 +194,10 @@ async function triggerDirect(
   const { status, value } = await once(
     courier.store,
     {
-      scope: triggerScope(route.flow.id),
+      scope: `${route.flow.id}.direct_triggers`,
       key: keys.of(key),
       input: payload,
-      ...(options.retentionMs === null ? {} : { retentionMs: options.retentionMs }),
+      retentionMs: options.retentionMs ?? "forever",
     },
     async () => {
       await run();

@@ -120,9 +120,10 @@ export function deadLetterView(record: PacketRecord): DeadLetterView {
   };
 }
 
-export function deadLetterDetails(record: PacketRecord): DeadLetterDetails {
+/** `port`: where the packet itself came in. */
+export function deadLetterDetails(record: PacketRecord, port: string): DeadLetterDetails {
   const own = decodePayload(record.payload).data;
-  const parts = Object.entries(record.parts ?? {}).map(([port, part]) => [port, decodePayload(part.payload).data] as const);
-  const payload = parts.length === 0 ? own : { [record.queue]: own, ...Object.fromEntries(parts) };
+  const parts = Object.entries(record.parts ?? {}).map(([name, part]) => [name, decodePayload(part.payload).data] as const);
+  const payload = parts.length === 0 ? own : { [port]: own, ...Object.fromEntries(parts) };
   return { ...deadLetterView(record), payload, history: historyOf(record.history) };
 }

@@ -14,9 +14,11 @@ export type BullMqOptions<T = unknown, R = unknown> = Pick<ConsumeOptions<T, R>,
 export function processor<T = unknown, R = unknown>(options: BullMqOptions<T, R>): Processor<T, R | undefined> {
   const consumer = new Consumer(options);
   return async (job, token) => {
-    const verdict = await consumer.verdict({ message: messageOf(job) });
+    const message = messageOf(job);
+    const verdict = await consumer.verdict({ message });
     if ("againMs" in verdict) {
-      await job.moveToDelayed(Date.now() + verdict.againMs, token);
+      // One that could not be delayed must not fail, which would be its end: without a word its lock runs out, and it comes again.
+      await job.moveToDelayed(Date.now() + verdict.againMs, token).catch((error: unknown) => consumer.tell(error, message));
       throw named("DelayedError", `it comes again in ${verdict.againMs} ms`);
     }
     const { done } = verdict;

@@ -16,7 +16,7 @@ export interface ConsumeOptions<T = unknown, R = unknown> {
   /** Makes a payload of a message's bytes. JSON, if nothing else is said. */
   readonly decode?: (bytes: Uint8Array) => T;
   /** Told of what goes wrong outside of the handler: at the store, at the broker. A warning of the process, if nobody listens. */
-  readonly onError?: (error: unknown, message?: Message<T>) => void;
+  readonly onError?: (error: unknown, message?: Message<T>) => unknown;
 }
 
 /** A consumer at work. */
@@ -77,12 +77,17 @@ export class Consumer<T, R> {
     return false;
   }
 
+  /** Whoever listens must not stop the consumer by throwing. */
   tell(error: unknown, message?: Message<T>): void {
-    const { onError } = this.#options;
-    if (onError !== undefined) return onError(error, message);
-    const what = message === undefined ? "the broker failed" : `message "${message.id}" comes again: what became of it is not known`;
-    process.emitWarning(`[onceflow] [inbox] ${what} (${error})`, { type: "OnceflowWarning", code: "ONCEFLOW_CONSUMER" });
+    const { onError = warn } = this.#options;
+    const telling = async () => await onError(error, message);
+    void telling().catch((thrown: unknown) => warn(thrown, message));
   }
+}
+
+function warn(error: unknown, message?: Message): void {
+  const what = message === undefined ? "the broker failed" : `message "${message.id}" may come again`;
+  process.emitWarning(`[onceflow] [inbox] ${what}: ${error}`, { type: "OnceflowWarning", code: "ONCEFLOW_CONSUMER" });
 }
 
 export function backoffMs(failures: number): number {

@@ -29,6 +29,8 @@ export async function consume<T = unknown, R = unknown>(options: KafkaOptions<T,
   const consumer = new Consumer(options, 1);
   whole("partitions", partitions, 1, 1000);
   const stopping = new AbortController();
+  // It starts again by itself, if it can.
+  const unlisten = subscription.on(subscription.events.CRASH, ({ payload }) => consumer.tell(payload.error));
   await subscription.run({
     eachBatchAutoResolve: false,
     // An offset that was not committed in time is a message that comes again, and that the inbox knows.
@@ -40,6 +42,7 @@ export async function consume<T = unknown, R = unknown>(options: KafkaOptions<T,
     stop: async () => {
       stopping.abort();
       await subscription.stop();
+      unlisten();
     },
   };
 }

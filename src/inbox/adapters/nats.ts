@@ -39,6 +39,7 @@ export async function consume<T = unknown, R = unknown>(options: NatsOptions<T, 
     async *take(room, signal) {
       const messages = await source.fetch({ max_messages: room, expires: waitMs });
       const close = () => void messages.close();
+      if (signal.aborted) close();
       signal.addEventListener("abort", close, { once: true });
       try {
         for await (const message of messages) yield deliveryOf(options, message);

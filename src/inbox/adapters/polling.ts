@@ -28,7 +28,9 @@ export function poll<T, R>(consumer: Consumer<T, R>, { atItEveryMs, take }: Poll
   const taking = (async () => {
     for (let failures = 0; !signal.aborted; ) {
       try {
-        for await (const delivery of take(await underWay.room(), signal)) underWay.add(deliver(consumer, delivery, atItEveryMs));
+        const room = await underWay.room();
+        if (signal.aborted) return;
+        for await (const delivery of take(room, signal)) underWay.add(deliver(consumer, delivery, atItEveryMs));
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;

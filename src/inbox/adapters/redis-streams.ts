@@ -70,9 +70,15 @@ export async function consume<T = unknown, R = unknown>(options: RedisStreamsOpt
   const polling = poll(consumer, {
     atItEveryMs: claimAfterMs / 3,
     async *take(room) {
-      const left = await claim(room);
-      for (const entry of left) yield deliveryOf(entry, true);
-      if (left.length < room) for (const entry of await read(room - left.length)) yield deliveryOf(entry, false);
+      try {
+        const left = await claim(room);
+        for (const entry of left) yield deliveryOf(entry, true);
+        if (left.length < room) for (const entry of await read(room - left.length)) yield deliveryOf(entry, false);
+      } catch (error) {
+        // A failover may lose a group, or somebody its stream. From the beginning, then: the inbox knows what was handled.
+        if (String(error).includes("NOGROUP")) await makeGroup(send, stream, group);
+        throw error;
+      }
     },
   });
   return {

@@ -17,7 +17,7 @@ const owners = `owners AS (
  * Takes what is due.
  *
  *   asked   the queues, in the order of their priority, and whether their flow is active
- *   silent  other workers whose lease is over; and owners that are no workers any more. First of all they are dealt with
+ *   silent  other workers whose lease is over; and owners that are no workers any more. First of all they are dealt with ($9: no more)
  *   picked  the first of each queue, locked. One that is locked already is somebody else's business
  *   taken   all of them, if nothing else has to be looked at for any: no key, no part that has waited too long
  *
@@ -34,7 +34,7 @@ silent AS MATERIALIZED (
 ), asked AS MATERIALIZED (
   SELECT a.*, coalesce((SELECT f.state FROM $schema.flows f WHERE f.flow = a.flow), 'active') AS state
   FROM unnest($1::text[], $2::text[], $3::int[], $8::boolean[]) WITH ORDINALITY AS a(flow, queue, count, wanted, ord)
-), me AS MATERIALIZED (SELECT w.no FROM $schema.workers w WHERE w.no = $4::bigint AND NOT EXISTS (SELECT FROM silent)
+), me AS MATERIALIZED (SELECT w.no FROM $schema.workers w WHERE w.no = $4::bigint AND ($9::boolean OR NOT EXISTS (SELECT FROM silent))
 ), picked AS MATERIALIZED (
   SELECT x.* FROM me, clock, asked a, LATERAL (
     SELECT ${withoutPayload.join(", ")}, a.ord FROM $schema.packets p WHERE p.flow = a.flow AND p.queue = a.queue AND ${claimable} AND p.due_at <= now

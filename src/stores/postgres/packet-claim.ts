@@ -51,10 +51,10 @@ export async function claimPackets(connection: PacketConnection, query: PacketCl
 
 /** `more`: what was acknowledged or held made room for something that is due. */
 async function look(connection: PacketConnection, query: Look): Promise<PacketClaims & { readonly more: boolean }> {
-  let found = await pick(connection, query, true);
-  for (let reaps = 0; found.silent && reaps < reapsMax; reaps++) {
+  let found = await pick(connection, query, { take: true, reaped: false });
+  for (let reaps = 1; found.silent && reaps <= reapsMax; reaps++) {
     await ask(connection, reapStatement, [query.worker, reapMax]);
-    found = await pick(connection, query, true);
+    found = await pick(connection, query, { take: true, reaped: reaps === reapsMax });
   }
   if (found.picked === null || found.taken !== null) return { ...claimsOf(found, (found.taken ?? []).map(toPacket)), more: false };
   const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, extra));
@@ -63,11 +63,25 @@ async function look(connection: PacketConnection, query: Look): Promise<PacketCl
   return { ...claims, more: claims.nextAt !== null && claims.nextAt <= claims.now };
 }
 
-async function pick(connection: PacketConnection, { worker, queues, limit, left, claim }: Look, take: boolean): Promise<Picked> {
+async function pick(
+  connection: PacketConnection,
+  { worker, queues, limit, left, claim }: Look,
+  { take, reaped }: { readonly take: boolean; readonly reaped: boolean },
+): Promise<Picked> {
   const of = (name: "flow" | "queue") => arrayLiteral(queues.map((queue) => queue[name]));
   const counts = arrayLiteral(left.map(bounded));
   const wanted = arrayLiteral(queues.map((queue) => queue.limit > 0));
-  return await ask<Picked>(connection, claimStatement, [of("flow"), of("queue"), counts, worker, bounded(limit), claim, take, wanted]);
+  return await ask<Picked>(connection, claimStatement, [
+    of("flow"),
+    of("queue"),
+    counts,
+    worker,
+    bounded(limit),
+    claim,
+    take,
+    wanted,
+    reaped,
+  ]);
 }
 
 function bounded(limit: number): number {
@@ -76,7 +90,7 @@ function bounded(limit: number): number {
 
 /** What is due is locked, and then what it needs, as far as nobody else has it: a claim waits for nobody. */
 async function claimInside(connection: PacketConnection, query: Look, extra: Wishes): Promise<PacketClaims> {
-  const found = await pick(connection, query, false);
+  const found = await pick(connection, query, { take: false, reaped: true });
   const rows = (found.picked ?? []).map(toPacket);
   const wishes = rows.reduce(wishing, new Wishes().add(extra));
   for (const { flow } of query.queues) wishes.flows.add(flow);

@@ -61,7 +61,7 @@ SELECT json_build_object(
 )::text AS answer`,
 };
 
-export const portColumns = [
+const portColumns = [
   ["execution", "bigint"],
   ["node", "text"],
   ["port", "text"],

@@ -18,20 +18,27 @@ const rowsMsMax = 1000;
 /** A lane is locked until the transaction that sent into it has ended, and a handler's may take its time: the others don't wait for it. */
 const laneMsMax = 100;
 
+/** A transaction may need a lock for each: the server has room for some thousands, for everybody together. */
+const togetherMax = 200;
+
 /**
- * A flush: one quick statement for what nearly always happens, and one transaction for all the rest. The connection must be
+ * A flush: one quick statement for what nearly always happens, and a transaction for all the rest. The connection must be
  * nobody else's meanwhile.
  */
 export async function flushPackets(connection: PacketConnection, operations: readonly PacketOperation[]): Promise<Answers> {
   const quick = await quickPackets(connection, operations);
   const open = operations.filter((_, i) => quick[i] === undefined);
-  if (open.length === 0) return quick as Answers;
-  const rest = await together(connection, open).catch((error: unknown) => {
+  const rest: Answers = [];
+  try {
+    for (let from = 0; from < open.length; from += togetherMax)
+      rest.push(...(await together(connection, open.slice(from, from + togetherMax))));
+  } catch (error) {
     // "Nothing was written" is not true of a flush whose other operations were.
-    if (open.length < operations.length && explain(error, "a flush of packets") instanceof UnreachableError)
+    const some = open.length < operations.length || rest.length > 0;
+    if (some && explain(error, "a flush of packets") instanceof UnreachableError)
       throw new NotKnownError("[onceflow] [postgres] a flush of packets was interrupted; which of them were written is not known", error);
     throw error;
-  });
+  }
   return quick.map((answer) => answer ?? rest.shift() ?? "again");
 }
 

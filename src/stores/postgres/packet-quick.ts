@@ -82,8 +82,14 @@ function isPlainSend({ execution, packets }: SendPackets): boolean {
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
 }
 
-function isPlain({ key, lane, join }: NewPacket): boolean {
-  return key === null && lane === null && join === null;
+/** What the statement can put into a row, or needs to be null. */
+const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim"]);
+
+/** Whatever else is said of a packet, the statement does not know what to do about it. */
+function isPlain(packet: NewPacket): boolean {
+  if (packet.key !== null || packet.lane !== null || packet.join !== null) return false;
+  for (const name in packet) if (!known.has(name) && packet[name as keyof NewPacket] !== undefined) return false;
+  return true;
 }
 
 function isClaimed({ claim, delayMs }: NewPacket): boolean {
@@ -106,7 +112,17 @@ function beginValues({ no, flow, entry, input, retentionMs }: NonNullable<SendPa
 
 function sentValues(packet: NewPacket, worker: number, of: number | null): Scalar[] {
   const { no, flow, queue, execution, payload, delayMs } = packet;
-  return [no, flow, queue, execution, payload, termsOf(rowOf(packet, 0)), delayMs, isClaimed(packet) ? worker : null, of];
+  return [
+    no,
+    flow,
+    queue,
+    execution,
+    payload,
+    termsOf({ key: null, part: null, letter: packet.letter, deadBlocks: false }),
+    delayMs,
+    isClaimed(packet) ? worker : null,
+    of,
+  ];
 }
 
 /** None where there is nothing of the kind: the statement has no part for it then. */

@@ -35,7 +35,7 @@ interface Answer {
 
 /**
  * Of a lane: its head and who is next, because only a head can go; and its last place. Of an execution that could end by
- * as many packets as there are here: all its parts. Whatever is only moved on comes without its payload.
+ * as many packets as there are here, or is not there yet: all its parts. Whatever is only moved on comes without its payload.
  */
 const readStatement = {
   name: "read",
@@ -54,8 +54,8 @@ others AS (
     SELECT ${withoutPayload.join(", ")} FROM $schema.packets p
     WHERE p.flow = a.flow AND p.queue = a.queue AND p.lane = a.lane AND p.place IS NOT NULL ORDER BY p.place DESC LIMIT 1) x
   UNION ALL
-  SELECT x.* FROM ex e, LATERAL (
-    SELECT ${withoutPayload.join(", ")} FROM $schema.packets p WHERE p.state = 'part' AND p.execution = e.no) x WHERE e.whole
+  SELECT x.* FROM unnest($2::bigint[]) AS a(no) LEFT JOIN ex e ON e.no = a.no, LATERAL (
+    SELECT ${withoutPayload.join(", ")} FROM $schema.packets p WHERE p.state = 'part' AND p.execution = a.no) x WHERE e.no IS NULL OR e.whole
 )
 SELECT json_build_object(
   'now', ${serverNow},

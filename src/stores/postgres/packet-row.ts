@@ -91,7 +91,7 @@ export function changeValues(row: PacketRow): Scalar[] {
   return [row.no, ...values.slice(fixed)];
 }
 
-export function termsOf({ key, part, letter, deadBlocks }: PacketRow): string | null {
+export function termsOf({ key, part, letter, deadBlocks }: Pick<PacketRow, "key" | "part" | "letter" | "deadBlocks">): string | null {
   if (key === null && part === null && letter === null && !deadBlocks) return null;
   const terms: Terms = {
     ...(key && { key: { fingerprint: key.fingerprint, retentionMs: key.retentionMs, onMismatch: key.onMismatch } }),

@@ -48,6 +48,6 @@ export async function inTransaction<T>(client: PgClient, waitMsMax: number, work
   return undefined;
 }
 
-export function isRace(error: unknown): boolean {
+function isRace(error: unknown): boolean {
   return error instanceof Missing || error instanceof Overtaken || lostRace.test(codeOf(error));
 }

@@ -39,12 +39,11 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     return turn;
   };
   const reading: PacketConnection = { client: pool, schema, prepared: false };
-  const writing: PacketConnection = { client: queue, schema, prepared: true };
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
-  /** A connection that is nobody else's meanwhile: for more than one statement. */
+  /** On a connection that is nobody else's meanwhile. */
   const alone = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
     asking(what, async () => {
       const client = await queue.connect();
@@ -68,7 +67,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     // Whoever claims is about to settle.
     flusher.connect();
     const doubtful = doubts.of(query.worker);
-    if (doubtful.length > 0) await asking("a claim", () => giveBack(writing, query.worker, doubtful));
+    if (doubtful.length > 0) await alone("a claim", (connection) => giveBack(connection, query.worker, doubtful));
     const no = doubts.next();
     try {
       return await alone("a claim", (connection) => claimPackets(connection, query, no));
@@ -81,9 +80,9 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   const packets: PacketBackend = {
     flush: (operations) =>
       inTurn(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
-    join: ({ leaseMs }) => asking("a join", () => joinWorkers(writing, leaseMs)),
-    renew: (worker, leaseMs) => asking("a renewal", () => renewWorker(writing, worker, leaseMs)),
-    leave: (worker) => asking("a leave", () => leaveWorkers(writing, worker)),
+    join: ({ leaseMs }) => alone("a join", (connection) => joinWorkers(connection, leaseMs)),
+    renew: (worker, leaseMs) => alone("a renewal", (connection) => renewWorker(connection, worker, leaseMs)),
+    leave: (worker) => alone("a leave", (connection) => leaveWorkers(connection, worker)),
     claim,
     sendWithin: (tx, send) => sendWithin(tx, schema, send),
     reinject: (no) => alone("a re-injection", (connection) => reinjectLetter(connection, no)),
@@ -96,7 +95,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     packetsOf: (execution, limit) => asking("a read", () => list.packetsOf(reading, execution, limit)),
     counts: () => asking("a count", () => list.readCounts(reading)),
     flowState: (flow) => asking("a read", () => list.readFlowState(reading, flow)),
-    setFlowState: (flow, state) => asking("a change of a flow", () => setFlowState(writing, flow, state)),
+    setFlowState: (flow, state) => alone("a change of a flow", (connection) => setFlowState(connection, flow, state)),
     purge: (limit) => alone("a purge", (connection) => purgePackets(connection, limit)),
     watch: (changed) => watch.watch(() => changed()),
   };

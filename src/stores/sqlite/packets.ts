@@ -41,11 +41,15 @@ export function createPackets({ sql, records, transactions, watching, writing, r
   const table = () => new SqlitePacketTable(sql, records, queues, owned);
   const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
     writing(() => {
+      let begun = false;
       try {
-        return transactions.write(() => work(table()));
+        return transactions.write(() => {
+          begun = true;
+          return work(table());
+        });
       } catch (error) {
-        queues.forget();
-        owned.forget();
+        // Undone. A file that was busy is no reason to forget anything.
+        if (begun) for (const known of [queues, owned]) known.forget();
         throw error;
       }
     });

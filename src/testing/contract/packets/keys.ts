@@ -54,6 +54,14 @@ export const keying: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution.no), [0, 1, 0, true]);
     }),
 
+    packetCase("restarted: the key is free for the packet that comes from further back", async (scene) => {
+      const hand = await handOf(scene);
+      await hand.settle(await hand.sendAndClaim({ key }), { kind: "done", keep: false, note: "restarted" });
+      assert.equal((await recordOf(scene)).state, "free");
+      await hand.done(await hand.sendAndClaim({ key }));
+      assert.equal((await recordOf(scene)).state, "completed");
+    }),
+
     packetCase("completed, and its retention over: delivered again", async (scene) => {
       const hand = await handOf(scene);
       const short = { ...key, retentionMs: shortMs };

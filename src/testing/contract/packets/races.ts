@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { numbersPerWorker } from "../../../core/packet.js";
+import type { SendPackets } from "../../../core/packet-operation.js";
+import type { Tx } from "../../../core/store.js";
 import { type ContractGroup, needsConnections, needsTransactions } from "../contract-case.js";
 import { dayMs } from "../operations.js";
 import { shortMs } from "../scene.js";
@@ -87,12 +89,13 @@ export const racingPackets: ContractGroup = {
           for (const packet of (await hand.claimFrom("n1", "n2", "n3")).claimed) {
             turn += 1;
             if (turn % 7 === 0) continue;
+            const fails = turn % 5 === 0;
             const level = Number(packet.queue.slice(1));
             const key = keyOf(`${packet.key?.key.split(" ")[0]} n${level + 1}`);
-            const sent = level < 3 && turn % 5 !== 0 ? [hand.packet({ execution: packet.execution, queue: `n${level + 1}`, key })] : [];
-            const answer = await submit(hand.store, hand.settleOf(packet, turn % 5 === 0 ? retry() : done, sent));
+            const sent = level < 3 && !fails ? [hand.packet({ execution: packet.execution, queue: `n${level + 1}`, key })] : [];
+            const answer = await submit(hand.store, hand.settleOf(packet, fails ? retry() : done, sent));
             if (answer.kind === "packetStale") leaseMs += 10;
-            else if (turn % 5 !== 0) delivered.set(packet.key?.key ?? "", (delivered.get(packet.key?.key ?? "") ?? 0) + 1);
+            else if (!fails) delivered.set(packet.key?.key ?? "", (delivered.get(packet.key?.key ?? "") ?? 0) + 1);
           }
           if (turn % 2 === 0) await hand.store.packets.leave(hand.no);
         };
@@ -172,33 +175,37 @@ export const racingPackets: ContractGroup = {
     }),
 
     packetCase(
-      "sent in a transaction: there with its rows, or not at all",
+      "sent in a transaction, the store's or the user's own: there with its rows, or not at all",
       async (scene) => {
         const hand = await handOf(scene);
         const { store } = hand;
-        const { sendWithin } = store.packets;
-        if (sendWithin === undefined) return;
+        const sendWithin = async (tx: Tx, send: SendPackets) => {
+          assert.ok(store.packets.sendWithin, "a store with transactions sends packets in them");
+          expectAnswer(await store.packets.sendWithin(tx, send), "packetsSent");
+        };
         const execution = hand.execution();
-        const [kept, lost] = [
-          hand.sendOf([hand.packet({ execution: execution.no, key: keyOf("k") })], execution),
-          hand.sendOf([hand.packet()]),
-        ];
-        await store.transact(async (tx) => {
-          await scene.business.add(tx, "kept");
-          expectAnswer(await sendWithin.call(store.packets, tx, kept), "packetsSent");
-        });
-        const before = JSON.stringify(await picture(store));
-        await assert.rejects(
-          store.transact(async (tx) => {
+        const kept = hand.sendOf([hand.packet({ execution: execution.no, key: keyOf("k") })], execution);
+        const sends = [kept, hand.sendOf([hand.packet()])];
+        for (const [i, run] of [store.transact, scene.business.runner].entries()) {
+          const send = sends[i] ?? assert.fail();
+          await run(async (tx) => {
+            await scene.business.add(tx, `kept ${i}`);
+            await sendWithin(tx, send);
+          });
+          const before = JSON.stringify(await picture(store));
+          const failing = run(async (tx) => {
             await scene.business.add(tx, "lost");
-            await sendWithin.call(store.packets, tx, lost);
+            await sendWithin(tx, hand.sendOf([hand.packet({ queue: `new ${i}` })]));
             throw new Error("no");
-          }),
-          /no/,
+          });
+          await assert.rejects(failing, /no/);
+          assert.equal(JSON.stringify(await picture(store)), before);
+        }
+        assert.deepEqual(await scene.business.rows(), ["kept 0", "kept 1"]);
+        assert.deepEqual(
+          numbersOf((await hand.claim()).claimed),
+          sends.flatMap(({ packets }) => numbersOf(packets)),
         );
-        assert.equal(JSON.stringify(await picture(store)), before);
-        assert.deepEqual(await scene.business.rows(), ["kept"]);
-        assert.deepEqual(numbersOf((await hand.claim()).claimed), numbersOf(kept.packets));
       },
       needsTransactions,
     ),

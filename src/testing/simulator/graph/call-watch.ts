@@ -1,4 +1,5 @@
 import type { NodeContext } from "../../../graph/node/node.js";
+import type { FlowPlan } from "../../../graph/plan.js";
 import { packetNo } from "../../../graph/runtime/ids.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
@@ -24,6 +25,7 @@ interface Limits {
 /** Watches the calls of nodes where they happen: at the other side of the runtime. */
 export class CallWatch {
   readonly #world: World;
+  readonly #plan: FlowPlan;
   readonly #table: MemoryTable;
   readonly #observer: PacketObserver;
   readonly #open = new Set<Call>();
@@ -32,7 +34,8 @@ export class CallWatch {
   readonly #begunAt = new Map<string, number>();
   calls = 0;
 
-  constructor(world: World, table: MemoryTable, observer: PacketObserver) {
+  constructor(world: World, plan: FlowPlan, table: MemoryTable, observer: PacketObserver) {
+    this.#plan = plan;
     this.#world = world;
     this.#table = table;
     this.#observer = observer;
@@ -43,6 +46,8 @@ export class CallWatch {
     const packet = this.#observer.book.packets.get(no);
     const name = `${nodeId} with ${packet?.name ?? packetId} attempt ${attempt}`;
     const call: Call = { name, key, process, worker: packet?.owner ?? 0, node: nodeId, overAt: this.#overAt(`${no} ${attempt}`, limits) };
+    // Nothing is kept of a direct call: its key is for providers only, and it takes no place.
+    const isDirect = this.#plan.edges.some(({ to, delivery }) => to.node === nodeId && delivery.mode === "direct") && key !== packet?.key;
     this.calls += 1;
     this.#observer.note(() => `p${process.id} calls ${name}`);
     this.#observer.guard(() => {
@@ -52,11 +57,11 @@ export class CallWatch {
       const once = `${no} ${nodeId} ${attempt}`;
       if (this.#begun.has(once)) throw new PromiseBroken(`${name}: called twice`);
       this.#begun.add(once);
-      // Nothing is kept of a direct call: its key is for providers only.
-      if (key === packet?.key) this.#alone(call);
+      if (isDirect) return;
+      this.#alone(call);
       this.#withinLimits(call, limits);
     });
-    this.#open.add(call);
+    if (!isDirect) this.#open.add(call);
     return call;
   }
 

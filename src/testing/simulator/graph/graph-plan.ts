@@ -25,7 +25,7 @@ interface SlotPlan {
   readonly concurrency: number;
 }
 
-export interface BodyPlan {
+interface BodyPlan {
   readonly msMax: number;
   readonly throwBefore: number;
   readonly throwAfter: number;
@@ -79,6 +79,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
       startMs: random.between(0, leaseMs * 4),
     }));
   }).flat();
+  const weather = weatherOf(random, leaseMs);
   const bad = (max: number) => (random.chance(0.5) ? random.next() * max : 0);
   const poison = new Set(
     [...flow.nodes.keys()].flatMap((node) => Array.from({ length: ids }, (_, i) => `${node}:i${i + 1}`).filter(() => random.chance(0.04))),
@@ -94,7 +95,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
     onMismatch: random.pick(["acknowledge", "acknowledge", "deadLetter"]),
     slots,
     triggers,
-    pauses: random.chance(0.3) ? [pauseOf(random, leaseMs, somewhere())] : [],
+    pauses: random.chance(0.3) ? [pauseOf(random, leaseMs, somewhere(), weather)] : [],
     bodies: {
       msMax: random.pick([5, leaseMs, leaseMs * 2]),
       throwBefore: bad(0.2),
@@ -104,7 +105,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
       deaf: random.pick([0, 0.5, 1]),
       poison,
     },
-    weather: weatherOf(random, leaseMs),
+    weather,
     reinject: bad(1),
     discard: bad(0.3),
     stormMs: random.between(leaseMs * 3, leaseMs * 12),
@@ -112,8 +113,12 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
   };
 }
 
-function pauseOf(random: Random, leaseMs: number, slot: number): PausePlan {
-  const to = random.chance(0.7) ? "paused" : "archived";
+/**
+ * A trigger that was given up, and comes when the flow is not archived any more, is one that its sender was told is refused:
+ * where requests come late, flows are only paused.
+ */
+function pauseOf(random: Random, leaseMs: number, slot: number, { late }: RunWeather): PausePlan {
+  const to = random.chance(0.7) || late > 0 ? "paused" : "archived";
   return { to, slot, startMs: random.between(0, leaseMs * 4), forMs: random.between(0, leaseMs * 4) };
 }
 

@@ -48,7 +48,7 @@ export async function flowOf(random: Random, leaseMs: number): Promise<FlowPlan>
   return flows[0] as FlowPlan;
 }
 
-export function nodeOf(port: string): string {
+function nodeOf(port: string): string {
   return port.split(".")[0] as string;
 }
 

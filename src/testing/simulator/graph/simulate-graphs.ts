@@ -108,7 +108,7 @@ async function prepare(seed: number, { packets: under = (faithful) => faithful, 
   const backend = memoryBackend(ledger);
   const server = { ...backend, packets: observer.observe(under(backend.packets as PacketBackend, table)) };
   const effects = new EffectLedger({ honoursKeys: true, now: () => world.now() });
-  const watch = new CallWatch(world, table, observer);
+  const watch = new CallWatch(world, plan.flow, table, observer);
   const fleet = new GraphFleet({ world, plan, storm, server, engine, watch, effects, observer });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
   return { world, plan, storm, table, observer, fleet, effects, watch, told: new Map<string, number>(), calm };

@@ -1,0 +1,148 @@
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { createStore } from "../../core/create-store.js";
+import { operation } from "../../core/named-operation.js";
+import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { createInbox, type Inbox } from "../inbox.js";
+import { type ConsumeOptions, Consumer } from "./consuming.js";
+import { type Delivery, poll } from "./polling.js";
+import { UnderWay } from "./under-way.js";
+
+function openStore() {
+  const store = createStore(memoryBackend(createMemoryLedger()));
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** A broker of a few messages, which remembers what it was told. */
+function brokerOf(count: number, failing: { readonly done?: boolean; readonly take?: number } = {}) {
+  const told: string[] = [];
+  const waiting = Array.from({ length: count }, (_, i) => `m${i}`);
+  let failures = failing.take ?? 0;
+  const deliveryOf = (id: string): Delivery<unknown> => ({
+    message: { id, payload: id },
+    done: () => {
+      if (failing.done) throw new Error("not heard");
+      told.push(`done ${id}`);
+    },
+    again: () => void told.push(`again ${id}`),
+    atIt: () => void told.push(`at ${id}`),
+  });
+  async function* take(room: number, signal: AbortSignal) {
+    if (failures-- > 0) throw new Error("the broker is away");
+    for (const id of waiting.splice(0, room)) yield deliveryOf(id);
+    if (waiting.length === 0) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  }
+  return { told, take, left: () => waiting.length };
+}
+
+function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
+  const consuming = poll(new Consumer(options), { atItEveryMs: 60_000, take: broker.take });
+  onTestFinished(() => consuming.stop());
+  return consuming;
+}
+
+describe("a consumer", () => {
+  test("has so many under way at a time, and no more", async () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const broker = brokerOf(9);
+    let underWay = 0;
+    let most = 0;
+    const handle = async () => {
+      most = Math.max(most, ++underWay);
+      await new Promise((resolve) => setImmediate(resolve));
+      underWay -= 1;
+    };
+    polling({ inbox, handle, concurrency: 3 }, broker);
+    await vi.waitFor(() => expect(broker.told).toHaveLength(9));
+    expect(most).toBe(3);
+  });
+
+  test("takes nothing more once it is stopped, though there is room again", async () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const broker = brokerOf(3);
+    const { promise, resolve } = promiseWithEnd();
+    const consuming = polling({ inbox, handle: () => promise, concurrency: 1 }, broker);
+    await vi.waitFor(() => expect(broker.left()).toBe(2));
+    const stopped = consuming.stop();
+    resolve();
+    await stopped;
+    expect(broker.told).toEqual(["done m0"]);
+    expect(broker.left()).toBe(2);
+  });
+
+  test("tells of an acknowledgement that was not heard, and of a broker that is away, and goes on", async () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const errors: unknown[] = [];
+    polling(
+      { inbox, handle: () => 1, onError: (error, message) => errors.push([(error as Error).message, message?.id]) },
+      brokerOf(1, { done: true, take: 1 }),
+    );
+    await vi.waitFor(() => expect(errors).toHaveLength(2));
+    expect(errors).toEqual([
+      ["the broker is away", undefined],
+      ["not heard", "m0"],
+    ]);
+    expect(inbox.metrics.processed).toBe(1);
+  });
+
+  test("warns the process when nobody listens, also when who listens throws", async () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warned.mockRestore());
+    const silent = brokerOf(1, { take: 1 });
+    polling({ inbox, handle: () => 1 }, silent);
+    await vi.waitFor(() => expect(silent.told).toEqual(["done m0"]));
+    expect(warned.mock.calls).toMatchObject([[expect.stringContaining("the broker is away"), { code: "ONCEFLOW_CONSUMER" }]]);
+    const broken = brokerOf(1, { take: 1 });
+    const onError = () => {
+      throw new Error("no log either");
+    };
+    polling({ inbox: createInbox(openStore(), { consumer: "shop" }), handle: () => 1, onError }, broken);
+    await vi.waitFor(() => expect(broken.told).toEqual(["done m0"]));
+    expect(warned.mock.calls.at(-1)).toMatchObject([expect.stringContaining("no log either"), { code: "ONCEFLOW_CONSUMER" }]);
+  });
+
+  test("runs the operation of an inbox that has one", async () => {
+    const ran: unknown[] = [];
+    const charge = operation({ name: "charge", key: (order: string) => order, run: (order) => void ran.push(order) });
+    const inbox = createInbox(openStore(), { consumer: "shop", operation: charge });
+    const broker = brokerOf(2);
+    polling({ inbox }, broker);
+    await vi.waitFor(() => expect(broker.told).toHaveLength(2));
+    expect(ran.sort()).toEqual(["m0", "m1"]);
+    expect(() => new Consumer({ inbox, handle: () => 1 })).toThrow('handle: must be left out: this inbox runs its operation "charge"');
+  });
+
+  test("refuses options before anything is taken", () => {
+    const inbox = createInbox(openStore(), { consumer: "shop" });
+    const handle = () => 1;
+    expect(() => new Consumer({ inbox } as never)).toThrow("handle: must be a function");
+    expect(() => new Consumer({ handle, inbox: {} as Inbox })).toThrow("inbox: must be one that createInbox has made");
+    for (const concurrency of [0, 1.5, 1001, Number.NaN])
+      expect(() => new Consumer({ inbox, handle, concurrency })).toThrow("concurrency: must be a whole number from 1 to 1000");
+  });
+});
+
+test("work under way: who waits for room gets it as soon as there is some", async () => {
+  const underWay = new UnderWay(1);
+  const { promise, resolve } = promiseWithEnd();
+  underWay.add(promise);
+  let room = 0;
+  const waiting = underWay.room().then((count) => {
+    room = count;
+  });
+  await new Promise((turn) => setImmediate(turn));
+  expect(room).toBe(0);
+  resolve();
+  await waiting;
+  expect(room).toBe(1);
+  await underWay.drained();
+});
+
+function promiseWithEnd() {
+  let resolve = () => {};
+  const promise = new Promise<void>((end) => {
+    resolve = end;
+  });
+  return { promise, resolve };
+}

@@ -1,0 +1,196 @@
+import { fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { open, type Store } from "onceflow";
+import { createRuntime } from "onceflow/graph";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { takeTurns } from "./heavy.js";
+import { chargeAt, documentFor, flow, leaseMs } from "./programs/graph-crash-flow.js";
+
+takeTurns();
+
+const program = new URL("../.build/test/programs/graph-crash.js", import.meta.url);
+const key = "p1-charge";
+
+interface Row {
+  readonly point: string;
+  /** What is there before, and what the doomed process does: it triggers, finds work, holds it, stops, or is a person's. */
+  readonly act: "trigger" | "find" | "hold" | "stop" | "person";
+  readonly fails?: "once" | "always";
+  /** What is in the store after the death: packets by state, executions by status. */
+  readonly left: string;
+  /** What another process makes of it, by the same words. */
+  readonly end: string;
+  /** Calls at the other side, in all; and alerts. */
+  readonly calls: number;
+  readonly alerts?: number;
+}
+
+/** One line for each durable write of the runtime, before and after: the crash table of ARCHITECTURE.md. */
+const rows: readonly Row[] = [
+  { point: "before trigger", act: "trigger", left: "nothing", end: "nothing", calls: 0 },
+  { point: "after trigger", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 1 },
+  { point: "before claim", act: "find", left: "due 1, running 1", end: "completed 1", calls: 1 },
+  { point: "after claim", act: "find", left: "owned 1, running 1", end: "completed 1", calls: 1 },
+  { point: "before sending on", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 1 },
+  { point: "after sending on", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 1 },
+  { point: "before done", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 2 },
+  { point: "after done", act: "trigger", left: "completed 1", end: "completed 1", calls: 1 },
+  { point: "before retry", act: "trigger", fails: "once", left: "owned 1, running 1", end: "completed 1", calls: 2 },
+  { point: "after retry", act: "trigger", fails: "once", left: "due 1, running 1", end: "completed 1", calls: 2 },
+  {
+    point: "before dead",
+    act: "trigger",
+    fails: "always",
+    left: "owned 1, running 1",
+    end: "dead 1, execution dead 1",
+    calls: 2,
+    alerts: 1,
+  },
+  {
+    point: "after dead",
+    act: "trigger",
+    fails: "always",
+    left: "due 1, dead 1, execution dead 1",
+    end: "dead 1, execution dead 1",
+    calls: 1,
+    alerts: 1,
+  },
+  {
+    point: "before reinject",
+    act: "person",
+    fails: "always",
+    left: "dead 1, execution dead 1",
+    end: "dead 1, execution dead 1",
+    calls: 1,
+    alerts: 1,
+  },
+  {
+    point: "after reinject",
+    act: "person",
+    fails: "always",
+    left: "due 1, running 1",
+    end: "dead 1, execution dead 1",
+    calls: 2,
+    alerts: 2,
+  },
+  {
+    point: "before discard",
+    act: "person",
+    fails: "always",
+    left: "dead 1, execution dead 1",
+    end: "dead 1, execution dead 1",
+    calls: 1,
+    alerts: 1,
+  },
+  { point: "after discard", act: "person", fails: "always", left: "completed 1", end: "completed 1", calls: 1, alerts: 1 },
+  { point: "before pause", act: "person", left: "completed 1", end: "completed 1", calls: 1 },
+  { point: "after pause", act: "person", left: "completed 1, paused", end: "completed 1, paused", calls: 1 },
+  { point: "before renew", act: "hold", left: "owned 1, running 1", end: "completed 1", calls: 2 },
+  { point: "after renew", act: "hold", left: "owned 1, running 1", end: "completed 1", calls: 2 },
+  { point: "before leave", act: "stop", left: "due 1, running 1", end: "completed 1", calls: 1 },
+  { point: "after leave", act: "stop", left: "due 1, running 1", end: "completed 1", calls: 1 },
+];
+
+async function describeStore({ packets }: Store): Promise<string> {
+  const sum = { due: 0, owned: 0, dead: 0 };
+  for (const { due, owned, dead } of await packets.counts()) {
+    sum.due += due;
+    sum.owned += owned;
+    sum.dead += dead;
+  }
+  const states = Object.entries(sum).filter(([, n]) => n > 0);
+  for (const status of ["running", "completed", "dead"] as const) {
+    const { length } = await packets.executions({ status, limit: 10 });
+    if (length > 0) states.push([status === "dead" ? "execution dead" : status, length]);
+  }
+  const resting = (await packets.flowState(flow)) === "active" ? [] : ["paused"];
+  return [...states.map(([name, n]) => `${name} ${n}`), ...resting].join(", ") || "nothing";
+}
+
+function runtimeOn(store: Store, provider: EffectServer, work: boolean) {
+  const nodes = { charge: chargeAt(provider.url) };
+  return createRuntime({ store, documents: [documentFor(provider.url)], nodes, work, leaseMs, pollMs: 50 });
+}
+
+/** Brings the store to where the doomed process finds it. Returns what it is told about. */
+async function prepare(store: Store, provider: EffectServer, { act, fails }: Row): Promise<string> {
+  const payload = { id: "p1", ...(fails && { fails }) };
+  if (act === "trigger" || act === "hold" || act === "stop") return JSON.stringify(payload);
+  const runtime = await runtimeOn(store, provider, act === "person");
+  const { executionId = "" } = await runtime.trigger(flow, "Take", payload, { key: "t" });
+  if (act === "find") {
+    await runtime.stop();
+    return "";
+  }
+  await runtime.wait(executionId);
+  await runtime.idle();
+  const [letter] = await runtime.deadLetters();
+  await runtime.stop();
+  return letter?.id ?? "";
+}
+
+describe("what is true if a process of a runtime dies here, on SQLite", () => {
+  test.each(rows)("$point ($act)", { timeout: 120_000 }, async (row) => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-crash-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const url = `sqlite:${join(folder, "packets.db")}`;
+    const provider = await serveEffects({ honoursKeys: true });
+    onTestFinished(() => provider.close());
+    const store = await open(url);
+    onTestFinished(() => store.close());
+    const about = await prepare(store, provider, row);
+
+    const args = [url, provider.url, row.point, row.act, about];
+    const child = fork(program, args, { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const signal = await new Promise((resolve) => child.once("exit", (_, by) => resolve(by)));
+    expect(signal).toBe("SIGKILL");
+    expect(await describeStore(store)).toBe(row.left);
+
+    const next = await runtimeOn(store, provider, true);
+    await expect.poll(() => describeStore(store), { timeout: 60_000, interval: 50 }).toBe(row.end);
+    await expect.poll(() => alertsIn(provider), { timeout: 60_000, interval: 50 }).toBe(row.alerts ?? 0);
+    await next.stop();
+    expect(provider.effects.rawCalls(key)).toBe(row.calls);
+    expect(provider.effects.applied(key)).toBe(Math.min(1, row.calls));
+    expect(provider.overlaps).toEqual([]);
+  });
+});
+
+/** Posts to the webhook: their key names the dead letter, and a letter that died twice is told of twice. */
+function alertsIn({ effects }: EffectServer): number {
+  const keys = effects.keys().filter((each) => each.includes("alert"));
+  return keys.reduce((sum, each) => sum + effects.rawCalls(each), 0);
+}
+
+test("in progress: while its holder is killed the second packet is held, and acknowledged when the next one has done it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-held-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const url = `sqlite:${join(folder, "packets.db")}`;
+  const provider = await serveEffects({ honoursKeys: true });
+  onTestFinished(() => provider.close());
+  const store = await open(url);
+  onTestFinished(() => store.close());
+
+  // The first holder is in its handler: it has called, and does not come back.
+  const child = fork(program, [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })], { execArgv: [] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  await expect.poll(() => provider.effects.rawCalls(key), { timeout: 60_000, interval: 20 }).toBe(1);
+
+  const second = await runtimeOn(store, provider, true);
+  const { executionId = "" } = await second.trigger(flow, "Take", { id: "p1" }, { key: "another" });
+  const states = async () => (await second.execution(executionId))?.packets.map(({ state }) => state);
+  await expect.poll(states, { timeout: 60_000, interval: 20 }).toEqual(["held"]);
+  expect(provider.effects.rawCalls(key)).toBe(1);
+
+  child.kill("SIGKILL");
+  expect(await second.wait(executionId)).toMatchObject({ status: "completed", duplicates: 1, dead: 0 });
+  const [first] = (await second.executions()).filter(({ id }) => id !== executionId);
+  expect(first).toMatchObject({ status: "completed", duplicates: 0 });
+  expect(provider.effects.rawCalls(key)).toBe(2);
+  expect(provider.effects.applied(key)).toBe(1);
+  expect(provider.overlaps).toEqual([]);
+}, 120_000);

@@ -1,0 +1,267 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createRuntime, NodeError, NodeOutput } from "onceflow/graph";
+import { step, work, workflow } from "onceflow/workflow";
+import { expect } from "vitest";
+import { CreateTicketNode, type Ticket } from "../examples/nodes/create-ticket.js";
+import { SmsAlertNode } from "../examples/nodes/sms-alert.js";
+import { expectAtRest, flow, listening, oneEdge, packetStores, recorder, running, still, triggered } from "./graph-scene.js";
+import { gate, onStores, until } from "./workflow-scene.js";
+
+onStores("triggers", packetStores, (test) => {
+  test("durable before it resolves: another process finds it after this one is gone", async ({ scene }) => {
+    const sender = await running(scene, oneEdge(), {}, { work: false });
+    const { executionId = "", status } = await sender.trigger("flow", undefined, { id: 1 }, { traceHeaders: { traceparent: "00-1" } });
+    await sender.stop();
+    const traces: unknown[] = [];
+    const runtime = await running(scene, oneEdge(), { work: ({ context }) => void traces.push(context.traceHeaders) });
+    expect(await runtime.wait(executionId)).toMatchObject({ status: "completed", input: { id: 1 } });
+    expect([status, traces]).toEqual(["started", [{ traceparent: "00-1" }]]);
+  });
+
+  test("a key names one trigger, whoever sends it and however often, also at once", async ({ scene }) => {
+    const seen = recorder();
+    const one = await running(scene, oneEdge(), { work: seen.node });
+    const two = await running(scene, oneEdge(), { work: seen.node });
+    const all = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => (i % 2 ? one : two).trigger("flow", "In", { id: 1 }, { key: "order-1" })),
+    );
+    expect(new Set(all.map(({ executionId }) => executionId)).size).toBe(1);
+    expect(all.filter(({ status }) => status === "started")).toHaveLength(1);
+    const other = await one.trigger("flow", "In", { id: 2 }, { key: "order-1" });
+    expect(other).toMatchObject({ status: "duplicate", mismatch: true, executionId: all[0]?.executionId });
+    await one.wait(other.executionId ?? "");
+    expect(seen.seen).toEqual([{ id: 1 }]);
+    await expectAtRest(one);
+    await expectAtRest(two);
+  });
+
+  test("bad input is refused, and nothing is written", async ({ scene }) => {
+    const document = flow({
+      nodes: "In: { operationId: take, kind: source, inputs: { in: { packet: Order } } }\nWork: { operationId: work, kind: action }",
+      edges: '- { from: In, to: Work, when: "payload.total > 5", delivery: { mode: durable } }',
+      rest: "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }",
+    });
+    const runtime = await running(scene, document, { work: () => {} });
+    const trigger = (...args: unknown[]) => runtime.trigger(...(args as Parameters<typeof runtime.trigger>));
+    await expect(trigger("nope", "In", { id: "a" })).rejects.toThrow('there is no flow "nope"; there are flow');
+    await expect(trigger("flow", "Work", { id: "a" })).rejects.toThrow('is not entered at "Work"; it is at In');
+    await expect(trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: the packet is no Order: \/id/);
+    for (const payload of [null, [], "text", undefined]) await expect(trigger("flow", "In", payload)).rejects.toThrow(/payload/);
+    await expect(trigger("flow", "In", { id: "a", f: () => 1 })).rejects.toThrow(/function/);
+    await expect(trigger("flow", "In", { id: "a", big: "x".repeat(20_000_000) })).rejects.toThrow(/valueBytesMax/);
+    await expect(trigger("flow", "In", { id: "a" }, { key: "" })).rejects.toThrow(/key: is empty/);
+    await expect(runtime.wait("nonsense")).rejects.toThrow(/must be an id like ex_/);
+    await expect(runtime.wait("ex_1")).rejects.toThrow(/there is no execution/);
+    expect([await runtime.executions(), await runtime.counts()]).toEqual([[], []]);
+    // `when` on a field that is not there: nobody can tell whether it travels.
+    expect((await triggered(runtime, { id: "a" })).status).toBe("dead");
+    expect((await runtime.deadLetters())[0]?.error).toMatchObject({ code: "VALIDATION", message: expect.stringContaining("when:") });
+    expect(await triggered(runtime, { id: "a", total: 1 })).toMatchObject({ status: "completed", outputs: [] });
+    await expectAtRest(runtime);
+  });
+});
+
+onStores("flows", packetStores, (test) => {
+  test("paused: triggers are kept and nothing is delivered; archived: triggers are refused; resumed", async ({ scene }) => {
+    const seen = recorder();
+    const runtime = await running(scene, oneEdge(), { work: seen.node });
+    const other = await running(scene, oneEdge(), {}, { work: false });
+    const told = listening(runtime, "paused", "archived", "resumed");
+    await runtime.pause("flow");
+    const { executionId = "" } = await other.trigger("flow", "In", {});
+    await runtime.trigger("flow", "In", {});
+    await runtime.idle();
+    expect([seen.seen.length, (await runtime.flows())[0]?.state]).toEqual([0, "paused"]);
+    await runtime.archive("flow");
+    await expect(other.trigger("flow", "In", {})).rejects.toThrow(/is archived, and takes no triggers/);
+    await expect(runtime.pause("nope")).rejects.toThrow(/there is no flow/);
+    await runtime.resume("flow");
+    await runtime.wait(executionId);
+    await expectAtRest(runtime);
+    expect([seen.seen.length, told]).toEqual([2, ["paused", "archived", "resumed"]]);
+  });
+
+  test("stopped while it delivers: what runs ends, what was not begun is handed back, and was no attempt", async ({ scene }) => {
+    const document = oneEdge("{ mode: durable }", ", execution: { concurrency: 1 }");
+    const [begun, go] = [gate(), gate()];
+    const first = await running(scene, document, {
+      work: async () => {
+        begun.open();
+        await go.opened;
+        return new NodeOutput().send("out", { a: 1 });
+      },
+    });
+    const ids = [];
+    for (let i = 0; i < 3; i++) ids.push((await first.trigger("flow", "In", { i })).executionId ?? "");
+    await begun.opened;
+    const stopping = first.stop({ graceMs: 60_000 });
+    await expect(first.trigger("flow", "In", {})).rejects.toThrow(/has been stopped/);
+    go.open();
+    await stopping;
+    await first.idle();
+    expect(first.metrics.inFlight).toBe(0);
+    const attempts: number[] = [];
+    const second = await running(scene, document, { work: ({ context }) => void attempts.push(context.attempt) });
+    for (const id of ids) expect((await second.wait(id, { timeoutMs: 20_000 })).status).toBe("completed");
+    expect(attempts).toHaveLength(2);
+  });
+
+  test("its store is closed under it: it stops, and a trigger is refused", async ({ scene }) => {
+    const store = await scene.open();
+    const runtime = await running(scene, oneEdge(), { work: () => {} }, { store });
+    await triggered(runtime, {});
+    await store.close();
+    await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/stopped/);
+    await runtime.idle();
+  });
+
+  test("events in their order, and counters", async ({ scene }) => {
+    let calls = 0;
+    const document = oneEdge(
+      '{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 2, initialDelay: PT0.01S } }',
+    );
+    const runtime = await running(scene, document, {
+      work: () => {
+        calls += 1;
+        if (calls === 1) throw new Error("once more");
+      },
+    });
+    const told = listening(runtime);
+    runtime.on(() => {
+      throw new Error("a listener's own trouble");
+    });
+    await triggered(runtime, { id: "a" });
+    await triggered(runtime, { id: "a" });
+    await expectAtRest(runtime);
+    expect(told).toEqual([
+      ...[
+        "triggered In",
+        "delivering In 1",
+        "processed In 1",
+        "delivering Work 1",
+        "retrying Work 1",
+        "delivering Work 2",
+        "processed Work 2",
+      ],
+      ...["ended completed", "triggered In", "delivering In 1", "processed In 1", "acknowledged Work", "ended completed"],
+    ]);
+    expect(runtime.metrics).toMatchObject({ triggered: 2, processed: 3, retried: 1, acknowledged: 1, dead: 0, ended: 2, inFlight: 0 });
+    const { nodes } = runtime.metrics;
+    expect(nodes.map(({ node, processed }) => [node, processed]).sort()).toEqual([
+      ["In", 2],
+      ["Work", 1],
+    ]);
+  });
+
+  test("a webhook hears of every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
+    const heard: { key: unknown; body: Record<string, unknown> }[] = [];
+    const server = createServer(async (request, response) => {
+      const chunks = await request.toArray();
+      heard.push({
+        key: request.headers["idempotency-key"],
+        body: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
+      });
+      response.statusCode = heard.length === 1 ? 500 : 204;
+      response.end();
+    });
+    const url = await listen(server);
+    scene.onEnd(() => server.close());
+    const more = `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
+    const document = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', more);
+    const runtime = await running(scene, document, {
+      work: () => {
+        throw new NodeError("PERMANENT", "no");
+      },
+    });
+    await triggered(runtime, { id: "a" });
+    await triggered(runtime, {});
+    await until("both were told", () => new Set(heard.slice(1).map(({ key }) => key)).size === 2);
+    const letters = await runtime.deadLetters();
+    expect(new Set(heard.map(({ key }) => key))).toEqual(new Set(letters.map(({ id }) => `"alert-${id}"`)));
+    await until("the alerts are gone", async () =>
+      (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
+    );
+    // One was answered 500, and told again; nothing more.
+    expect(heard).toHaveLength(3);
+    expect(heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+    await expectAtRest(runtime);
+  });
+
+  test("a subworkflow: another flow, and a durable workflow, each once per packet", async ({ scene }) => {
+    const parent = flow({
+      nodes: `In: { operationId: take, kind: source }
+Child: { operationId: child, kind: subworkflow, settings: { flow: child } }
+Durable: { operationId: durable, kind: subworkflow, settings: { workflow: double } }`,
+      edges: "- { from: In, to: Child, delivery: { mode: durable } }\n- { from: Child, to: Durable, delivery: { mode: durable } }",
+    });
+    const child = { text: oneEdge().text.replace("title: Flow", "title: Child"), file: "child.yaml" };
+    const store = await scene.open();
+    const twice = step(scene.name("twice"), async (n: number) => n * 2);
+    const double = workflow(scene.name("double"), async ({ n }: { n: number }) => ({ n: await twice(n) }));
+    const worker = await work(store);
+    scene.onEnd(() => worker.stop());
+    const nodes = {
+      work: (input: { packet(port: string): { getNumber(path: string): number } }) =>
+        new NodeOutput().send("out", { n: input.packet("in").getNumber("n") + 1 }),
+    };
+    const runtime = await createRuntime({ store, documents: [parent, child], nodes, workflows: { double } as never });
+    scene.onEnd(() => runtime.stop({ graceMs: 0 }));
+    const ended = await triggered(runtime, { n: 20 });
+    expect([ended.status, ended.outputs.map(({ data }) => data)]).toEqual(["completed", [{ n: 42 }]]);
+    expect((await runtime.executions()).map(({ flow: of }) => of).sort()).toEqual(["child", "flow"]);
+    await expectAtRest(runtime);
+  });
+});
+
+still("subworkflows that are not there, or lead back, are refused", async ({ time }) => {
+  const sub = (settings: string) =>
+    flow({
+      nodes: `In: { operationId: take, kind: source }\nSub: { operationId: sub, kind: subworkflow, settings: ${settings} }`,
+      edges: "- { from: In, to: Sub, delivery: { mode: durable } }",
+    });
+  await expect(time.runtime(sub("{ flow: nowhere }"), {})).rejects.toThrow('there is no flow "nowhere"');
+  await expect(time.runtime(sub("{ workflow: nope }"), {})).rejects.toThrow('there is no "nope"');
+  await expect(time.runtime(sub("{}"), {})).rejects.toThrow(/must name what it runs/);
+  await expect(time.runtime(sub("{ flow: flow }"), {})).rejects.toThrow(/runs itself/);
+});
+
+still("the seed's edge, with the nodes of the examples", async ({ time }) => {
+  const document = flow({
+    nodes: `ClassifyEmail: { operationId: classify, kind: source }
+SendSmsAlert: { operationId: send_sms_alert, kind: action }
+CreateTicket: { operationId: create_support_ticket, kind: action }`,
+    edges: `- from: ClassifyEmail
+  to: SendSmsAlert
+  delivery:
+    mode: durable
+    store: mongo
+    packet: AlertPayload
+    idempotencyKey: "{{payload.messageId}}-sms-alert"
+- from: ClassifyEmail
+  to: CreateTicket
+  delivery: { mode: durable, idempotencyKey: "{{payload.messageId}}-ticket" }`,
+    rest: "components: { packets: { AlertPayload: { type: object, required: [messageId], properties: { messageId: { type: string } } } } }",
+  });
+  const [sent, table]: [string[], Map<string, Ticket>] = [[], new Map()];
+  const sms = new SmsAlertNode({ send: async ({ idempotencyKey = "" }) => ({ sid: `SM${sent.push(idempotencyKey)}`, status: "queued" }) });
+  const tickets = new CreateTicketNode(
+    { create: async ({ subject }) => ({ id: `T-${table.size}`, subject }) },
+    { byKey: async (key) => table.get(key), keep: async (key, ticket) => void table.set(key, ticket) },
+  );
+  const warned: string[] = [];
+  const onWarning = (warning: Error & { code?: string }) => void warned.push(warning.code ?? "");
+  process.on("warning", onWarning);
+  const runtime = await time.runtime(document, { [sms.operationId]: sms, [tickets.operationId]: tickets });
+  for (let i = 0; i < 3; i++) await triggered(runtime, { messageId: "m-1", email: { messageId: "m-1", subject: "Help" } });
+  await new Promise<void>((resolve) => setImmediate(resolve));
+  process.off("warning", onWarning);
+  expect([sent, [...table.keys()], runtime.metrics.acknowledged]).toEqual([["m-1-sms-alert"], ["m-1-ticket"], 4]);
+  // It names MongoDB, and runs on the store that it is given.
+  expect(warned).toContain("ONCEFLOW_STORE_BINDING");
+});
+
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+}
