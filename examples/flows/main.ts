@@ -41,6 +41,7 @@ function print(event: RuntimeEvent): void {
 
 async function stop(): Promise<void> {
   await server.close();
-
+  await runtime.stop();
+  await store.close();
 }
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void stop());
