@@ -5,11 +5,14 @@ import { join } from "node:path";
 import { key as keys, once, open } from "onceflow";
 import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { appFolder } from "./app-folder.js";
 import { onceflow, program } from "./cli-process.js";
 import { poll } from "./servers/bounded.js";
 import { isRunning } from "./servers/processes.js";
+
+// Dozens of processes: on a machine that has other things to do they take their time.
+vi.setConfig({ testTimeout: 240_000 });
 
 const document = `
 flowdsl: "1.0"
