@@ -1,6 +1,6 @@
 import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { expectAtRest, flow, oneEdge, packetStores, running, still, triggered } from "./graph-scene.js";
+import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still, triggered } from "./graph-scene.js";
 import { type Gate, gate, onStores } from "./workflow-scene.js";
 
 /** Triggers many before anybody works on them. */
@@ -237,4 +237,12 @@ still("ephemeral behind durable: paused, it waits; resumed, it goes on", async (
   await runtime.resume("flow");
   await runtime.idle();
   expect(calls).toBe(2);
+});
+
+still("a node that takes one at a time takes the next one at once, not when it next looks", async ({ time }) => {
+  const work = recorder();
+  const runtime = await time.runtime(oneEdge("{ mode: durable }", ", execution: { concurrency: 1 }"), { work: work.node });
+  const all = await Promise.all(Array.from({ length: 5 }, (_, id) => runtime.trigger("flow", "In", { id })));
+  for (let turn = 0; turn < 10; turn++) await time.pass(0);
+  expect([all.length, work.seen.length, runtime.metrics.inFlight]).toEqual([5, 5, 0]);
 });
