@@ -6,6 +6,8 @@ export interface LookHost {
   trouble(error: unknown): void;
   /** The store is closed: no use in looking again. */
   closed(): boolean;
+  /** None is under way, and none was asked for. */
+  rested?(): void;
 }
 
 const troubleMsMin = 20;
@@ -31,7 +33,12 @@ export class Looks {
     this.#again = true;
     this.#under ??= this.#whileAsked().finally(() => {
       this.#under = undefined;
+      this.#host.rested?.();
     });
+  }
+
+  get busy(): boolean {
+    return this.#under !== undefined;
   }
 
   /** At the latest then. */

@@ -3,6 +3,10 @@ import type { Store } from "./store.js";
 
 export interface LeaseHost {
   readonly leaseMs: number;
+  /** The timer does not keep the process alive. */
+  readonly background?: boolean;
+  /** Done along with every renewal. */
+  renewing?(): Promise<void>;
   /** Nothing is with this worker: it may take another number. */
   idle(): boolean;
   /** What it had is somebody else's, or may be: the store could not be reached for a whole lease. */
@@ -12,14 +16,18 @@ export interface LeaseHost {
   trouble(error: unknown): void;
 }
 
-/** Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. */
+/**
+ * Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. While the event
+ * loop is stuck, the store's stand-in renews in its place.
+ */
 export class PacketLease {
   readonly #store: Store;
   readonly #numbers: Numbers;
   readonly #host: LeaseHost;
+  #held: { readonly alive: () => void; readonly release: () => void } | undefined;
   #cancel: () => void = () => {};
   #joining: Promise<void> | undefined;
-  #renewedAt = 0;
+  #lost = false;
   #stopped = false;
 
   constructor(store: Store, numbers: Numbers, host: LeaseHost) {
@@ -30,17 +38,14 @@ export class PacketLease {
 
   /** When it has joined. */
   start(): void {
-    this.#renewedAt = this.#store.clock.now();
+    this.#hold();
     this.#schedule();
-  }
-
-  #schedule(): void {
-    this.#cancel = this.#store.clock.after(Math.max(10, this.#host.leaseMs / 3), () => void this.#renew());
   }
 
   stop(): void {
     this.#stopped = true;
     this.#cancel();
+    this.#held?.release();
   }
 
   /**
@@ -48,7 +53,7 @@ export class PacketLease {
    * a claim or by a renewal, must not take the new number from under what has been claimed with it.
    */
   async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
-    if (worker !== this.#numbers.worker) return;
+    if (worker !== this.#numbers.worker || this.#stopped) return;
     this.#joining ??= this.#join(lost).finally(() => {
       this.#joining = undefined;
     });
@@ -59,20 +64,36 @@ export class PacketLease {
   async #join(lost: boolean): Promise<void> {
     if (lost) this.#host.lost();
     await this.#numbers.join();
+    this.#hold();
     this.#host.joined();
+  }
+
+  #hold(): void {
+    this.#held?.release();
+    this.#held = this.#stopped ? undefined : this.#store.holdWorker(this.#numbers.worker, this.#host.leaseMs);
+  }
+
+  #schedule(): void {
+    const { leaseMs, background = false } = this.#host;
+    this.#cancel = this.#store.clock.after(Math.max(10, leaseMs / 3), () => void this.#renew(), background);
   }
 
   async #renew(): Promise<void> {
     const { worker } = this.#numbers;
-    const asked = this.#store.clock.now();
     try {
-      if (!(await this.#store.packets.renew(worker, this.#host.leaseMs))) await this.rejoin(worker, { lost: true });
-      else if (this.#numbers.worn && this.#host.idle()) await this.#numbers.join();
-      this.#renewedAt = asked;
+      await this.#host.renewing?.();
+      if (!(await this.#numbers.renew())) await this.rejoin(worker, { lost: true });
+      else if (this.#numbers.worn && this.#host.idle()) {
+        await this.#numbers.join();
+        this.#hold();
+      }
+      this.#held?.alive();
+      this.#lost = false;
     } catch (error) {
       if (this.#store.closed) return;
       this.#host.trouble(error);
-      if (asked - this.#renewedAt > this.#host.leaseMs) this.#host.lost();
+      if (!this.#numbers.sure && !this.#lost) this.#host.lost();
+      this.#lost = !this.#numbers.sure;
     }
     if (!this.#stopped) this.#schedule();
   }

@@ -1,6 +1,8 @@
-import { type Clock, sleep } from "../../core/clock.js";
+import type { Clock } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
+import { Looks } from "../../core/looks.js";
 import type { FlowState, PacketRecord } from "../../core/packet.js";
+import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
@@ -11,6 +13,7 @@ import { alertFor, alertQueue } from "./alert.js";
 import { Attempt, leaseLost } from "./attempt.js";
 import { BatchCall } from "./batch.js";
 import { Capacity } from "./capacity.js";
+import { Checkpoints } from "./checkpoint.js";
 import { type DeliveryHost, type DeliveryResult, deliver, handBack } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { Gather } from "./gather.js";
@@ -23,9 +26,6 @@ import { leftAlone, mismatched, type Teller } from "./teller.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
-const troubleMsMax = 1000;
-/** How long deliveries of an edge that saves now and then wait for each other. */
-const checkpointMs = 200;
 
 /**
  * Carries packets from the store to their nodes: claims what is due, delivers it, takes what a delivery sends on in the
@@ -42,13 +42,15 @@ export class Courier implements DeliveryHost {
   readonly #options: ResolvedOptions;
   readonly #teller: Teller;
   readonly #numbers: Numbers;
+  readonly #looks: Looks;
+  readonly #lease: PacketLease;
   readonly #routes: ReadonlyMap<string, Route>;
   /** Routes that are worked on here, those of high priority first. */
   readonly #worked: readonly Route[];
   readonly #ephemeral: Ephemeral;
   readonly #attempts = new Set<Attempt>();
   readonly #batches = new Map<Route, Gather<PacketRecord>>();
-  readonly #checkpoints = new Map<Route, Gather<() => void>>();
+  readonly #checkpoints: Checkpoints;
   /** Flows that are not active, as far as is known here. */
   readonly #resting = new Map<string, Exclude<FlowState, "active">>();
   /** Flows of which nothing is ever claimed: their states are looked at with every renewal. */
@@ -56,16 +58,11 @@ export class Courier implements DeliveryHost {
   /** Packets on their way to the store, to be claimed there. */
   readonly #sending = new Set<number>();
   #idle: (() => void)[] = [];
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
   #more = true;
   /** Nodes that the last look had no room for: what is due for them was not asked for. */
   #full: ReadonlySet<RunningNode> = new Set();
   #inDoubt = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #cancelLook: () => void = () => {};
-  #lookAt = Number.POSITIVE_INFINITY;
-  #cancelRenew: () => void = () => {};
   #stopWatching: () => void = () => {};
   #stopped = false;
 
@@ -86,7 +83,27 @@ export class Courier implements DeliveryHost {
     this.timeoutMs = options.timeoutMs;
     this.graceMs = options.graceMs;
     this.capacity = new Capacity(options.concurrency);
+    this.#checkpoints = new Checkpoints(store.clock, this.capacity);
     this.#numbers = new Numbers(store, options.leaseMs);
+    const trouble = (error: unknown) => teller.trouble(error);
+    this.#looks = new Looks(store.clock, {
+      look: () => this.#claim(),
+      trouble,
+      closed: () => store.closed,
+      rested: () => this.#checkIdle(),
+    });
+    this.#lease = new PacketLease(store, this.#numbers, {
+      leaseMs: options.leaseMs,
+      background: !options.work,
+      renewing: () => this.#lookAtStates(),
+      idle: () => this.capacity.taken === 0,
+      lost: () => {
+        teller.leaseLost();
+        this.#abortAll();
+      },
+      joined: () => this.wake(),
+      trouble,
+    });
   }
 
   get worker(): number {
@@ -100,10 +117,10 @@ export class Courier implements DeliveryHost {
   async start(): Promise<void> {
     await this.#numbers.join();
     await this.#lookAtStates();
-    this.#scheduleRenew();
+    this.#lease.start();
     if (!this.#options.work) return;
     this.#stopWatching = this.store.packets.watch(() => this.wake());
-    this.#look();
+    this.#looks.now();
   }
 
   // ——— looking
@@ -119,45 +136,8 @@ export class Courier implements DeliveryHost {
     if (this.#stopped || !this.#options.work) return;
     const plenty = this.capacity.free * 2 >= this.#options.concurrency;
     const wait = plenty ? 0 : this.#lookedAt + lookEveryMs - this.#clock.now();
-    if (wait <= 0) this.#look();
-    else this.#lookLater(wait);
-  }
-
-  #lookLater(ms: number): void {
-    const at = this.#clock.now() + ms;
-    if (at >= this.#lookAt) return;
-    this.#cancelLook();
-    this.#lookAt = at;
-    this.#cancelLook = this.#clock.after(ms, () => {
-      this.#lookAt = Number.POSITIVE_INFINITY;
-      this.#look();
-    });
-  }
-
-  /** One look at a time; who asks during one gets another behind it. */
-  #look(): void {
-    if (this.#stopped) return;
-    this.#lookAgain = true;
-    this.#looking ??= this.#lookWhileAsked().finally(() => {
-      this.#looking = undefined;
-      this.#checkIdle();
-    });
-  }
-
-  async #lookWhileAsked(): Promise<void> {
-    for (let troubleMs = 20; this.#lookAgain && !this.#stopped; ) {
-      this.#lookAgain = false;
-      try {
-        await this.#claim();
-        troubleMs = 20;
-      } catch (error) {
-        if (this.store.closed) return;
-        this.#teller.trouble(error);
-        await sleep(this.#clock, troubleMs);
-        troubleMs = Math.min(troubleMs * 2, troubleMsMax);
-        this.#lookAgain = true;
-      }
-    }
+    if (wait <= 0) this.#looks.now();
+    else this.#looks.later(wait);
   }
 
   async #claim(): Promise<void> {
@@ -182,11 +162,11 @@ export class Courier implements DeliveryHost {
       this.capacity.add(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#rejoin(worker);
+    if (!claims.known) return await this.#lease.rejoin(worker, { lost: true });
     const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
     if (wait <= 0) this.#more = true;
     if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
-    else this.#lookLater(Math.min(Math.max(wait, 1), this.#options.pollMs));
+    else this.#looks.later(Math.min(Math.max(wait, 1), this.#options.pollMs));
   }
 
   async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
@@ -205,8 +185,9 @@ export class Courier implements DeliveryHost {
   async #handBackUnknown(): Promise<boolean> {
     this.#more = true;
     if (this.#attempts.size > 0 || this.#sending.size > 0) return false;
-    await this.store.packets.leave(this.worker);
-    await this.#numbers.join();
+    const { worker } = this;
+    await this.store.packets.leave(worker);
+    await this.#lease.rejoin(worker, { lost: false });
     this.#inDoubt = false;
     return true;
   }
@@ -284,7 +265,7 @@ export class Courier implements DeliveryHost {
     } finally {
       this.#attempts.delete(attempt);
       this.capacity.give(route);
-      this.#checkpoints.get(route)?.flush();
+      this.#checkpoints.ended(route);
       this.#ephemeral.pump();
       if (this.#more || this.#full.has(route.node)) this.#lookSoon();
       this.#checkIdle();
@@ -300,7 +281,7 @@ export class Courier implements DeliveryHost {
     this.#teller.settled(route, packet, { to, failure, ms });
     this.take(answer, sent);
     this.#woken(answer.woken);
-    if (to.kind === "retry") this.#lookLater(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
+    if (to.kind === "retry") this.#looks.later(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
   }
 
   /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
@@ -390,58 +371,14 @@ export class Courier implements DeliveryHost {
     while (owner === this.worker && !this.#numbers.sure) {
       const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
       if (known) continue;
-      await this.#rejoin(owner);
+      await this.#lease.rejoin(owner, { lost: true });
       return false;
     }
     return owner === this.worker;
   }
 
   beforeCommit(route: Route): Promise<void> {
-    const { mode, checkpointEvery } = route.delivery;
-    if (mode !== "checkpoint" || checkpointEvery <= 1) return nothing;
-    let turn = this.#checkpoints.get(route);
-    if (turn === undefined) {
-      turn = new Gather(this.#clock, checkpointEvery, checkpointMs, (all: readonly (() => void)[]) => {
-        for (const go of all) go();
-      });
-      this.#checkpoints.set(route, turn);
-    }
-    const gather = turn;
-    return new Promise((go) => {
-      gather.add(go);
-      // All that are here have come: nobody is left to wait for.
-      if (gather.waiting >= this.capacity.takenBy(route)) gather.flush();
-    });
-  }
-
-  // ——— lease
-
-  #scheduleRenew(): void {
-    this.#cancelRenew = this.#clock.after(Math.max(10, this.#options.leaseMs / 3), () => void this.#renew(), !this.#options.work);
-  }
-
-  async #renew(): Promise<void> {
-    const { worker } = this;
-    try {
-      await this.#lookAtStates();
-      if (!(await this.#numbers.renew())) await this.#rejoin(worker);
-      else if (this.#numbers.worn && this.capacity.taken === 0) await this.#numbers.join();
-    } catch (error) {
-      if (this.store.closed) return;
-      this.#teller.trouble(error);
-      if (!this.#numbers.sure) this.#abortAll();
-    }
-    if (!this.#stopped) this.#scheduleRenew();
-  }
-
-  /** Our packets are somebody else's: what runs is told so, and the store refuses what it says. */
-  async #rejoin(lost: number): Promise<void> {
-    // Several may find it out.
-    if (lost !== this.worker || this.#stopped) return;
-    this.#teller.leaseLost();
-    this.#abortAll();
-    await this.#numbers.join();
-    this.wake();
+    return this.#checkpoints.turnOf(route);
   }
 
   #abortAll(): void {
@@ -462,7 +399,7 @@ export class Courier implements DeliveryHost {
 
   #checkIdle(): void {
     const looks = this.#options.work && !this.#stopped && !this.store.closed;
-    if (this.#idle.length === 0 || this.#looking !== undefined || (looks && this.#more)) return;
+    if (this.#idle.length === 0 || this.#looks.busy || (looks && this.#more)) return;
     if (this.capacity.taken > 0 || this.#attempts.size > 0 || this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
@@ -473,11 +410,11 @@ export class Courier implements DeliveryHost {
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     this.#stopWatching();
-    this.#cancelLook();
-    await this.#looking;
-    for (const gather of [...this.#batches.values(), ...this.#checkpoints.values()]) gather.flush();
+    await this.#looks.stop();
+    for (const batch of this.#batches.values()) batch.flush();
+    this.#checkpoints.flush();
     await this.#ended(graceMs);
-    this.#cancelRenew();
+    this.#lease.stop();
     for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
     if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();

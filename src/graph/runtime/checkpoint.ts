@@ -1,0 +1,48 @@
+import type { Clock } from "../../core/clock.js";
+import type { Capacity } from "./capacity.js";
+import { Gather } from "./gather.js";
+import type { Route } from "./routes.js";
+
+/** How long deliveries wait for each other. */
+const waitMs = 200;
+const now = Promise.resolve();
+
+/**
+ * Edges of mode `checkpoint` that save only now and then: deliveries wait until there are so many, or until nobody is left to
+ * wait for, and commit together. What dies before that is delivered again.
+ */
+export class Checkpoints {
+  readonly #clock: Clock;
+  readonly #capacity: Capacity;
+  readonly #turns = new Map<Route, Gather<() => void>>();
+
+  constructor(clock: Clock, capacity: Capacity) {
+    this.#clock = clock;
+    this.#capacity = capacity;
+  }
+
+  turnOf(route: Route): Promise<void> {
+    const { mode, checkpointEvery } = route.delivery;
+    if (mode !== "checkpoint" || checkpointEvery <= 1) return now;
+    const turn = this.#turns.get(route) ?? new Gather(this.#clock, checkpointEvery, waitMs, goAll);
+    this.#turns.set(route, turn);
+    return new Promise((go) => {
+      turn.add(go);
+      this.ended(route);
+    });
+  }
+
+  /** Nobody is left to wait for? */
+  ended(route: Route): void {
+    const turn = this.#turns.get(route);
+    if (turn !== undefined && turn.waiting >= this.#capacity.takenBy(route)) turn.flush();
+  }
+
+  flush(): void {
+    for (const turn of this.#turns.values()) turn.flush();
+  }
+}
+
+function goAll(all: readonly (() => void)[]): void {
+  for (const go of all) go();
+}
