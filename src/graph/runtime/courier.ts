@@ -249,23 +249,29 @@ export class Courier implements DeliveryHost {
     batch.add(packet);
   }
 
-  /** One call of the node is one place at its gate, however many packets are in it. */
+  /** Those that are called together go through the gate together; more than it lets in are several calls. */
   #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
     const { work } = route.node;
     if (!(work instanceof BaseNode && work.handleBatch)) {
       for (const packet of packets) void this.#deliver(route, packet);
       return;
     }
+    const most = Math.min(packets.length, this.capacity.togetherMax(route));
+    for (let i = 0; i < packets.length; i += most) this.#deliverTogether(route, work, packets.slice(i, i + most));
+  }
+
+  #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): void {
     let begin = (): void => {};
     const turn = new Promise<void>((resolve) => {
       begin = resolve;
     });
     const call = new BatchCall(work, packets.length);
     const all = packets.map((packet) => this.#deliver(route, packet, { call, turn }));
-    void this.capacity.pass(route, async () => {
+    const together = async (): Promise<void> => {
       begin();
       await Promise.all(all);
-    });
+    };
+    void this.capacity.pass(route, together, packets.length);
   }
 
   async #deliver(route: Route, packet: PacketRecord, batch?: { readonly call: BatchCall; readonly turn: Promise<void> }): Promise<void> {
