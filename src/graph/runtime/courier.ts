@@ -204,7 +204,8 @@ export class Courier implements DeliveryHost {
    */
   async #handBackUnknown(): Promise<boolean> {
     this.#more = true;
-    if (this.#attempts.size > 0 || this.#sending.size > 0) return false;
+    const gathered = [...this.#batches.values()].some(({ waiting }) => waiting > 0);
+    if (this.#attempts.size > 0 || this.#sending.size > 0 || gathered) return false;
     await this.store.packets.leave(this.worker);
     await this.#numbers.join();
     this.#inDoubt = false;
