@@ -55,6 +55,11 @@ export class Courier implements DeliveryHost {
   readonly #unclaimed: readonly string[];
   /** Packets on their way to the store, to be claimed there. */
   readonly #sending = new Set<number>();
+  /**
+   * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
+   * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
+   */
+  readonly #meanwhile = new Set<string>();
   #idle: (() => void)[] = [];
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -171,11 +176,13 @@ export class Courier implements DeliveryHost {
     if (this.#more) return;
     const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
+    this.#meanwhile.clear();
     const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
+      if (this.#meanwhile.has(deliveryOf(packet))) continue;
       const route = this.#routeOf(packet);
       // Sent by us, and the reply was lost: what it says when it is sent again is no news.
       this.#sending.delete(packet.no);
@@ -319,6 +326,7 @@ export class Courier implements DeliveryHost {
       if (route === undefined) continue;
       const awaited = this.#sending.delete(packet.no);
       if (placed.kind === "claimed" && awaited) {
+        if (this.#looking !== undefined) this.#meanwhile.add(deliveryOf(placed.packet));
         this.#dispatch(route, placed.packet);
         continue;
       }
@@ -507,6 +515,10 @@ export class Courier implements DeliveryHost {
 }
 
 const nothing = Promise.resolve();
+
+function deliveryOf({ no, attempt }: PacketRecord): string {
+  return `${no} ${attempt}`;
+}
 
 export function routeKey(flow: string, queue: string): string {
   return `${flow}\0${queue}`;
