@@ -107,6 +107,43 @@ onStores("flows", packetStores, (test) => {
     expect(attempts).toHaveLength(2);
   });
 
+  test("stopped while a packet waits for its node: it is not begun, and handed back", async ({ scene }) => {
+    const document = flow({
+      nodes: `A: { operationId: a, kind: source }
+B: { operationId: b, kind: source }
+Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
+      edges: "- { from: A, to: Work, delivery: { mode: durable } }\n- { from: B, to: Work, delivery: { mode: durable } }",
+    });
+    const sources = await running(scene, document, {}, { partial: true });
+    const ids = [];
+    for (const entry of ["A", "B"]) ids.push((await sources.trigger("flow", entry, {})).executionId ?? "");
+    await sources.idle();
+    await sources.stop();
+    const [begun, go] = [gate(), gate()];
+    let calls = 0;
+    const first = await running(scene, document, {
+      work: async () => {
+        calls += 1;
+        begun.open();
+        await go.opened;
+      },
+    });
+    await begun.opened;
+    // Each edge was asked for one: both are here, and one waits.
+    await until("both are with it", async () => (await first.counts()).reduce((sum, { owned }) => sum + owned, 0) === 2);
+    const stopping = first.stop({ graceMs: 60_000 });
+    go.open();
+    await stopping;
+    expect([calls, first.metrics.inFlight]).toEqual([1, 0]);
+    const second = await running(scene, document, {
+      work: () => {
+        calls += 1;
+      },
+    });
+    for (const id of ids) expect((await second.wait(id, { timeoutMs: 20_000 })).status).toBe("completed");
+    expect(calls).toBe(2);
+  });
+
   test("its store is closed under it: it stops, and a trigger is refused", async ({ scene }) => {
     const store = await scene.open();
     const runtime = await running(scene, oneEdge(), { work: () => {} }, { store });

@@ -50,11 +50,16 @@ export class Capacity {
   }
 
   /** Within what its edge and its node allow at once, whoever came by which edge. */
-  pass<T>(route: Route, work: () => Promise<T>): Promise<T> {
+  pass<T>(route: Route, work: () => Promise<T>, packets = 1): Promise<T> {
     const edge = this.#gateOf(route, route.delivery.inFlightMax);
     const node = this.#gateOf(route.node, route.node.plan.execution.concurrency);
-    const inside = node === undefined ? work : () => node.pass(work);
-    return edge === undefined ? inside() : edge.pass(inside);
+    const inside = node === undefined ? work : () => node.pass(work, packets);
+    return edge === undefined ? inside() : edge.pass(inside, packets);
+  }
+
+  /** How many can pass together. */
+  togetherMax({ delivery, node }: Route): number {
+    return Math.min(delivery.inFlightMax ?? Number.POSITIVE_INFINITY, node.plan.execution.concurrency ?? Number.POSITIVE_INFINITY);
   }
 
   #gateOf(of: Route | RunningNode, places: number | undefined): Gate | undefined {

@@ -57,6 +57,11 @@ export class Courier implements DeliveryHost {
   readonly #unclaimed: readonly string[];
   /** Packets on their way to the store, to be claimed there. */
   readonly #sending = new Set<number>();
+  /**
+   * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
+   * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
+   */
+  readonly #meanwhile = new Set<string>();
   #idle: (() => void)[] = [];
   #more = true;
   /** Nodes that the last look had no room for: what is due for them was not asked for. */
@@ -151,11 +156,13 @@ export class Courier implements DeliveryHost {
     if (this.#more) return;
     const { worker } = this;
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
+    this.#meanwhile.clear();
     const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
     this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
+      if (this.#meanwhile.has(deliveryOf(packet))) continue;
       const route = this.#routeOf(packet);
       // Sent by us, and the reply was lost: what it says when it is sent again is no news.
       this.#sending.delete(packet.no);
@@ -184,7 +191,8 @@ export class Courier implements DeliveryHost {
    */
   async #handBackUnknown(): Promise<boolean> {
     this.#more = true;
-    if (this.#attempts.size > 0 || this.#sending.size > 0) return false;
+    const gathered = [...this.#batches.values()].some(({ waiting }) => waiting > 0);
+    if (this.#attempts.size > 0 || this.#sending.size > 0 || gathered) return false;
     const { worker } = this;
     await this.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
@@ -230,23 +238,29 @@ export class Courier implements DeliveryHost {
     batch.add(packet);
   }
 
-  /** One call of the node is one place at its gate, however many packets are in it. */
+  /** Those that are called together go through the gate together; more than it lets in are several calls. */
   #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
     const { work } = route.node;
     if (!(work instanceof BaseNode && work.handleBatch)) {
       for (const packet of packets) void this.#deliver(route, packet);
       return;
     }
+    const most = Math.min(packets.length, this.capacity.togetherMax(route));
+    for (let i = 0; i < packets.length; i += most) this.#deliverTogether(route, work, packets.slice(i, i + most));
+  }
+
+  #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): void {
     let begin = (): void => {};
     const turn = new Promise<void>((resolve) => {
       begin = resolve;
     });
     const call = new BatchCall(work, packets.length);
     const all = packets.map((packet) => this.#deliver(route, packet, { call, turn }));
-    void this.capacity.pass(route, async () => {
+    const together = async (): Promise<void> => {
       begin();
       await Promise.all(all);
-    });
+    };
+    void this.capacity.pass(route, together, packets.length);
   }
 
   async #deliver(route: Route, packet: PacketRecord, batch?: { readonly call: BatchCall; readonly turn: Promise<void> }): Promise<void> {
@@ -293,6 +307,7 @@ export class Courier implements DeliveryHost {
       if (route === undefined) continue;
       const awaited = this.#sending.delete(packet.no);
       if (placed.kind === "claimed" && awaited) {
+        if (this.#looking !== undefined) this.#meanwhile.add(deliveryOf(placed.packet));
         this.#dispatch(route, placed.packet);
         continue;
       }
@@ -437,6 +452,10 @@ export class Courier implements DeliveryHost {
 }
 
 const nothing = Promise.resolve();
+
+function deliveryOf({ no, attempt }: PacketRecord): string {
+  return `${no} ${attempt}`;
+}
 
 export function routeKey(flow: string, queue: string): string {
   return `${flow}\0${queue}`;
