@@ -307,7 +307,7 @@ export class Courier implements DeliveryHost {
       if (route === undefined) continue;
       const awaited = this.#sending.delete(packet.no);
       if (placed.kind === "claimed" && awaited) {
-        if (this.#looking !== undefined) this.#meanwhile.add(deliveryOf(placed.packet));
+        if (this.#looks.busy) this.#meanwhile.add(deliveryOf(placed.packet));
         this.#dispatch(route, placed.packet);
         continue;
       }
