@@ -92,7 +92,7 @@ describe("traps", () => {
         if (number === 1) await stuck;
         return Response.json({ attempt: number });
       },
-      { store, scope: "", timeoutMs: 20, graceMs: 1 },
+      { store, scope: "", timeoutMs: 400, graceMs: 1 },
     );
     // The first one hangs, is given up, and comes back when the second one has long answered.
     expect((await handler(post("k"))).status).toBe(504);

@@ -112,7 +112,7 @@ const rows: readonly Row[] = [
       expect(execution?.outputs).toEqual(['"out"']);
       expect(await countersOf(store, execution?.no ?? 0)).toEqual([1, 0, 0, false]);
       const next = await hand.take();
-      expect((await hand.done(next)).ended).toEqual([execution?.no]);
+      expect((await hand.done(next)).ended.map(({ no }) => no)).toEqual([execution?.no]);
       expect((await store.packets.counts()).every(({ due, held, owned }) => due + held + owned === 0)).toBe(true);
     },
   },

@@ -544,13 +544,16 @@ onStores("streams", everyStore, (test) => {
 async function downgrade({ on, url }: Scene): Promise<void> {
   if (on === "sqlite") {
     const database = new DatabaseSync(url.slice("sqlite:".length));
-    database.exec("DROP TABLE onceflow_chunks; DELETE FROM onceflow_schema WHERE version > 3");
+    const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
+    const later = tables.filter(({ name }) => /^onceflow_(chunks|packets|executions|notes|queues|flows|workers)$/.test(name));
+    database.exec(`${later.map(({ name }) => `DROP TABLE ${name};`).join("")} DELETE FROM onceflow_schema WHERE version > 3`);
     return database.close();
   }
   const client = new pg.Client(url.replace(/[?].*/, ""));
   await client.connect();
   const schema = new URL(url).searchParams.get("schema");
-  await client.query(`DROP TABLE ${schema}.chunks; DELETE FROM ${schema}.schema_version WHERE version > 3`);
+  const later = ["chunks", "packets", "executions", "notes", "flows", "workers"].map((name) => `${schema}.${name}`);
+  await client.query(`DROP TABLE ${later.join(", ")}; DELETE FROM ${schema}.schema_version WHERE version > 3`);
   await client.end();
 }
 
