@@ -10,21 +10,22 @@ import { Tally } from "./tally.js";
 /** One commit: the key, the packet, what it sends on, and what waited for it. */
 export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAnswer {
   const { no, worker, attempt, to, packets, outputs } = settle;
-  const row = table.packet(no);
+  const taken = to.kind === "done" && !to.keep ? table.take?.(no, worker, attempt) : undefined;
+  const row = taken ?? table.packet(no);
   if (row?.owner !== worker || row.attempt !== attempt) {
     // Nobody else changes what a worker has, as long as that worker is known: so this was done before, and its reply lost.
     if (table.worker(worker) === undefined) return { kind: "packetStale" };
     return { kind: "packetSettled", now: table.now(), placed: found(table, settle), woken: [], ended: [] };
   }
   const tally = new Tally(table);
-  outcome(tally, row, to);
+  outcome(tally, row, to, taken !== undefined);
   tally.output(row, outputs);
   const placed = packets.map((packet) => place(tally, packet, worker));
   tally.finish();
   return { kind: "packetSettled", now: tally.now, placed, woken: tally.woken, ended: tally.ended };
 }
 
-function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
+function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolean): void {
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
@@ -33,7 +34,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome): void {
       else completeKey(tally, row);
       if (to.note) tally.note(row, to.note);
       if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
-      else table.remove(row);
+      else if (!isGone) table.remove(row);
       leave(tally, row);
       tally.add(row, { open: -1 });
       return;

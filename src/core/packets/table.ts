@@ -14,6 +14,8 @@ export interface PacketTable {
   insert(row: PacketRow): void;
   change(row: PacketRow, to: Partial<PacketRow>): void;
   remove(row: PacketRow): void;
+  /** In one go: the row that a worker has, in this attempt, removed. Undefined: it has not, or `packet` has to be asked. */
+  take?(no: number, worker: number, attempt: number): PacketRow | undefined;
   /** Nobody's, neither dead nor kept, due by now: the first that became so first, by (dueAt, no). */
   due(queue: QueueId, now: number, limit: number): readonly PacketRow[];
   /** When the first of these is due; null when none is, or all of them wait for another packet. */

@@ -64,7 +64,7 @@ export function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
   const start = [no, queue, state, owner, attempt, since, crashes, dueAt, execution, createdAt, hold, text(lane), place];
   const keyed =
     key === null ? [null, null, null] : [text(key.scope), text(key.key), json([key.fingerprint, key.retentionMs, key.onMismatch])];
-  const end = [text(part?.node ?? null), json(part), json(letter), json(parts), text(history), text(payload)];
+  const end = [text(part?.node ?? null), json(part), letterText(letter), json(parts), text(history), text(payload)];
   return [...start, deadBlocks ? 1 : 0, ...keyed, ...end];
 }
 
@@ -109,6 +109,16 @@ function toKey({ key_scope: scope, key, key_about: about }: Columns): PacketKey 
   if (scope === null || key === null || about === null) return null;
   const [fingerprint, retentionMs, onMismatch] = JSON.parse(about) as [string | null, number | null, PacketKey["onMismatch"]];
   return { scope, key, fingerprint, retentionMs, onMismatch };
+}
+
+const letterTexts = new WeakMap<object, string>();
+
+/** All packets of an edge have the same letter. */
+function letterText(letter: PacketRow["letter"]): string | null {
+  if (letter === null) return null;
+  const known = letterTexts.get(letter) ?? JSON.stringify(letter);
+  letterTexts.set(letter, known);
+  return known;
 }
 
 function json(value: object | null): string | null {

@@ -19,6 +19,7 @@ const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
 const selectPacket = `${from} no = ?`;
 const selectSame = "SELECT 1 FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ?";
 const removePacket = "DELETE FROM onceflow_packets WHERE no = ?";
+const removeOwned = "DELETE FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ?";
 const selectDue = `${from} owner IS NULL AND queue = ? AND due_at <= ? AND ${live} ORDER BY due_at, no LIMIT ?`;
 const selectNextDue = `SELECT min(due_at) AS at FROM onceflow_packets WHERE owner IS NULL AND queue = ? AND ${live}`;
 const selectOwned = `${from} owner = ? AND ${live}`;
@@ -77,6 +78,14 @@ export class SqlitePacketTable implements PacketTable {
   remove({ no }: PacketRow): void {
     this.#sql(removePacket).run(no);
     this.#owned.delete(no);
+  }
+
+  take(no: number, worker: number, attempt: number): PacketRow | undefined {
+    const known = this.#owned.get(no);
+    if (known?.owner !== worker || known.attempt !== attempt) return undefined;
+    if (Number(this.#sql(removeOwned).run(no, worker, attempt).changes) === 0) return undefined;
+    this.#owned.delete(no);
+    return known;
   }
 
   due(queue: QueueId, now: number, limit: number): PacketRow[] {
