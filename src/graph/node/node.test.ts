@@ -74,9 +74,9 @@ test("a function is a node, and what is no output is refused", async () => {
   const double: FlowNode = (given) => new NodeOutput().send("out", { n: given.packet("in").getNumber("n") * 2 });
   expect((await handle(double, input)).sent).toEqual([{ port: "out", data: { n: 4 } }]);
   expect((await handle(async () => {}, input)).sent).toEqual([]);
-  await expect(handle((() => ({ n: 1 })) as never, input)).rejects.toThrow(
-    "a node must return a NodeOutput or nothing, not something of type object",
-  );
+  const wrong = "a node must return a NodeOutput or nothing, not something of type object";
+  expect(() => handle((() => ({ n: 1 })) as never, input)).toThrow(wrong);
+  await expect(handle((async () => ({ n: 1 })) as never, input)).rejects.toThrow(wrong);
 });
 
 function caught(work: () => unknown): unknown {

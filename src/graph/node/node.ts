@@ -79,9 +79,14 @@ export abstract class BaseNode {
 export type NodeFunction = (input: NodeInput) => Handled | Promise<Handled>;
 export type FlowNode = BaseNode | NodeFunction;
 
-/** Calls it, and is sure to get an output. */
-export async function handle(node: FlowNode, input: NodeInput): Promise<NodeOutput> {
-  return outputOf(await (typeof node === "function" ? node(input) : node.handle(input)));
+/** Calls it, and is sure to get an output: at once, where the node does not wait for anything. */
+export function handle(node: FlowNode, input: NodeInput): NodeOutput | Promise<NodeOutput> {
+  const output = typeof node === "function" ? node(input) : node.handle(input);
+  return isPromise(output) ? output.then(outputOf) : outputOf(output);
+}
+
+function isPromise(value: unknown): value is Promise<unknown> {
+  return typeof (value as { readonly then?: unknown } | undefined)?.then === "function";
 }
 
 export function outputOf(output: unknown): NodeOutput {

@@ -1,5 +1,5 @@
 import type { Evaluated } from "../expression.js";
-import { handle, type NodeContext, NodeInput } from "../node/node.js";
+import { handle, type NodeContext, NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import type { PacketProblem } from "../packets.js";
 import type { Data, Trace } from "./payload.js";
@@ -58,7 +58,8 @@ async function run(
   if (node.work === undefined) throw new NodeError("PERMANENT", `node "${node.plan.id}" is not worked on in this process`);
   const asking = stage.ready?.();
   if (asking !== undefined) await asking;
-  const output = await call(node.work, new NodeInput(inputs, new StageContext(stage, node.plan.id, key)));
+  const called = call(node.work, new NodeInput(inputs, new StageContext(stage, node.plan.id, key)));
+  const output = called instanceof NodeOutput ? called : await called;
   for (const { port, data } of output.sent) {
     let taken = false;
     for (const { port: from, route } of node.outgoing) {
