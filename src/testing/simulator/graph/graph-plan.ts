@@ -1,5 +1,6 @@
 import type { FlowPlan } from "../../../graph/plan.js";
 import type { Random } from "../random.js";
+import { weatherOf } from "../workflow/plan.js";
 import type { RunWeather } from "../workflow/run-faults.js";
 import { flowOf } from "./shape.js";
 
@@ -120,21 +121,4 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
 function pauseOf(random: Random, leaseMs: number, slot: number, { late }: RunWeather): PausePlan {
   const to = random.chance(0.7) || late > 0 ? "paused" : "archived";
   return { to, slot, startMs: random.between(0, leaseMs * 4), forMs: random.between(0, leaseMs * 4) };
-}
-
-function weatherOf(random: Random, leaseMs: number): RunWeather {
-  const bad = () => (random.chance(0.5) ? random.next() * 0.06 : 0);
-  return {
-    crashBefore: bad(),
-    crashAfter: bad(),
-    loseRequest: bad(),
-    loseReply: bad(),
-    unreachable: bad(),
-    pause: bad(),
-    pauseMsMax: leaseMs * 4,
-    latencyMsMax: random.pick([0, 3, Math.ceil(leaseMs / 3)]),
-    late: bad(),
-    lateMsMax: random.pick([5, leaseMs * 3]),
-    loseNews: random.pick([0, 0.3, 1]),
-  };
 }

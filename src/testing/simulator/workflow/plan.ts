@@ -126,7 +126,8 @@ function bodiesOf(random: Random, leaseMs: number): BodyPlan {
   return { msMax, throwBefore: bad(), throwAfter: bad(), fatal: bad(), cannotTell: bad(), deaf: random.pick([0, 0.5, 1]) };
 }
 
-function weatherOf(random: Random, leaseMs: number): RunWeather {
+/** Of whatever runs on processes that crash, stall and lose messages. */
+export function weatherOf(random: Random, leaseMs: number): RunWeather {
   const bad = () => (random.chance(0.5) ? random.next() * 0.06 : 0);
   return {
     crashBefore: bad(),
