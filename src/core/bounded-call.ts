@@ -15,11 +15,11 @@ export class BoundedCall {
   #controller: AbortController | undefined;
   #reason: Error | undefined;
 
-  signal = (): AbortSignal => {
+  signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#reason !== undefined && !this.#controller.signal.aborted) this.#controller.abort(this.#reason);
     return this.#controller.signal;
-  };
+  }
 
   /** Why; undefined: it may go on. */
   get aborted(): Error | undefined {

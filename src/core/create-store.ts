@@ -7,6 +7,7 @@ import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
+import { PacketCommit } from "./packet-commit.js";
 import type { RecordId } from "./record.js";
 import type { Entry, RunAnswer, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
 import {
@@ -76,6 +77,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
   const waiting = new Map<string, Set<() => void>>();
   const log = audit === "all" ? new AuditLog(backend, clock) : undefined;
   const group = new GroupCommit({ backend, clock, onAnswers, onRunAnswer });
+  const packets = backend.packets && new PacketCommit(backend.name, backend.packets, clock);
   const standIn = backend.standIn?.();
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
   const watchers = new Set<(run: RunChange, ended: boolean, what: WhatChanged) => void>();
@@ -143,7 +145,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     if (endings.size > 0) await Promise.all([...endings].map((end) => end()));
     cancelPurge();
     stopWatching?.();
-    await group.close();
+    await Promise.all([group.close(), packets?.close()]);
     await log?.close();
     await leases.close();
     await backend.close();
@@ -157,7 +159,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     asideBytes,
     streamChunksMax,
     get metrics() {
-      return { ...counts, flushes: group.flushes };
+      return { ...counts, flushes: group.flushes + (packets?.flushes ?? 0) };
     },
     commit: ((batch: Batch) => {
       if ("run" in batch) {
@@ -166,7 +168,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
       }
       if ("packet" in batch) {
         requirePackets(backend);
-        return group.submitPacket(batch.packet);
+        return packets?.submit(batch.packet);
       }
       if (batch.ledger.verb === "begin") leases.catchUp();
       return group.submit(batch.ledger);

@@ -1,9 +1,9 @@
 import type { Clock } from "./clock.js";
 import { decide } from "./decide.js";
-import { NotKnownError, OnceflowError, StoreRefusedError, UnreachableError } from "./errors.js";
+import { NotKnownError, UnreachableError } from "./errors.js";
 import type { Answer, Operation } from "./operation.js";
-import type { PacketAnswer, PacketOperation } from "./packet-operation.js";
 import type { RecordId } from "./record.js";
+import { refusal } from "./refusal.js";
 import type { RunAnswer, RunOperation } from "./run-operation.js";
 import type { Backend, Verdicted } from "./store.js";
 
@@ -31,11 +31,10 @@ interface Member<Op, Ans> {
 }
 type RecordMember = Member<Operation, Answer>;
 type RunMember = Member<RunOperation, RunAnswer>;
-type PacketMember = Member<PacketOperation, PacketAnswer>;
-type AnyMember = RecordMember | RunMember | PacketMember;
+type AnyMember = RecordMember | RunMember;
 
 export interface GroupCommitOptions {
-  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs" | "packets">;
+  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
   readonly clock: Clock;
   /** Called with everything a flush has answered, before anybody learns of it. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
@@ -54,7 +53,7 @@ export interface Answered {
 const triesMax = 100;
 
 export class GroupCommit {
-  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs" | "packets">;
+  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
   readonly #clock: Clock;
   readonly #onAnswers: (answered: readonly Answered[]) => void;
   readonly #onRunAnswer: ((operation: RunOperation, answer: RunAnswer) => void) | undefined;
@@ -85,12 +84,6 @@ export class GroupCommit {
   submitRun(operation: RunOperation): Promise<RunAnswer> {
     return new Promise((resolve, reject) => {
       this.#enqueue({ operation, row: rowOfRun(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
-    });
-  }
-
-  submitPacket(operation: PacketOperation): Promise<PacketAnswer> {
-    return new Promise((resolve, reject) => {
-      this.#enqueue({ operation, row: rowOfPacket(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
     });
   }
 
@@ -150,16 +143,11 @@ export class GroupCommit {
     return [...leaders.values()].sort(byRecord);
   }
 
-  /** Records, runs and packets are writes side by side: no operation of one flush waits for another. */
+  /** Records and runs are writes side by side: no operation of one flush waits for another. */
   async #flush(members: readonly AnyMember[]): Promise<void> {
     const records = members.filter(isRecord);
     const runs = members.filter(isRun);
-    const packets = members.filter(isPacket);
-    await Promise.all([
-      records.length > 0 ? this.#flushRecords(records) : undefined,
-      runs.length > 0 ? this.#flushRuns(runs) : undefined,
-      packets.length > 0 ? this.#flushPackets(packets) : undefined,
-    ]);
+    await Promise.all([records.length > 0 ? this.#flushRecords(records) : undefined, runs.length > 0 ? this.#flushRuns(runs) : undefined]);
   }
 
   async #flushRecords(members: readonly RecordMember[]): Promise<void> {
@@ -187,25 +175,11 @@ export class GroupCommit {
     }
   }
 
-  async #flushPackets(members: readonly PacketMember[]): Promise<void> {
-    this.flushes += 1;
-    try {
-      const answers = (await this.#backend.packets?.flush(members.map((m) => m.operation))) ?? [];
-      this.#requeue(members.filter((_, i) => (answers[i] ?? "again") === "again"));
-      for (const [i, member] of members.entries()) {
-        const answer = answers[i];
-        if (answer !== undefined && answer !== "again") member.resolve(answer);
-      }
-    } catch (error) {
-      await this.#failed(members, error);
-    }
-  }
-
   async #failed(members: readonly AnyMember[], error: unknown): Promise<void> {
     if (error instanceof UnreachableError || error instanceof NotKnownError) {
       for (const member of members) this.#fail(member, error);
     } else if (members.length === 1) {
-      for (const member of members) this.#fail(member, this.#refused(error));
+      for (const member of members) this.#fail(member, refusal(this.#backend.name, error));
     } else {
       for (const member of members) await this.#flush([member]);
     }
@@ -222,7 +196,7 @@ export class GroupCommit {
     members.forEach((member, i) => {
       const verdict = verdicts[i];
       if (verdict instanceof Error) {
-        this.#fail(member, this.#refused(verdict));
+        this.#fail(member, refusal(this.#backend.name, verdict));
         return;
       }
       const followers = member.followers ?? [];
@@ -258,12 +232,6 @@ export class GroupCommit {
     member.followers = undefined;
     member.reject(error);
   }
-
-  #refused(error: unknown): unknown {
-    if (error instanceof OnceflowError) return error;
-    const why = error instanceof Error ? error.message : String(error);
-    return new StoreRefusedError(`[onceflow] [${this.#backend.name}] the store refused this write: ${why}`, error);
-  }
 }
 
 /** NUL is refused in keys and scopes, so that no two records share a row id. */
@@ -277,23 +245,13 @@ function rowOfRun(operation: RunOperation): string {
   return "run" in operation.to ? `\0run\0${operation.to.run}` : `\0token\0${operation.to.token}`;
 }
 
-/** The row that decides whether anything of it is written. */
-function rowOfPacket(operation: PacketOperation): string {
-  return `\0packet\0${operation.verb === "settlePacket" ? operation.no : (operation.execution?.no ?? operation.packets[0]?.no)}`;
-}
-
-function isPacket(member: AnyMember): member is PacketMember {
-  const { verb } = member.operation;
-  return verb === "sendPackets" || verb === "settlePacket";
-}
-
 function isRun(member: AnyMember): member is RunMember {
   const { verb } = member.operation;
   return verb === "append" || verb === "start" || verb === "send" || verb === "write";
 }
 
 function isRecord(member: AnyMember): member is RecordMember {
-  return !isRun(member) && !isPacket(member);
+  return !isRun(member);
 }
 
 function byRecord(a: AnyMember, b: AnyMember): number {

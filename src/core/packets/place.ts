@@ -9,6 +9,8 @@ import type { Tally } from "./tally.js";
 /** Where a new packet goes: to the sender at once, into its queue, behind others, or to the parts of its node. */
 export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
   const { table, now } = tally;
+  const claims = packet.claim && worker !== null && packet.delayMs === 0;
+  if (claims && isPlain(packet) && table.flowState(packet.flow) === "active") return claimed(tally, rowOf(packet, now, worker));
   const row = rowOf(packet, now);
   if (packet.failed !== undefined) {
     table.insert(row);
@@ -23,22 +25,27 @@ export function place(tally: Tally, packet: NewPacket, worker: number | null): P
     return { kind: "part" };
   }
   const entered: PacketRow = { ...whole, ...enter(table, whole, whole.lane) };
-  const claims = packet.claim && packet.delayMs === 0 && entered.state === "due" && table.flowState(packet.flow) === "active";
-  if (claims && worker !== null) return claimAtOnce(tally, entered, worker);
+  if (claims && entered.state === "due" && table.flowState(packet.flow) === "active") return claimAtOnce(tally, entered, worker);
   table.insert(entered);
   tally.add(entered, { open: 1 });
   return { kind: entered.state === "held" ? "held" : "due" };
 }
 
+/** Nothing can be in its way. */
+function isPlain({ key, lane, join: part, failed }: NewPacket): boolean {
+  return key === null && lane === null && part === null && failed === undefined;
+}
+
+function claimed(tally: Tally, packet: PacketRow): Placed {
+  tally.table.insert(packet);
+  tally.add(packet, { open: 1 });
+  return { kind: "claimed", packet };
+}
+
 function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   const { table } = tally;
   const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
-  if (verdict.kind === "mine") {
-    const packet: PacketRow = { ...row, owner: worker, attempt: 1 };
-    table.insert(packet);
-    tally.add(row, { open: 1 });
-    return { kind: "claimed", packet };
-  }
+  if (verdict.kind === "mine") return claimed(tally, { ...row, owner: worker, attempt: 1 });
   if (verdict.kind === "held") {
     table.insert({ ...row, state: "held", hold: "key", dueAt: verdict.dueAt });
     tally.add(row, { open: 1 });
@@ -72,14 +79,19 @@ function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart):
   return { ...row, key, parts };
 }
 
-export function rowOf({ no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket, now: number): PacketRow {
+/** With an owner: as its first attempt. */
+export function rowOf(
+  { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket,
+  now: number,
+  owner: number | null = null,
+): PacketRow {
   return {
     no,
     flow,
     queue,
     state: "due",
-    owner: null,
-    attempt: 0,
+    owner,
+    attempt: owner === null ? 0 : 1,
     since: 0,
     crashes: 0,
     dueAt: now + delayMs,

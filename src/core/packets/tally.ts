@@ -4,6 +4,7 @@ import { toDead } from "./dead.js";
 import type { PacketRow, PacketTable } from "./table.js";
 
 interface Change {
+  readonly execution: number;
   began: boolean;
   open: number;
   duplicates: number;
@@ -18,13 +19,24 @@ interface Change {
 export class Tally {
   readonly table: PacketTable;
   readonly now: number;
-  readonly woken: Woken[] = [];
-  readonly ended: Ended[] = [];
-  readonly #changes = new Map<number, Change>();
+  #woken: Woken[] | undefined;
+  #ended: Ended[] | undefined;
+  /** Nearly always the only one. */
+  #first: Change | undefined;
+  #others: Map<number, Change> | undefined;
 
   constructor(table: PacketTable) {
     this.table = table;
     this.now = table.now();
+  }
+
+  get woken(): readonly Woken[] {
+    return this.#woken ?? none;
+  }
+
+  /** Executions that have ended with it. */
+  get ended(): readonly Ended[] {
+    return this.#ended ?? none;
   }
 
   add({ execution }: Pick<PacketRow, "execution">, change: Partial<Pick<Change, "open" | "duplicates" | "dead">>): void {
@@ -53,7 +65,8 @@ export class Tally {
   }
 
   wake({ no, queue, flow, execution }: PacketRow, to: Woken["to"]): void {
-    this.woken.push({ no, queue, flow, execution, to });
+    this.#woken ??= [];
+    this.#woken.push({ no, queue, flow, execution, to });
   }
 
   /**
@@ -61,24 +74,28 @@ export class Tally {
    * vain. One that is re-injected when all is over waits for others that are.
    */
   finish(): void {
-    for (const [no, change] of this.#changes) {
-      if (!change.began && change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) continue;
-      const execution = this.table.execution(no);
-      if (execution === undefined) continue;
-      const sum = {
-        open: execution.open + change.open,
-        duplicates: execution.duplicates + change.duplicates,
-        dead: execution.dead + change.dead,
-      };
-      if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
-      const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
-      const outputs = change.outputs.length === 0 ? {} : { outputs: [...execution.outputs, ...change.outputs].slice(0, outputsMax) };
-      this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
-      if (endedAt !== null && execution.endedAt === null) {
-        this.table.removeKept(no);
-        this.ended.push({ no, flow: execution.flow, status: statusOf(sum) });
-      }
-    }
+    if (this.#first !== undefined) this.#write(this.#first);
+    for (const change of this.#others?.values() ?? none) this.#write(change);
+  }
+
+  #write(change: Change): void {
+    if (!change.began && change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) return;
+    const { execution: no } = change;
+    const execution = this.table.execution(no);
+    if (execution === undefined) return;
+    const sum = {
+      open: execution.open + change.open,
+      duplicates: execution.duplicates + change.duplicates,
+      dead: execution.dead + change.dead,
+    };
+    if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
+    const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
+    const outputs = change.outputs.length === 0 ? {} : { outputs: [...execution.outputs, ...change.outputs].slice(0, outputsMax) };
+    this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
+    if (endedAt === null || execution.endedAt !== null) return;
+    this.table.removeKept(no);
+    this.#ended ??= [];
+    this.#ended.push({ no, flow: execution.flow, status: statusOf(sum) });
   }
 
   /** Whether a branch was a duplicate, or died, or led elsewhere: what it was to bring does not come. */
@@ -95,11 +112,15 @@ export class Tally {
   }
 
   #of(execution: number): Change {
-    let change = this.#changes.get(execution);
-    if (change === undefined) {
-      change = { began: false, open: 0, duplicates: 0, dead: 0, outputs: [] };
-      this.#changes.set(execution, change);
-    }
+    if (this.#first?.execution === execution) return this.#first;
+    const known = this.#others?.get(execution);
+    if (known !== undefined) return known;
+    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: [] };
+    this.#others ??= this.#first && new Map();
+    if (this.#others === undefined) this.#first = change;
+    else this.#others.set(execution, change);
     return change;
   }
 }
+
+const none: readonly never[] = [];

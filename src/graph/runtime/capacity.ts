@@ -4,12 +4,25 @@ import type { Route, RunningNode } from "./routes.js";
 /** Of one node, that wait for what they have started. */
 const waitingMax = 10_000;
 
+interface Load {
+  taken: number;
+  readonly max: number;
+  readonly gate: Gate | undefined;
+}
+
+/** What an edge and its node have here, found once. */
+interface Way {
+  readonly edge: Load;
+  readonly node: Load;
+  /** What waits for somebody else's work must not keep that from being done: it does not count in all. */
+  readonly waits: boolean;
+}
+
 /** How many packets may be with this process at once: in all, per node (`concurrency`), per edge (`maxInFlight`). */
 export class Capacity {
   readonly #max: number;
-  readonly #perNode = new Map<RunningNode, number>();
-  readonly #perRoute = new Map<Route, number>();
-  readonly #gates = new Map<Route | RunningNode, Gate>();
+  readonly #nodes = new Map<RunningNode, Load>();
+  readonly #ways = new Map<Route, Way>();
   #taken = 0;
 
   constructor(max: number) {
@@ -25,57 +38,72 @@ export class Capacity {
   }
 
   takenBy(route: Route): number {
-    return this.#perRoute.get(route) ?? 0;
+    return this.#wayOf(route).edge.taken;
   }
 
   roomFor(route: Route): number {
-    const { concurrency = Number.POSITIVE_INFINITY } = route.node.plan.execution;
-    const { inFlightMax = Number.POSITIVE_INFINITY } = route.delivery;
-    const node = concurrency - (this.#perNode.get(route.node) ?? 0);
-    // What waits for somebody else's work must not keep that from being done.
-    const all = route.node.plan.kind === "subworkflow" ? waitingMax - (this.#perNode.get(route.node) ?? 0) : this.free;
-    return Math.max(0, Math.min(all, node, inFlightMax - this.takenBy(route)));
+    return this.#roomOn(this.#wayOf(route));
   }
 
   /** False: there is no room. */
   take(route: Route): boolean {
-    if (this.roomFor(route) < 1) return false;
-    this.add(route);
+    const way = this.#wayOf(route);
+    if (this.#roomOn(way) < 1) return false;
+    this.#add(way, 1);
     return true;
   }
 
   /** It is here, whether there is room or not: two edges to one node were asked for as many as it has room for. */
   add(route: Route): void {
-    this.#add(route, 1);
+    this.#add(this.#wayOf(route), 1);
+  }
+
+  give(route: Route): void {
+    this.#add(this.#wayOf(route), -1);
+  }
+
+  /** Whether somebody may have to wait there. */
+  isGated(route: Route): boolean {
+    return this.togetherMax(route) !== Number.POSITIVE_INFINITY;
   }
 
   /** Within what its edge and its node allow at once, whoever came by which edge. */
   pass<T>(route: Route, work: () => Promise<T>, packets = 1): Promise<T> {
-    const edge = this.#gateOf(route, route.delivery.inFlightMax);
-    const node = this.#gateOf(route.node, route.node.plan.execution.concurrency);
-    const inside = node === undefined ? work : () => node.pass(work, packets);
-    return edge === undefined ? inside() : edge.pass(inside, packets);
+    const { edge, node } = this.#wayOf(route);
+    const { gate } = node;
+    const inside = gate === undefined ? work : () => gate.pass(work, packets);
+    return edge.gate === undefined ? inside() : edge.gate.pass(inside, packets);
   }
 
   /** How many can pass together. */
-  togetherMax({ delivery, node }: Route): number {
-    return Math.min(delivery.inFlightMax ?? Number.POSITIVE_INFINITY, node.plan.execution.concurrency ?? Number.POSITIVE_INFINITY);
+  togetherMax(route: Route): number {
+    const { edge, node } = this.#wayOf(route);
+    return Math.min(edge.max, node.max);
   }
 
-  #gateOf(of: Route | RunningNode, places: number | undefined): Gate | undefined {
-    if (places === undefined) return undefined;
-    const gate = this.#gates.get(of) ?? new Gate(places);
-    this.#gates.set(of, gate);
-    return gate;
+  #roomOn({ edge, node, waits }: Way): number {
+    const all = waits ? waitingMax - node.taken : this.free;
+    return Math.max(0, Math.min(all, node.max - node.taken, edge.max - edge.taken));
   }
 
-  give(route: Route): void {
-    this.#add(route, -1);
+  #add({ edge, node, waits }: Way, by: 1 | -1): void {
+    if (!waits) this.#taken += by;
+    edge.taken += by;
+    node.taken += by;
   }
 
-  #add(route: Route, by: 1 | -1): void {
-    if (route.node.plan.kind !== "subworkflow") this.#taken += by;
-    this.#perNode.set(route.node, (this.#perNode.get(route.node) ?? 0) + by);
-    this.#perRoute.set(route, this.takenBy(route) + by);
+  #wayOf(route: Route): Way {
+    let way = this.#ways.get(route);
+    if (way === undefined) {
+      const node = this.#nodes.get(route.node) ?? load(route.node.plan.execution.concurrency);
+      this.#nodes.set(route.node, node);
+      way = { edge: load(route.delivery.inFlightMax), node, waits: route.node.plan.kind === "subworkflow" };
+      this.#ways.set(route, way);
+    }
+    return way;
   }
+}
+
+function load(max: number | undefined): Load {
+  return { taken: 0, max: max ?? Number.POSITIVE_INFINITY, gate: max === undefined ? undefined : new Gate(max) };
 }

@@ -5,8 +5,6 @@ import type { Route } from "./routes.js";
 
 /** How long deliveries wait for each other. */
 const waitMs = 200;
-const now = Promise.resolve();
-
 /**
  * Edges of mode `checkpoint` that save only now and then: deliveries wait until there are so many, or until nobody is left to
  * wait for, and commit together. What dies before that is delivered again.
@@ -21,9 +19,10 @@ export class Checkpoints {
     this.#capacity = capacity;
   }
 
-  turnOf(route: Route): Promise<void> {
+  /** Undefined: at once. */
+  turnOf(route: Route): Promise<void> | undefined {
     const { mode, checkpointEvery } = route.delivery;
-    if (mode !== "checkpoint" || checkpointEvery <= 1) return now;
+    if (mode !== "checkpoint" || checkpointEvery <= 1) return undefined;
     const turn = this.#turns.get(route) ?? new Gather(this.#clock, checkpointEvery, waitMs, goAll);
     this.#turns.set(route, turn);
     return new Promise((go) => {
@@ -34,6 +33,7 @@ export class Checkpoints {
 
   /** Nobody is left to wait for? */
   ended(route: Route): void {
+    if (this.#turns.size === 0) return;
     const turn = this.#turns.get(route);
     if (turn !== undefined && turn.waiting >= this.#capacity.takenBy(route)) turn.flush();
   }

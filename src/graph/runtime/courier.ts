@@ -1,24 +1,23 @@
 import type { Clock } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { Looks } from "../../core/looks.js";
-import type { FlowState, PacketRecord } from "../../core/packet.js";
+import type { PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
-import { BaseNode } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { alertFor, alertQueue } from "./alert.js";
-import { Attempt, leaseLost } from "./attempt.js";
-import { BatchCall } from "./batch.js";
+import { leaseLost } from "./attempt.js";
+import { Batches, type Begin } from "./batches.js";
 import { Capacity } from "./capacity.js";
 import { Checkpoints } from "./checkpoint.js";
-import { type DeliveryHost, type DeliveryResult, deliver, handBack } from "./delivery.js";
+import { Delivery, type DeliveryHost, deliver, type Settling } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
-import { Gather } from "./gather.js";
+import { FlowStates } from "./flow-states.js";
 import type { Sender } from "./outgoing.js";
-import { noTrace, type Trace } from "./payload.js";
+import type { Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
@@ -33,11 +32,13 @@ const lookEveryMs = 5;
  */
 export class Courier implements DeliveryHost {
   readonly store: Store;
+  readonly sender: Sender;
   readonly random: () => number;
   readonly crashMax: number;
   readonly timeoutMs: number;
   readonly graceMs: number;
   readonly capacity: Capacity;
+  readonly states: FlowStates;
   readonly #clock: Clock;
   readonly #options: ResolvedOptions;
   readonly #teller: Teller;
@@ -48,15 +49,11 @@ export class Courier implements DeliveryHost {
   /** Routes that are worked on here, those of high priority first. */
   readonly #worked: readonly Route[];
   readonly #ephemeral: Ephemeral;
-  readonly #attempts = new Set<Attempt>();
-  readonly #batches = new Map<Route, Gather<PacketRecord>>();
+  readonly #deliveries = new Set<Delivery>();
+  readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
-  /** Flows that are not active, as far as is known here. */
-  readonly #resting = new Map<string, Exclude<FlowState, "active">>();
-  /** Flows of which nothing is ever claimed: their states are looked at with every renewal. */
-  readonly #unclaimed: readonly string[];
-  /** Packets on their way to the store, to be claimed there. */
-  readonly #sending = new Set<number>();
+  /** Packets on their way to the store, to be claimed there: room is kept for them. */
+  readonly #sending = new Map<number, Route>();
   /**
    * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
    * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
@@ -79,7 +76,8 @@ export class Courier implements DeliveryHost {
       .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
     const claimed = new Set(this.#worked.filter(({ node }) => node.plan.id !== alertQueue).map(({ flow }) => flow.id));
-    this.#unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
+    const unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
+    this.states = new FlowStates(store, unclaimed, () => ephemeral.pump());
     this.#ephemeral = ephemeral;
     this.#options = options;
     this.#teller = teller;
@@ -89,7 +87,11 @@ export class Courier implements DeliveryHost {
     this.graceMs = options.graceMs;
     this.capacity = new Capacity(options.concurrency);
     this.#checkpoints = new Checkpoints(store.clock, this.capacity);
+    this.#batches = new Batches(store.clock, this.capacity, this.#begin);
     this.#numbers = new Numbers(store, options.leaseMs);
+    const { onMismatch, joinWaitMs } = options;
+    const { next } = this.#numbers;
+    this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, next, reserve: this.#reserve };
     const trouble = (error: unknown) => teller.trouble(error);
     this.#looks = new Looks(store.clock, {
       look: () => this.#claim(),
@@ -100,7 +102,7 @@ export class Courier implements DeliveryHost {
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: options.leaseMs,
       background: !options.work,
-      renewing: () => this.#lookAtStates(),
+      renewing: () => this.states.look(),
       idle: () => this.capacity.taken === 0,
       lost: () => {
         teller.leaseLost();
@@ -121,7 +123,7 @@ export class Courier implements DeliveryHost {
 
   async start(): Promise<void> {
     await this.#numbers.join();
-    await this.#lookAtStates();
+    await this.states.look();
     this.#lease.start();
     if (!this.#options.work) return;
     this.#stopWatching = this.store.packets.watch(() => this.wake());
@@ -158,7 +160,7 @@ export class Courier implements DeliveryHost {
     const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
     this.#meanwhile.clear();
     const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
-    this.#rest(claims.resting, new Set(queues.map(({ flow }) => flow)));
+    this.states.learn(new Set(queues.map(({ flow }) => flow)), claims.resting);
     this.#woken(claims.closed);
     this.#teller.ended(claims.ended);
     for (const packet of claims.claimed) {
@@ -191,34 +193,12 @@ export class Courier implements DeliveryHost {
    */
   async #handBackUnknown(): Promise<boolean> {
     this.#more = true;
-    const gathered = [...this.#batches.values()].some(({ waiting }) => waiting > 0);
-    if (this.#attempts.size > 0 || this.#sending.size > 0 || gathered) return false;
+    if (this.#deliveries.size > 0 || this.#sending.size > 0 || this.#batches.waiting) return false;
     const { worker } = this;
     await this.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
     this.#inDoubt = false;
     return true;
-  }
-
-  #rest(resting: readonly string[], asked: ReadonlySet<string>): void {
-    for (const flow of asked) {
-      if (!resting.includes(flow)) this.setState(flow, "active");
-      else if (!this.#resting.has(flow)) this.#resting.set(flow, "paused");
-    }
-  }
-
-  /** In this process at once; in others when they next look. */
-  setState(flow: string, state: FlowState): void {
-    if (state !== "active") this.#resting.set(flow, state);
-    else if (this.#resting.delete(flow)) this.#ephemeral.pump();
-  }
-
-  stateOf(flow: string): FlowState {
-    return this.#resting.get(flow) ?? "active";
-  }
-
-  async #lookAtStates(): Promise<void> {
-    for (const flow of this.#unclaimed) this.setState(flow, await this.store.packets.flowState(flow));
   }
 
   #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
@@ -228,95 +208,69 @@ export class Courier implements DeliveryHost {
   // ——— delivering
 
   #dispatch(route: Route, packet: PacketRecord): void {
-    const { size, waitMs } = route.delivery.batch;
-    if (size <= 1) return void this.#deliver(route, packet);
-    let batch = this.#batches.get(route);
-    if (batch === undefined) {
-      batch = new Gather(this.#clock, size, waitMs, (packets: readonly PacketRecord[]) => this.#deliverBatch(route, packets));
-      this.#batches.set(route, batch);
-    }
-    batch.add(packet);
+    if (route.delivery.batch.size <= 1) void this.#begin(route, packet);
+    else this.#batches.add(route, packet);
   }
 
-  /** Those that are called together go through the gate together; more than it lets in are several calls. */
-  #deliverBatch(route: Route, packets: readonly PacketRecord[]): void {
-    const { work } = route.node;
-    if (!(work instanceof BaseNode && work.handleBatch)) {
-      for (const packet of packets) void this.#deliver(route, packet);
-      return;
-    }
-    const most = Math.min(packets.length, this.capacity.togetherMax(route));
-    for (let i = 0; i < packets.length; i += most) this.#deliverTogether(route, work, packets.slice(i, i + most));
+  readonly #begin: Begin = (route, packet, together) => {
+    const delivery = new Delivery(this, route, packet, together?.call);
+    this.#deliveries.add(delivery);
+    if (together) return together.turn.then(() => this.#deliver(delivery));
+    return this.capacity.isGated(route) ? this.capacity.pass(route, () => this.#deliver(delivery)) : this.#deliver(delivery);
+  };
+
+  #deliver(delivery: Delivery): Promise<void> {
+    if (!this.#stopped) this.#teller.delivering(delivery.route, delivery.packet);
+    return deliver(delivery, this.#stopped);
   }
 
-  #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): void {
-    let begin = (): void => {};
-    const turn = new Promise<void>((resolve) => {
-      begin = resolve;
-    });
-    const call = new BatchCall(work, packets.length);
-    const all = packets.map((packet) => this.#deliver(route, packet, { call, turn }));
-    const together = async (): Promise<void> => {
-      begin();
-      await Promise.all(all);
-    };
-    void this.capacity.pass(route, together, packets.length);
-  }
-
-  async #deliver(route: Route, packet: PacketRecord, batch?: { readonly call: BatchCall; readonly turn: Promise<void> }): Promise<void> {
-    const attempt = new Attempt();
-    this.#attempts.add(attempt);
-    const begin = (): Promise<DeliveryResult> => {
-      if (this.#stopped) return handBack(this, packet, batch?.call);
-      this.#teller.delivering(route, packet);
-      return deliver(this, route, packet, attempt, batch?.call);
-    };
-    try {
-      this.#delivered(route, packet, await (batch ? batch.turn.then(begin) : this.capacity.pass(route, begin)));
-    } catch (error) {
-      // The store is closed, or will not even take a dead letter: the packet stays ours until our lease is over.
-      this.#teller.trouble(error);
-    } finally {
-      this.#attempts.delete(attempt);
-      this.capacity.give(route);
-      this.#checkpoints.ended(route);
-      this.#ephemeral.pump();
-      if (this.#more || this.#full.has(route.node)) this.#lookSoon();
-      this.#checkIdle();
-    }
-  }
-
-  #delivered(route: Route, packet: PacketRecord, { to, failure, sent, ephemeral, trace, answer, ms }: DeliveryResult): void {
+  delivered(delivery: Delivery, { to, failure, packets, ephemeral }: Settling, answer: PacketAnswer): void {
     if (answer.kind !== "packetSettled") {
-      this.giveBack(sent);
+      this.giveBack(packets);
       return;
     }
-    this.#ephemeral.send(ephemeral, packet.execution, trace);
-    this.#teller.settled(route, packet, { to, failure, ms });
-    this.take(answer, sent);
+    const { route, packet, trace } = delivery;
+    if (ephemeral.length > 0) this.#ephemeral.send(ephemeral, packet.execution, trace);
+    this.#teller.settled(route, packet, { to, failure, ms: delivery.ms });
+    this.take(answer, packets);
     this.#woken(answer.woken);
     if (to.kind === "retry") this.#looks.later(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
   }
 
+  trouble(error: unknown): void {
+    this.#teller.trouble(error);
+  }
+
+  ended(delivery: Delivery): void {
+    const { route } = delivery;
+    this.#deliveries.delete(delivery);
+    this.capacity.give(route);
+    this.#checkpoints.ended(route);
+    this.#ephemeral.pump();
+    if (this.#more || this.#full.has(route.node)) this.#lookSoon();
+    this.#checkIdle();
+  }
+
   /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
   take(answer: Extract<PacketAnswer, { readonly placed: readonly Placed[] }>, sent: readonly NewPacket[]): void {
-    for (const [i, placed] of answer.placed.entries()) {
-      const packet = sent[i];
-      if (packet === undefined) continue;
-      const route = this.#routes.get(routeKey(packet.flow, packet.queue));
-      if (route === undefined) continue;
-      const awaited = this.#sending.delete(packet.no);
-      if (placed.kind === "claimed" && awaited) {
-        if (this.#looks.busy) this.#meanwhile.add(deliveryOf(placed.packet));
-        this.#dispatch(route, placed.packet);
-        continue;
-      }
-      if (packet.claim) this.capacity.give(route);
-      if (placed.kind === "due") this.wake();
-      else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
-      if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
-    }
+    for (let i = 0; i < sent.length; i += 1) this.#placed(sent[i] as NewPacket, answer.placed[i] as Placed);
     this.#teller.ended(answer.ended);
+  }
+
+  #placed(packet: NewPacket, placed: Placed): void {
+    const awaited = this.#sending.get(packet.no);
+    const route = awaited ?? this.#routes.get(routeKey(packet.flow, packet.queue));
+    if (route === undefined) return;
+    if (awaited !== undefined) this.#sending.delete(packet.no);
+    if (placed.kind === "claimed" && awaited !== undefined) {
+      if (this.#looks.busy) this.#meanwhile.add(deliveryOf(placed.packet));
+      this.#dispatch(route, placed.packet);
+      return;
+    }
+    if (packet.claim) this.capacity.give(route);
+    if (placed.kind === "due") this.wake();
+    else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
+    if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
   }
 
   #woken(woken: readonly Woken[]): void {
@@ -329,7 +283,7 @@ export class Courier implements DeliveryHost {
 
   /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
   #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, failure: typeof leftAlone): void {
-    const alerts = route === undefined ? [] : alertFor(this.senderOf(null, noTrace), route, packet, failure);
+    const alerts = route === undefined ? [] : alertFor(this.sender, route, packet, failure);
     if (alerts.length === 0) return;
     const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
     untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(
@@ -340,11 +294,6 @@ export class Courier implements DeliveryHost {
 
   // ——— as a host of deliveries
 
-  senderOf(execution: number | null, trace: Trace): Sender {
-    const { onMismatch, joinWaitMs } = this.#options;
-    return { execution, trace, valueBytesMax: this.store.valueBytesMax, onMismatch, joinWaitMs, next: this.#numbers.next };
-  }
-
   sendEphemeral(sent: readonly Sent[], execution: number | null, trace: Trace): void {
     this.#ephemeral.send(sent, execution, trace);
   }
@@ -354,17 +303,12 @@ export class Courier implements DeliveryHost {
     if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.queue} is full`);
   }
 
-  /** Whether its flow is active, as far as is known here. */
-  isAwake(route: Route): boolean {
-    return !this.#resting.has(route.flow.id);
-  }
-
-  reserve(route: Route, no: number): boolean {
-    const ours = route.node.work !== undefined && this.#options.work && !this.#stopped && !this.#resting.has(route.flow.id);
-    if (!ours || this.#inDoubt || !this.capacity.take(route)) return false;
-    this.#sending.add(no);
+  readonly #reserve = (route: Route, no: number): boolean => {
+    if (route.node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(route.flow.id)) return false;
+    if (this.#inDoubt || !this.capacity.take(route)) return false;
+    this.#sending.set(no, route);
     return true;
-  }
+  };
 
   /** What was not sent needs no room. */
   giveBack(packets: readonly NewPacket[]): void {
@@ -392,13 +336,13 @@ export class Courier implements DeliveryHost {
     return owner === this.worker;
   }
 
-  beforeCommit(route: Route): Promise<void> {
+  beforeCommit(route: Route): Promise<void> | undefined {
     return this.#checkpoints.turnOf(route);
   }
 
   #abortAll(): void {
     const reason = leaseLost();
-    for (const attempt of this.#attempts) attempt.abort(reason);
+    for (const delivery of this.#deliveries) delivery.abort(reason);
   }
 
   // ——— ending
@@ -415,7 +359,7 @@ export class Courier implements DeliveryHost {
   #checkIdle(): void {
     const looks = this.#options.work && !this.#stopped && !this.store.closed;
     if (this.#idle.length === 0 || this.#looks.busy || (looks && this.#more)) return;
-    if (this.capacity.taken > 0 || this.#attempts.size > 0 || this.#ephemeral.length > 0) return;
+    if (this.capacity.taken > 0 || this.#deliveries.size > 0 || this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
@@ -426,19 +370,19 @@ export class Courier implements DeliveryHost {
     this.#stopped = true;
     this.#stopWatching();
     await this.#looks.stop();
-    for (const batch of this.#batches.values()) batch.flush();
+    this.#batches.flush();
     this.#checkpoints.flush();
     await this.#ended(graceMs);
     this.#lease.stop();
-    for (const attempt of this.#attempts) attempt.abort(new NodeError("TEMPORARY", "this process stops"));
+    for (const delivery of this.#deliveries) delivery.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#attempts.size === 0 && !this.store.closed) await this.#numbers.leave();
+    if (this.#deliveries.size === 0 && !this.store.closed) await this.#numbers.leave();
     this.#checkIdle();
   }
 
   #ended(graceMs: number): Promise<void> {
     // Also while something is on its way to the store that would be ours there.
-    if (this.#attempts.size === 0 && this.capacity.taken === 0 && this.#ephemeral.length === 0) return nothing;
+    if (this.#deliveries.size === 0 && this.capacity.taken === 0 && this.#ephemeral.length === 0) return nothing;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(graceMs, resolve);
       this.#idle.push(() => {

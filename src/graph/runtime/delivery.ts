@@ -1,18 +1,17 @@
 import { StoreRefusedError } from "../../core/errors.js";
 import type { PacketRecord } from "../../core/packet.js";
-import type { NewPacket, PacketAnswer, PacketOutcome } from "../../core/packet-operation.js";
+import type { NewPacket, PacketAnswer, PacketOutcome, SettlePacket } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import type { handle, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { alertFor } from "./alert.js";
-import { type Attempt, leaseLost } from "./attempt.js";
+import { Attempt, leaseLost } from "./attempt.js";
 import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
-import { historyOf, withFailure } from "./history.js";
-import { executionId, packetId } from "./ids.js";
-import { packetFor, type Sender } from "./outgoing.js";
-import { encodeOutput, inputsOf, noTrace, type Trace } from "./payload.js";
+import { withFailure } from "./history.js";
+import { packetsFor, type Sender } from "./outgoing.js";
+import { decodePayload, encodeOutput, inputsOf } from "./payload.js";
 import { recover } from "./recovery.js";
 import type { Route } from "./routes.js";
 import { type Leaving, runStage, type Sent } from "./stage.js";
@@ -20,41 +19,72 @@ import { type Leaving, runStage, type Sent } from "./stage.js";
 /** What a delivery needs of whoever makes it. */
 export interface DeliveryHost {
   readonly store: Store;
+  readonly sender: Sender;
   readonly random: () => number;
   readonly crashMax: number;
   readonly timeoutMs: number;
   readonly graceMs: number;
-  senderOf(execution: number | null, trace: Trace): Sender;
   /** Throws where a queue in memory is full. */
   needsRoom(sent: readonly Sent[]): void;
-  /** True: this process takes the packet in the commit that sends it, and has kept room for it. */
-  reserve(route: Route, no: number): boolean;
   giveBack(packets: readonly NewPacket[]): void;
   /** Whether it is still this process's, as far as can be known before a node is called. */
   isOurs(packet: PacketRecord): true | Promise<boolean>;
   /** Waits for its turn where an edge saves only now and then. */
-  beforeCommit(route: Route): Promise<void>;
+  beforeCommit(route: Route): Promise<void> | undefined;
+  /** It is in the store. */
+  delivered(delivery: Delivery, settling: Settling, answer: PacketAnswer): void;
+  /** Not even a dead letter could be saved, or the store is closed: the packet stays ours until our lease is over. */
+  trouble(error: unknown): void;
+  /** However it ended. */
+  ended(delivery: Delivery): void;
 }
 
-/** How a delivery ended, and what the store said to it. */
-export interface DeliveryResult {
-  readonly to: PacketOutcome;
-  readonly failure: Failure | undefined;
-  readonly sent: readonly NewPacket[];
-  /** What goes on in memory, now that this is in the store. */
-  readonly ephemeral: readonly Sent[];
-  readonly trace: Trace;
-  readonly answer: PacketAnswer;
-  readonly ms: number;
-}
-
-interface Settling {
+/** How a delivery ends, and what leaves with it. */
+export interface Settling {
   readonly to: PacketOutcome;
   readonly packets: readonly NewPacket[];
   readonly outputs: readonly string[];
-  readonly ephemeral?: readonly Sent[];
-  readonly trace?: Trace;
-  readonly failure?: Failure;
+  /** What goes on in memory, once this is in the store. */
+  readonly ephemeral: readonly Sent[];
+  readonly failure: Failure | undefined;
+}
+
+export const nothing: readonly never[] = [];
+
+/** A packet that this process has, on its way through a node. */
+export class Delivery extends Attempt {
+  readonly host: DeliveryHost;
+  declare readonly packet: PacketRecord;
+  readonly batch: BatchCall | undefined;
+  #beganAt = 0;
+
+  constructor(host: DeliveryHost, route: Route, packet: PacketRecord, batch: BatchCall | undefined) {
+    super(route, packet);
+    this.host = host;
+    this.batch = batch;
+  }
+
+  begin(): void {
+    this.#beganAt = this.host.store.clock.now();
+  }
+
+  /** Once its time is over, the next node of a stage is not begun: it is tried again. */
+  override ready(): Promise<void> | undefined {
+    if (this.aborted !== undefined) throw this.aborted;
+    const ours = this.host.isOurs(this.packet);
+    return ours === true ? undefined : this.#wait(ours);
+  }
+
+  async #wait(ours: Promise<boolean>): Promise<void> {
+    if (!(await ours)) throw leaseLost();
+    // Asking may have taken all of its time.
+    if (this.aborted !== undefined) throw this.aborted;
+  }
+
+  /** Since it began. */
+  get ms(): number {
+    return this.host.store.clock.now() - this.#beganAt;
+  }
 }
 
 /**
@@ -63,75 +93,70 @@ interface Settling {
  *
  * If we die before that commit, the packet is in the store under our lease; when that lapses, somebody delivers it again.
  */
-export async function deliver(
-  host: DeliveryHost,
-  route: Route,
-  packet: PacketRecord,
-  attempt: Attempt,
-  batch?: BatchCall,
-): Promise<DeliveryResult> {
-  const { store } = host;
-  const began = { at: Date.now(), clock: store.clock.now() };
-  let settling = await settlingOf(host, route, packet, attempt, batch, began);
-  if (settling.to.kind === "done") await host.beforeCommit(route);
-  const answer = await commit(host, packet, settling).catch((error: unknown) => {
-    host.giveBack(settling.packets);
-    if (!(error instanceof StoreRefusedError)) throw error;
-    // The database will not take what the node has sent, ever.
-    settling = failed(host, route, packet, failureOf(new NodeError("PERMANENT", error.message)), began);
-    return commit(host, packet, settling);
-  });
-  const { to, failure, packets: sent, ephemeral = [], trace = noTrace } = settling;
-  return { to, failure, sent, ephemeral, trace, answer, ms: store.clock.now() - began.clock };
+export async function deliver(delivery: Delivery, stopped: boolean): Promise<void> {
+  const { host, route } = delivery;
+  delivery.begin();
+  try {
+    const working = stopped ? handedBack(delivery) : settlingOf(delivery);
+    let settling = working instanceof Promise ? await working : working;
+    const turn = settling.to.kind === "done" ? host.beforeCommit(route) : undefined;
+    if (turn !== undefined) await turn;
+    let answer: PacketAnswer;
+    try {
+      answer = await host.store.commit({ packet: settle(delivery, settling) });
+    } catch {
+      [settling, answer] = await saveAgain(delivery, settling);
+    }
+    host.delivered(delivery, settling, answer);
+  } catch (error) {
+    host.trouble(error);
+  } finally {
+    host.ended(delivery);
+  }
 }
 
 /** Not begun, because this process stops: that was no attempt. */
-export async function handBack(host: DeliveryHost, packet: PacketRecord, batch?: BatchCall): Promise<DeliveryResult> {
+function handedBack({ batch }: Delivery): Settling {
   batch?.leave();
-  const settling: Settling = { to: { kind: "release" }, packets: [], outputs: [] };
-  const answer = await commit(host, packet, settling);
-  return { to: settling.to, failure: undefined, sent: [], ephemeral: [], trace: noTrace, answer, ms: 0 };
+  return { to: { kind: "release" }, packets: nothing, outputs: nothing, ephemeral: nothing, failure: undefined };
 }
 
-async function settlingOf(
-  host: DeliveryHost,
-  route: Route,
-  packet: PacketRecord,
-  attempt: Attempt,
-  batch: BatchCall | undefined,
-  began: { readonly at: number; readonly clock: number },
-): Promise<Settling> {
-  let joined = false;
+/** At once, where nothing has to be waited for. */
+function settlingOf(delivery: Delivery): Settling | Promise<Settling> {
+  const { packet, batch } = delivery;
+  if (packet.crashes > 0 || batch !== undefined) return carefully(delivery);
   try {
-    if (packet.crashes > 0) {
-      const recovered = await recover(host, route, packet);
-      if (recovered) return { outputs: [], ...recovered };
-    }
-    const { inputs, trace } = inputsOf(packet, route.port);
-    const call =
-      batch &&
-      ((...[, input]: Parameters<typeof handle>): Promise<NodeOutput> => {
-        joined = true;
-        return batch.join(input, () => (attempt.aborted === undefined ? host.isOurs(packet) : no));
-      });
-    const stage = {
-      flowId: route.flow.id,
-      executionId: packet.execution === null ? "" : executionId(packet.execution),
-      packetId: packetId(packet.no),
-      attempt: packet.attempt,
-      traceHeaders: trace,
-      signal: attempt.signal,
-      ready: () => mayCall(host, packet, attempt),
-    };
-    // Before its time begins: asking is not the node's doing.
-    const asking = stage.ready();
-    if (asking !== undefined) await asking;
-    const { timeoutMs = host.timeoutMs } = route.delivery;
-    const running = runStage(route.node, inputs, packet.key?.key, stage, call);
-    const leaving = await attempt.within(host.store.clock, timeoutMs, host.graceMs, running);
-    return done(host, route, packet, leaving, trace);
+    const asking = delivery.ready();
+    const leaving = asking === undefined ? call(delivery) : asking.then(() => call(delivery));
+    return leaving instanceof Promise ? ending(delivery, leaving) : done(delivery, leaving);
   } catch (error) {
-    return failed(host, route, packet, failureOf(error), began);
+    return failed(delivery, failureOf(error));
+  }
+}
+
+async function ending(delivery: Delivery, leaving: Promise<Leaving>): Promise<Settling> {
+  try {
+    return done(delivery, await leaving);
+  } catch (error) {
+    return failed(delivery, failureOf(error));
+  }
+}
+
+/** A worker died over it, or it is called together with others. */
+async function carefully(delivery: Delivery): Promise<Settling> {
+  const { host, packet, batch } = delivery;
+  let joined = false;
+  const join = (...[, input]: Parameters<typeof handle>): Promise<NodeOutput> => {
+    joined = true;
+    return (batch as BatchCall).join(input, () => (delivery.aborted === undefined ? host.isOurs(packet) : no));
+  };
+  try {
+    const recovered = packet.crashes > 0 ? await recover(delivery) : undefined;
+    if (recovered !== undefined) return recovered;
+    await delivery.ready();
+    return done(delivery, await call(delivery, batch && join));
+  } catch (error) {
+    return failed(delivery, failureOf(error));
   } finally {
     if (!joined) batch?.leave();
   }
@@ -139,79 +164,63 @@ async function settlingOf(
 
 const no = Promise.resolve(false);
 
-/** Undefined: yes. Else it has to be asked. Once its time is over, the next node of a stage is not begun: it is tried again. */
-function mayCall(host: DeliveryHost, packet: PacketRecord, attempt: Attempt): Promise<void> | undefined {
-  if (attempt.aborted !== undefined) throw attempt.aborted;
-  const ours = host.isOurs(packet);
-  if (ours === true) return undefined;
-  return ours.then((is) => {
-    if (!is) throw leaseLost();
-    // Asking may have taken all of its time.
-    if (attempt.aborted !== undefined) throw attempt.aborted;
-  });
+/** The stage that begins with its node; bounded in time, where it has to be waited for. */
+function call(delivery: Delivery, by?: typeof handle): Leaving | Promise<Leaving> {
+  const { host, route, packet } = delivery;
+  const { data, trace } = decodePayload(packet.payload);
+  delivery.trace = trace;
+  const running = runStage(delivery, inputsOf(packet, route.port, data), packet.key?.key, by);
+  return running instanceof Promise ? delivery.within(host.store.clock, host.graceMs, host.timeoutMs, running) : running;
 }
 
-function done(host: DeliveryHost, route: Route, { execution }: PacketRecord, leaving: Leaving, trace: Trace): Settling {
-  const outputs = leaving.outputs.map((output) => kept(() => encodeOutput(output, host.store.valueBytesMax)));
-  const ephemeral = leaving.routed.filter(inMemory);
-  host.needsRoom(ephemeral);
-  return {
-    to: { kind: "done", keep: route.keep, note: null },
-    packets: packetsFor(
-      host,
-      leaving.routed.filter((sent) => !inMemory(sent)),
-      host.senderOf(execution, trace),
-    ),
-    outputs,
-    ephemeral,
-    trace,
-  };
-}
-
-/** Room is kept when all of them could be made: what throws on the way has kept none. */
-export function packetsFor(host: Pick<DeliveryHost, "reserve">, sent: readonly Sent[], sender: Sender): NewPacket[] {
-  const packets = sent.map((each) => kept(() => packetFor(each, sender)));
-  const alerts = packets.flatMap((packet, i) => {
-    const failure = historyOf(packet.failed ?? null).at(-1);
-    return failure === undefined ? [] : alertFor(sender, (sent[i] as Sent).route, { ...packet, attempt: 0 }, failure);
-  });
-  const taken = packets.map((packet, i) =>
-    packet.failed === undefined && host.reserve((sent[i] as Sent).route, packet.no) ? { ...packet, claim: true } : packet,
-  );
-  return [...taken, ...alerts];
-}
-
-/** The node has done its work, and what it sends cannot be kept: to call it again would not help. */
-function kept<T>(encode: () => T): T {
+function done({ host, route, packet: { execution }, trace }: Delivery, { stored, ephemeral, outputs }: Leaving): Settling {
+  if (ephemeral.length > 0) host.needsRoom(ephemeral);
   try {
-    return encode();
+    const kept = outputs.length === 0 ? nothing : outputs.map((output) => encodeOutput(output, host.store.valueBytesMax));
+    const packets = stored.length === 0 ? nothing : packetsFor(host.sender, stored, { execution, trace });
+    return { to: route.keep ? doneAndKept : isDone, packets, outputs: kept, ephemeral, failure: undefined };
   } catch (error) {
+    // The node has done its work, and what it sends cannot be kept: to call it again would not help.
     throw new NodeError("PERMANENT", failureOf(error).message, error);
   }
 }
 
-function inMemory({ route }: Sent): boolean {
-  return route.delivery.mode === "ephemeral";
-}
+const isDone: PacketOutcome = { kind: "done", keep: false, note: null };
+const doneAndKept: PacketOutcome = { kind: "done", keep: true, note: null };
 
-function failed(
-  host: DeliveryHost,
-  route: Route,
-  packet: PacketRecord,
-  failure: Failure,
-  began: { readonly at: number; readonly clock: number },
-): Settling {
+export function failed(delivery: Delivery, failure: Failure): Settling {
+  const { host, route, packet } = delivery;
   const failures = packet.attempt - packet.since - packet.crashes;
   const judged = judge(failure, route.delivery.retry, failures, host.random);
-  const about = { attempt: packet.attempt, at: began.at, ms: Math.round(host.store.clock.now() - began.clock) };
-  const history = withFailure(packet.history, failure, about);
-  if (judged.kind === "retry") return { to: { kind: "retry", delayMs: judged.delayMs, history }, packets: [], outputs: [], failure };
-  return { to: { kind: "dead", history }, packets: alertFor(host.senderOf(null, noTrace), route, packet, failure), outputs: [], failure };
+  const ms = Math.round(delivery.ms);
+  const history = withFailure(packet.history, failure, { attempt: packet.attempt, at: Date.now() - ms, ms });
+  if (judged.kind === "dead") return dead(delivery, failure, history);
+  const { delayMs } = judged;
+  return { to: { kind: "retry", delayMs, history }, packets: nothing, outputs: nothing, ephemeral: nothing, failure };
+}
+
+/** Its alert is sent in the same commit. */
+export function dead({ host, route, packet }: Delivery, failure: Failure, history: string): Settling {
+  const packets = alertFor(host.sender, route, packet, failure);
+  return { to: { kind: "dead", history }, packets, outputs: nothing, ephemeral: nothing, failure };
+}
+
+function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, outputs }: Settling): SettlePacket {
+  // The number under which it was claimed: this process may have got another one since.
+  return { verb: "settlePacket", no, worker: owner as number, attempt, to, packets, outputs };
 }
 
 /** A failed save is not a failed delivery: tried until it is in the store, or the packet is somebody else's. */
-function commit({ store }: DeliveryHost, { no, owner, attempt }: PacketRecord, { to, packets, outputs }: Settling): Promise<PacketAnswer> {
-  // The number under which it was claimed: this process may have got another one since.
-  const operation = { verb: "settlePacket", no, worker: owner as number, attempt, to, packets, outputs } as const;
-  return untilAnswered(store, () => store.commit({ packet: operation }), Number.POSITIVE_INFINITY);
+async function saveAgain(delivery: Delivery, settling: Settling): Promise<[Settling, PacketAnswer]> {
+  const { store } = delivery.host;
+  const save = (what: Settling) => untilAnswered(store, () => store.commit({ packet: settle(delivery, what) }), Number.POSITIVE_INFINITY);
+  try {
+    return [settling, await save(settling)];
+  } catch (error) {
+    delivery.host.giveBack(settling.packets);
+    if (!(error instanceof StoreRefusedError)) throw error;
+    // The database will not take what the node has sent, ever.
+    const instead = failed(delivery, failureOf(new NodeError("PERMANENT", error.message)));
+    return [instead, await save(instead)];
+  }
 }

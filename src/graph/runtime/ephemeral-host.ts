@@ -4,10 +4,9 @@ import { once } from "../../core/once.js";
 import { untilAnswered } from "../../core/save.js";
 import { alertFor } from "./alert.js";
 import type { Courier } from "./courier.js";
-import { packetsFor } from "./delivery.js";
 import type { EphemeralHost } from "./ephemeral.js";
 import { withFailure } from "./history.js";
-import { keyScope, packetFor } from "./outgoing.js";
+import { keyScope, packetFor, packetsFor } from "./outgoing.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Teller } from "./teller.js";
 
@@ -21,7 +20,7 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
     random,
     teller,
     next: courier.numbers.next,
-    take: (route) => courier.isAwake(route) && capacity.take(route),
+    take: (route) => courier.states.isActive(route.flow.id) && capacity.take(route),
     give(route) {
       capacity.give(route);
       courier.wake();
@@ -40,23 +39,21 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
         if (!(error instanceof MismatchError)) throw error;
       });
     },
-    async send({ routed }, { execution, trace }) {
-      const inMemory = routed.filter(({ route }) => route.delivery.mode === "ephemeral");
-      courier.needsRoom(inMemory);
-      const kept = routed.filter((sent) => !inMemory.includes(sent));
-      const packets = packetsFor(courier, kept, courier.senderOf(execution, trace));
+    async send({ stored, ephemeral }, { execution, trace }) {
+      courier.needsRoom(ephemeral);
+      const packets = packetsFor(courier.sender, stored, { execution, trace });
       if (packets.length > 0) {
         const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets } as const;
         const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
         if (answer.kind === "packetsSent") courier.take(answer, packets);
         else courier.giveBack(packets);
       }
-      courier.sendEphemeral(inMemory, execution, trace);
+      courier.sendEphemeral(ephemeral, execution, trace);
     },
     async dead({ route, data, execution, trace, attempt }, failure) {
       if (route.letter === null) return;
-      const sender = courier.senderOf(execution, trace);
-      const packet = packetFor({ route, data, problem: undefined }, sender);
+      const { sender } = courier;
+      const packet = packetFor(sender, { route, data, problem: undefined }, { execution, trace });
       const failed = withFailure(null, failure, { attempt, at: Date.now(), ms: 0 });
       const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
       const dead = [{ ...packet, failed, join: null, lane: null }, ...alerts];

@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.js";
 import { NodeError } from "../node/node-error.js";
 import { Attempt } from "./attempt.js";
 import { type Failure, failureOf, judge } from "./failure.js";
-import { executionId, packetId } from "./ids.js";
+import type { Origin } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { keyOf, type Leaving, problemOf, runStage, type Sent } from "./stage.js";
@@ -30,7 +30,7 @@ export interface EphemeralHost {
   /** Runs it once per key, where its edge has one. */
   onceByKey(route: Route, key: string | undefined, item: Sent, work: () => Promise<void>): Promise<void>;
   /** What it sends on. */
-  send(leaving: Leaving, item: { readonly execution: number | null; readonly trace: Trace; readonly route: Route }): Promise<void>;
+  send(leaving: Leaving, origin: Origin): Promise<void>;
   /** It failed for good. */
   dead(item: Item, failure: Failure): Promise<void>;
 }
@@ -133,19 +133,11 @@ export class Ephemeral {
     const wrong = item.problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why);
     if (wrong !== undefined) throw new NodeError("VALIDATION", `edge ${route.queue}: ${wrong}`);
     const name = key.ok ? key.value : undefined;
-    const attempt = new Attempt();
-    const stage = {
-      flowId: route.flow.id,
-      executionId: execution === null ? "" : executionId(execution),
-      packetId: packetId(item.no),
-      attempt: item.attempt,
-      traceHeaders: trace,
-      signal: attempt.signal,
-    };
-    const { timeoutMs = host.timeoutMs } = route.delivery;
+    const attempt = new Attempt(route, item, trace);
     await host.onceByKey(route, name, item, async () => {
-      const running = runStage(route.node, { [route.port]: data }, name, stage);
-      await host.send(await attempt.within(host.clock, timeoutMs, host.graceMs, running), { execution, trace, route });
+      const running = runStage(attempt, { [route.port]: data }, name);
+      const leaving = running instanceof Promise ? await attempt.within(host.clock, host.graceMs, host.timeoutMs, running) : running;
+      await host.send(leaving, { execution, trace });
     });
   }
 }

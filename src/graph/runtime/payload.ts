@@ -17,14 +17,10 @@ export function decodePayload(text: string): { readonly data: Data; readonly tra
 }
 
 /** What has come in, by port. */
-export function inputsOf(
-  { payload, parts }: PacketRecord,
-  port: string,
-): { readonly inputs: Readonly<Record<string, Data>>; readonly trace: Trace } {
-  const own = decodePayload(payload);
-  const inputs: Record<string, Data> = { [port]: own.data };
-  for (const [name, part] of Object.entries(parts ?? {})) inputs[name] = decodePayload(part.payload).data;
-  return { inputs, trace: own.trace };
+export function inputsOf({ parts }: PacketRecord, port: string, own: Data): Readonly<Record<string, Data>> {
+  const inputs: Record<string, Data> = { [port]: own };
+  if (parts !== null) for (const [name, part] of Object.entries(parts)) inputs[name] = decodePayload(part.payload).data;
+  return inputs;
 }
 
 /** What a node sent and no edge took. */

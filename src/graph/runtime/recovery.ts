@@ -1,18 +1,8 @@
-import type { PacketRecord } from "../../core/packet.js";
-import type { NewPacket, PacketOutcome } from "../../core/packet-operation.js";
+import type { NewPacket } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
-import { alertFor } from "./alert.js";
-import type { DeliveryHost } from "./delivery.js";
-import type { Failure } from "./failure.js";
+import { type Delivery, dead, nothing, type Settling } from "./delivery.js";
 import { withFailure } from "./history.js";
-import { noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
-
-interface Recovered {
-  readonly to: PacketOutcome;
-  readonly packets: readonly NewPacket[];
-  readonly failure?: Failure;
-}
 
 /** Notes of an execution that are looked through. */
 const notesMax = 1000;
@@ -21,24 +11,29 @@ const notesMax = 1000;
  * A worker died over this packet. Delivered again, unless its edge says otherwise; undefined means that.
  * A packet that kills whoever has it ends as a dead letter.
  */
-export async function recover(host: DeliveryHost, route: Route, packet: PacketRecord): Promise<Recovered | undefined> {
+export async function recover(delivery: Delivery): Promise<Settling | undefined> {
+  const { host, route, packet } = delivery;
   const { strategy = "replayFromCheckpoint", replayFrom } = route.delivery.recovery ?? {};
-  const dead = (message: string): Recovered => deadLetter(host, route, packet, message);
-  if (packet.crashes > host.crashMax) return dead(`workers fell silent over it ${packet.crashes} times`);
+  if (packet.crashes > host.crashMax) return crashed(delivery, `workers fell silent over it ${packet.crashes} times`);
   switch (strategy) {
     case "fail":
-      return dead("a worker fell silent over it, and its edge says: fail");
+      return crashed(delivery, "a worker fell silent over it, and its edge says: fail");
     case "skip":
-      return { to: { kind: "done", keep: false, note: "skipped" }, packets: [] };
+      return instead("skipped", nothing);
     case "replayFromCheckpoint":
-      return replayFrom === undefined ? undefined : await replay(host, route, packet, replayFrom);
+      return replayFrom === undefined ? undefined : await replay(delivery, replayFrom);
     case "replayFromEntrypoint":
-      return await replay(host, route, packet, undefined);
+      return await replay(delivery, undefined);
   }
 }
 
+function instead(note: "skipped" | "restarted", packets: readonly NewPacket[]): Settling {
+  return { to: { kind: "done", keep: false, note }, packets, outputs: nothing, ephemeral: nothing, failure: undefined };
+}
+
 /** The packet goes, and one from further back comes in its place: what entered the flow, or what was kept before a node. */
-async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, node: string | undefined): Promise<Recovered | undefined> {
+async function replay(delivery: Delivery, node: string | undefined): Promise<Settling | undefined> {
+  const { host, route, packet } = delivery;
   const { store } = host;
   const { packets } = store;
   // A store that cannot be read is no failure of the node.
@@ -46,7 +41,7 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
   const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
   const restarts = (await read(() => packets.notes(execution.no, notesMax))).filter(({ kind }) => kind === "restarted").length;
-  if (restarts >= host.crashMax) return deadLetter(host, route, packet, `its execution was started again ${restarts} times`);
+  if (restarts >= host.crashMax) return crashed(delivery, `its execution was started again ${restarts} times`);
   const kept =
     node === undefined
       ? undefined
@@ -56,9 +51,8 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
   if (node !== undefined && kept === undefined) return undefined;
   const from = node ?? entryNode(route, execution.entry);
   if (from === undefined || keysBetween(route, from)) return undefined;
-  const { next } = host.senderOf(execution.no, noTrace);
   const again: NewPacket = {
-    no: next(),
+    no: host.sender.next(),
     flow: route.flow.id,
     queue: kept?.queue ?? execution.entry,
     execution: execution.no,
@@ -71,7 +65,7 @@ async function replay(host: DeliveryHost, route: Route, packet: PacketRecord, no
     delayMs: 0,
     claim: false,
   };
-  return { to: { kind: "done", keep: false, note: "restarted" }, packets: [again] };
+  return instead("restarted", [again]);
 }
 
 function entryNode({ flow }: Route, entry: string): string | undefined {
@@ -98,8 +92,8 @@ function leadsTo({ flow }: Route, queue: string, node: string): boolean {
   return flow.edges.some(({ id, to }) => id === queue && to.node === node) || queue.startsWith(`->${node}.`);
 }
 
-function deadLetter(host: DeliveryHost, route: Route, packet: PacketRecord, message: string): Recovered {
-  const failure: Failure = { code: "CRASHED", message, final: true };
-  const history = withFailure(packet.history, failure, { attempt: packet.attempt, at: Date.now(), ms: 0 });
-  return { to: { kind: "dead", history }, packets: alertFor(host.senderOf(null, noTrace), route, packet, failure), failure };
+function crashed(delivery: Delivery, message: string): Settling {
+  const failure = { code: "CRASHED", message, final: true };
+  const { history, attempt } = delivery.packet;
+  return dead(delivery, failure, withFailure(history, failure, { attempt, at: Date.now(), ms: 0 }));
 }

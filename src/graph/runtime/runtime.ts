@@ -250,7 +250,7 @@ export class Runtime {
   async #setState(flow: string, state: FlowState): Promise<void> {
     this.#flow(flow);
     await this.store.packets.setFlowState(flow, state);
-    this.#courier.setState(flow, state);
+    this.#courier.states.set(flow, state);
     this.#courier.wake();
     const type = state === "active" ? "resumed" : state;
     this.#listeners.tell({ type, flow });

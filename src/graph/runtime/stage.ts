@@ -2,13 +2,16 @@ import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import type { PacketProblem } from "../packets.js";
-import type { Data, Trace } from "./payload.js";
+import type { Attempt } from "./attempt.js";
+import { executionId, packetId } from "./ids.js";
+import type { Data, FlowOutput, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 
-/** What leaves a stage: packets for edges that are not direct, and what no edge took. */
+/** What leaves a stage: packets for edges that are kept in the store, or in memory, and what no edge took. */
 export interface Leaving {
-  readonly routed: Sent[];
-  readonly outputs: { readonly node: string; readonly port: string; readonly data: Data }[];
+  readonly stored: Sent[];
+  readonly ephemeral: Sent[];
+  readonly outputs: FlowOutput[];
 }
 
 export interface Sent {
@@ -18,69 +21,77 @@ export interface Sent {
   readonly problem: string | undefined;
 }
 
-/** What all nodes of a stage have in common. */
-export interface Stage {
-  readonly flowId: string;
-  readonly executionId: string;
-  readonly packetId: string;
-  readonly attempt: number;
-  readonly traceHeaders: Trace;
-  /** Made when the first node asks for it. */
-  readonly signal: () => AbortSignal;
-  /** Asked before every node of it: rejects where the packet is not ours any more. Undefined: it is. */
-  readonly ready?: () => Promise<void> | undefined;
-}
+type Call = typeof handle;
 
 /**
  * A node, and the nodes behind it that direct edges lead to: one call, whose error is the error of all. What leaves it is
- * sent when all of them have returned.
+ * sent when all of them have returned: at once, where none of them waits for anything. Whether the packet is still ours
+ * is asked before every node but the first: that is the caller's to ask, before its time begins.
  */
-export async function runStage(
-  node: RunningNode,
+export function runStage(
+  attempt: Attempt,
   inputs: Readonly<Record<string, Data>>,
   key: string | undefined,
-  stage: Stage,
-  call: typeof handle = handle,
-): Promise<Leaving> {
-  const leaving: Leaving = { routed: [], outputs: [] };
-  await run(node, inputs, key, stage, leaving, call);
-  return leaving;
+  call: Call = handle,
+): Leaving | Promise<Leaving> {
+  const leaving: Leaving = { stored: [], ephemeral: [], outputs: [] };
+  const running = run(attempt.route.node, inputs, key, attempt, leaving, call);
+  return running === undefined ? leaving : running.then(() => leaving);
 }
 
-async function run(
+/** Undefined: it has run. */
+function run(
   node: RunningNode,
   inputs: Readonly<Record<string, Data>>,
   key: string | undefined,
-  stage: Stage,
+  attempt: Attempt,
   leaving: Leaving,
-  call: typeof handle,
-): Promise<void> {
-  if (node.work === undefined) throw new NodeError("PERMANENT", `node "${node.plan.id}" is not worked on in this process`);
-  const asking = stage.ready?.();
-  if (asking !== undefined) await asking;
-  const called = call(node.work, new NodeInput(inputs, new StageContext(stage, node.plan.id, key)));
-  const output = called instanceof NodeOutput ? called : await called;
+  call: Call,
+): Promise<void> | undefined {
+  const { work, plan } = node;
+  if (work === undefined) throw new NodeError("PERMANENT", `node "${plan.id}" is not worked on in this process`);
+  const called = call(work, new NodeInput(inputs, new StageContext(attempt, plan.id, key)));
+  if (called instanceof NodeOutput) return passOn(node, called, attempt, leaving);
+  return called.then((output) => passOn(node, output, attempt, leaving));
+}
+
+/** Along the edges of its node. Those that lead to a node at once are called one after the other. */
+function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
+  const direct: Sent[] = [];
   for (const { port, data } of output.sent) {
     let taken = false;
     for (const { port: from, route } of node.outgoing) {
       if (from !== undefined && from !== port) continue;
       // Also where it says that this one does not travel: it was looked at, and is not left over.
       taken = true;
-      const travels = maybe(route, data, port);
+      const travels = route.when === undefined ? always : route.when.evaluate({ payload: data, output: port });
       if (travels.ok && !travels.value) continue;
-      const problem = travels.ok ? undefined : `when: ${travels.why}`;
-      if (route.delivery.mode !== "direct") leaving.routed.push({ route, data, problem });
-      else await run(route.node, { [route.port]: checkedDirect(route, data, problem) }, directKey(route, data), stage, leaving, handle);
+      const sent: Sent = { route, data, problem: travels.ok ? undefined : `when: ${travels.why}` };
+      if (route.delivery.mode === "direct") direct.push(sent);
+      else if (route.delivery.mode === "ephemeral") leaving.ephemeral.push(sent);
+      else leaving.stored.push(sent);
     }
     if (!taken) leaving.outputs.push({ node: node.plan.id, port, data });
   }
+  return callAll(direct, 0, attempt, leaving);
+}
+
+function callAll(direct: readonly Sent[], first: number, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
+  for (let i = first; i < direct.length; i += 1) {
+    const sent = direct[i] as Sent;
+    const asking = attempt.ready();
+    const running = asking === undefined ? callDirect(sent, attempt, leaving) : asking.then(() => callDirect(sent, attempt, leaving));
+    if (running !== undefined) return running.then(() => callAll(direct, i + 1, attempt, leaving));
+  }
+  return undefined;
+}
+
+function callDirect({ route, data, problem }: Sent, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
+  const inputs = { [route.port]: checkedDirect(route, data, problem) };
+  return run(route.node, inputs, directKey(route, data), attempt, leaving, handle);
 }
 
 const always: Evaluated<boolean> = { ok: true, value: true };
-
-function maybe({ when }: Route, data: Data, output: string): Evaluated<boolean> {
-  return when === undefined ? always : when.evaluate({ payload: data, output });
-}
 
 /** What is wrong with a packet for this edge; undefined: nothing. */
 export function problemOf(
@@ -115,28 +126,40 @@ function directKey(route: Route, data: Data): string | undefined {
   throw new NodeError("VALIDATION", `edge ${route.queue}: ${key.why}`);
 }
 
+/** What a node may ask for, made when it does. */
 class StageContext implements NodeContext {
-  readonly flowId: string;
-  readonly executionId: string;
   readonly nodeId: string;
-  readonly packetId: string;
   readonly idempotencyKey: string | undefined;
-  readonly attempt: number;
-  readonly traceHeaders: Trace;
-  readonly #signal: () => AbortSignal;
+  readonly #attempt: Attempt;
 
-  constructor({ flowId, executionId, packetId, attempt, traceHeaders, signal }: Stage, nodeId: string, key: string | undefined) {
-    this.flowId = flowId;
-    this.executionId = executionId;
+  constructor(attempt: Attempt, nodeId: string, key: string | undefined) {
+    this.#attempt = attempt;
     this.nodeId = nodeId;
-    this.packetId = packetId;
     this.idempotencyKey = key;
-    this.attempt = attempt;
-    this.traceHeaders = traceHeaders;
-    this.#signal = signal;
+  }
+
+  get flowId(): string {
+    return this.#attempt.route.flow.id;
+  }
+
+  get executionId(): string {
+    const { execution } = this.#attempt.packet;
+    return execution === null ? "" : executionId(execution);
+  }
+
+  get packetId(): string {
+    return packetId(this.#attempt.packet.no);
+  }
+
+  get attempt(): number {
+    return this.#attempt.packet.attempt;
+  }
+
+  get traceHeaders(): Trace {
+    return this.#attempt.trace;
   }
 
   get signal(): AbortSignal {
-    return this.#signal();
+    return this.#attempt.signal();
   }
 }

@@ -1,6 +1,6 @@
 import type { PacketRecord } from "../../core/packet.js";
 import type { Ended, NewPacket, Placed, Woken } from "../../core/packet-operation.js";
-import type { DeliveryResult } from "./delivery.js";
+import type { Settling } from "./delivery.js";
 import type { Listeners } from "./event.js";
 import { historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
@@ -34,7 +34,7 @@ export class Teller {
     if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
   }
 
-  settled(route: Route, packet: About, { to, failure, ms }: Pick<DeliveryResult, "to" | "failure" | "ms">): void {
+  settled(route: Route, packet: About, { to, failure, ms }: Pick<Settling, "to" | "failure"> & { readonly ms: number }): void {
     if (to.kind === "release") return;
     const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
     this.#counters.add(counter, route, ms);

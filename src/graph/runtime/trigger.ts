@@ -6,10 +6,9 @@ import { untilAnswered } from "../../core/save.js";
 import { requireTransactions, type Tx } from "../../core/store.js";
 import { Attempt } from "./attempt.js";
 import type { Courier } from "./courier.js";
-import { packetsFor } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
-import { executionId, packetId } from "./ids.js";
-import { fingerprintOf } from "./outgoing.js";
+import { executionId } from "./ids.js";
+import { fingerprintOf, packetsFor } from "./outgoing.js";
 import { type Data, encodePayload, noTrace, type Trace } from "./payload.js";
 import type { Entry, Routed } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
@@ -88,7 +87,7 @@ async function triggerDurable(
   const { courier, options, teller } = around;
   const { store, numbers } = courier;
   const no = numbers.next();
-  const sender = courier.senderOf(no, traceHeaders);
+  const { sender } = courier;
   const flow = route.flow.id;
   const execution: NewExecution = {
     no,
@@ -100,7 +99,7 @@ async function triggerDurable(
     retentionMs: options.retentionMs,
   };
   const sent = [{ route, data: payload, problem: undefined }];
-  const packets = packetsFor(tx === undefined ? courier : { reserve: () => false }, sent, sender);
+  const packets = packetsFor(tx === undefined ? sender : { ...sender, reserve: () => false }, sent, { execution: no, trace: traceHeaders });
   const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
   let answer: PacketAnswer;
   try {
@@ -161,7 +160,7 @@ async function triggerDirect(
   { key, traceHeaders = noTrace, tx }: TriggerOptions,
 ): Promise<Triggered> {
   const { courier, ephemeral, options, teller } = around;
-  const state = courier.stateOf(route.flow.id);
+  const state = courier.states.of(route.flow.id);
   if (state === "archived") throw archived(route.flow.id);
   if (state === "paused")
     throw new InvalidInputError("flow", `flow "${route.flow.id}" is paused, and keeps nothing that could wait; resume it first`);
@@ -170,22 +169,14 @@ async function triggerDirect(
   const no = courier.numbers.next();
   const run = async (): Promise<void> => {
     teller.triggered(route, no, key);
-    const attempt = new Attempt();
-    const stage = {
-      flowId: route.flow.id,
-      executionId: executionId(no),
-      packetId: packetId(no),
-      attempt: 1,
-      traceHeaders,
-      signal: attempt.signal,
-    };
+    const attempt = new Attempt(route, { no, execution: no, attempt: 1 }, traceHeaders);
     const name = keyOf(route, payload);
-    const running = runStage(route.node, { [route.port]: payload }, name.ok ? name.value : undefined, stage);
-    const { timeoutMs = options.timeoutMs } = route.delivery;
-    const { routed } = await attempt.within(courier.store.clock, timeoutMs, options.graceMs, running);
-    if (routed.length === 0) return;
-    courier.needsRoom(routed);
-    ephemeral.send(routed, no, traceHeaders);
+    const running = runStage(attempt, { [route.port]: payload }, name.ok ? name.value : undefined);
+    const { clock } = courier.store;
+    const leaving = running instanceof Promise ? await attempt.within(clock, options.graceMs, options.timeoutMs, running) : running;
+    if (leaving.ephemeral.length === 0) return;
+    courier.needsRoom(leaving.ephemeral);
+    ephemeral.send(leaving.ephemeral, no, traceHeaders);
   };
   if (key === undefined) {
     await run();

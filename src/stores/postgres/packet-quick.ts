@@ -98,7 +98,7 @@ function isClaimed({ claim, delayMs }: NewPacket): boolean {
 
 function placedOf(packet: NewPacket, worker: number, now: number): Placed {
   if (!isClaimed(packet)) return { kind: "due" };
-  return { kind: "claimed", packet: { ...rowOf(packet, now), owner: worker, attempt: 1 } };
+  return { kind: "claimed", packet: rowOf(packet, now, worker) };
 }
 
 /** A settle without packets belongs to no execution. */
