@@ -1,4 +1,6 @@
-import { dereference, validate } from "@cfworker/json-schema";
+import { validate } from "@cfworker/json-schema";
+import { SchemaChecks } from "./check/schema-check.js";
+import { isSurelyValid } from "./check/verdict.js";
 import { closest } from "./closest.js";
 import type { Components } from "./components.js";
 import { type External, externalPrefix } from "./external.js";
@@ -27,14 +29,21 @@ export interface PacketType {
   readonly check: (packet: unknown) => readonly PacketProblem[];
 }
 
+type LibrarySchema = Parameters<typeof validate>[1];
+
+const noProblems: readonly PacketProblem[] = Object.freeze([]);
 const problemsMax = 10;
 const hopsMax = 20;
 
-/** Finds, compiles and checks packets. Compiled once; the validator interprets, and makes no code. */
+/**
+ * Finds, compiles and checks packets. A packet that is valid is one that our checks are sure of; about any other the
+ * library is asked, which interprets the schema, and says what is wrong. Neither makes code.
+ */
 export class Packets {
   readonly #compiler: SchemaCompiler;
   readonly #known = new Map<Tree, PacketType>();
-  #lookup: ReturnType<typeof dereference> | undefined;
+  readonly #checks: SchemaChecks;
+  #lookup: Record<string, JsonSchema> | undefined;
 
   constructor(
     private readonly root: Tree,
@@ -43,6 +52,7 @@ export class Packets {
     private readonly findings: Findings,
   ) {
     this.#compiler = new SchemaCompiler((ref, from, schemaRoot) => this.#followInSchema(ref, from, schemaRoot), findings);
+    this.#checks = new SchemaChecks(this.#compiler.definitions);
   }
 
   resolved(schema: JsonSchema): JsonSchema {
@@ -58,12 +68,13 @@ export class Packets {
     const known = this.#known.get(spot.tree);
     if (known !== undefined) return known;
     const definition = this.#compiler.define(spot);
+    const check = this.#checks.of(definition);
     const type: PacketType = {
       name: ref?.split(/[/#]/).at(-1) ?? "inline",
       ...(ref !== undefined && { ref }),
       schema: { $ref: `#/definitions/${definition}` },
       definitions: this.#compiler.definitions,
-      check: (packet) => this.#check(definition, packet),
+      check: (packet) => (isSurelyValid(check, packet) ? noProblems : this.#problems(definition, packet)),
     };
     this.#known.set(spot.tree, type);
     return type;
@@ -79,11 +90,11 @@ export class Packets {
       }
   }
 
-  #check(definition: string, packet: unknown): readonly PacketProblem[] {
-    this.#lookup ??= dereference({ definitions: this.#compiler.definitions });
+  #problems(definition: string, packet: unknown): readonly PacketProblem[] {
+    this.#lookup ??= this.#compiler.byReference();
     try {
       const schema = this.#compiler.schemaOf(definition);
-      const { errors } = validate(packet, schema as Parameters<typeof validate>[1], "7", this.#lookup, false);
+      const { errors } = validate(packet, schema as LibrarySchema, "7", this.#lookup as Record<string, LibrarySchema>, false);
       return errors
         .filter(({ keyword }) => !["$ref", "properties", "items"].includes(keyword))
         .slice(0, problemsMax)

@@ -39,6 +39,11 @@ export class SchemaCompiler {
     return this.definitions[name] ?? true;
   }
 
+  /** All of them, as a `$ref` writes their names. */
+  byReference(): Record<string, JsonSchema> {
+    return Object.fromEntries(Object.entries(this.definitions).map(([name, schema]) => [`${prefix}${name}`, schema]));
+  }
+
   /** One level of `$ref` taken away, as often as needed. Loops were refused. */
   resolved(schema: JsonSchema): JsonSchema {
     let at = schema;

@@ -1,0 +1,47 @@
+import type { Compile, Keywords } from "./keywords.js";
+import { all, type Check, no, nosSoFar, without } from "./verdict.js";
+
+/** Keywords that apply other schemas to the same value. */
+export function choiceChecks(schema: Keywords, compile: Compile): Check[] {
+  const { not, allOf, anyOf, oneOf, if: condition } = schema;
+  const checks: Check[] = [];
+  if (not !== undefined) checks.push(opposite(compile(not)));
+  if (allOf !== undefined) checks.push(deeper(all(allOf.map(compile))));
+  if (anyOf !== undefined) checks.push(counted(anyOf.map(compile), (matches) => matches > 0));
+  if (oneOf !== undefined) checks.push(counted(oneOf.map(compile), (matches) => matches === 1));
+  if (condition !== undefined) checks.push(either(compile(condition), compile(schema.then ?? true), compile(schema.else ?? true)));
+  return checks;
+}
+
+function deeper(check: Check): Check {
+  return (value, depth) => check(value, depth + 1);
+}
+
+function opposite(check: Check): Check {
+  return (value, depth) => {
+    const before = nosSoFar();
+    const matches = check(value, depth + 1);
+    without(before);
+    return !matches || no();
+  };
+}
+
+function counted(checks: readonly Check[], isRight: (matches: number) => boolean): Check {
+  return (value, depth) => {
+    const before = nosSoFar();
+    let matches = 0;
+    for (const check of checks) if (check(value, depth + 1)) matches += 1;
+    if (!isRight(matches)) return no();
+    without(before);
+    return true;
+  };
+}
+
+function either(condition: Check, then: Check, otherwise: Check): Check {
+  return (value, depth) => {
+    const before = nosSoFar();
+    const holds = condition(value, depth + 1);
+    without(before);
+    return holds ? then(value, depth + 1) : otherwise(value, depth + 1);
+  };
+}

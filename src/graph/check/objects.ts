@@ -1,0 +1,77 @@
+import type { Compile, Keywords } from "./keywords.js";
+import { all, type Check, no, yes } from "./verdict.js";
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** Keywords that look at objects. Members are an object's own; where the library also looks at inherited ones, so do we. */
+export function objectChecks(schema: Keywords, compile: Compile): Check[] {
+  const { properties, required, minProperties, maxProperties, propertyNames, dependencies } = schema;
+  const { patternProperties, additionalProperties = true } = schema;
+  const checks: Check[] = [];
+  if (properties !== undefined || required !== undefined) checks.push(named(properties ?? {}, required ?? [], compile));
+  if (patternProperties !== undefined || additionalProperties !== true) checks.push(others(schema, compile));
+  if (minProperties !== undefined) checks.push((value) => Object.keys(value as Members).length >= minProperties || no());
+  if (maxProperties !== undefined) checks.push((value) => Object.keys(value as Members).length <= maxProperties || no());
+  if (propertyNames !== undefined) checks.push(names(compile(propertyNames)));
+  for (const [name, then] of Object.entries(dependencies ?? {})) checks.push(dependent(name, then, compile));
+  return checks;
+}
+
+function named(properties: NonNullable<Keywords["properties"]>, required: readonly string[], compile: Compile): Check {
+  const found = Object.keys(properties);
+  const members = [...new Set([...found, ...required])].map((name) => ({
+    name,
+    isRequired: required.includes(name),
+    check: Object.hasOwn(properties, name) ? compile(properties[name] as boolean) : yes,
+  }));
+  return (value, depth) => {
+    let ok = true;
+    for (let i = 0; i < members.length; i++) {
+      const { name, isRequired, check } = members[i] as (typeof members)[number];
+      if (Object.hasOwn(value as Members, name)) ok = check((value as Members)[name], depth + 1) && ok;
+      else if (isRequired) ok = no();
+    }
+    return ok;
+  };
+}
+
+/** What no name of `properties` is for: by pattern, or additional. */
+function others({ properties = {}, patternProperties = {}, additionalProperties = true }: Keywords, compile: Compile): Check {
+  const known = new Set(Object.keys(properties));
+  const patterns = Object.entries(patternProperties).map(([text, schema]) => ({ pattern: new RegExp(text, "u"), check: compile(schema) }));
+  const additional = compile(additionalProperties);
+  return (value, depth) => {
+    let ok = true;
+    for (const name in value as Members) {
+      let isKnown = known.has(name) && Object.hasOwn(value as Members, name);
+      for (const { pattern, check } of patterns) {
+        if (!pattern.test(name)) continue;
+        isKnown = true;
+        ok = check((value as Members)[name], depth + 1) && ok;
+      }
+      if (!isKnown) ok = additional((value as Members)[name], depth + 1) && ok;
+    }
+    return ok;
+  };
+}
+
+function names(check: Check): Check {
+  return (value, depth) => {
+    let ok = true;
+    for (const name in value as Members) ok = check(name, depth + 1) && ok;
+    return ok;
+  };
+}
+
+function dependent(name: string, then: readonly string[] | boolean | Keywords, compile: Compile): Check {
+  const check = Array.isArray(then)
+    ? all(
+        (then as readonly string[]).map(
+          (other): Check =>
+            (value) =>
+              Object.hasOwn(value as Members, other) || no(),
+        ),
+      )
+    : compile(then as boolean);
+  return (value, depth) => !Object.hasOwn(value as Members, name) || check(value, depth + 1);
+}

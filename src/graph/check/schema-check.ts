@@ -1,0 +1,84 @@
+import type { JsonSchema } from "../schema-compiler.js";
+import { choiceChecks } from "./choices.js";
+import { type Keywords, known } from "./keywords.js";
+import { listChecks } from "./lists.js";
+import { objectChecks } from "./objects.js";
+import { numberChecks, oneOfValues, textChecks } from "./scalars.js";
+import { all, askLibrary, type Check, mustBeShallow, no, yes } from "./verdict.js";
+
+const prefix = "#/definitions/";
+
+/** A table of schemas that refer to each other → checks. Each schema is compiled once, when it is first applied. */
+export class SchemaChecks {
+  readonly #definitions: Readonly<Record<string, JsonSchema>>;
+  readonly #compiled = new Map<string, Check>();
+
+  constructor(definitions: Readonly<Record<string, JsonSchema>>) {
+    this.#definitions = definitions;
+  }
+
+  /** The schema of that name. */
+  of(name: string): Check {
+    let check: Check | undefined;
+    return (value, depth) => {
+      mustBeShallow(depth);
+      check ??= this.#definition(name);
+      return check(value, depth + 1);
+    };
+  }
+
+  #definition(name: string): Check {
+    const compiled = this.#compiled.get(name) ?? this.#check(this.#definitions[name] ?? askLibrary());
+    this.#compiled.set(name, compiled);
+    return compiled;
+  }
+
+  readonly #check = (schema: JsonSchema): Check => {
+    if (typeof schema === "boolean") return schema ? yes : no;
+    const { $ref } = schema as Keywords;
+    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.of($ref.slice(prefix.length)) : askLibrary;
+    if (Object.keys(schema).some((name) => !Object.hasOwn(known, name))) return askLibrary;
+    return this.#byType(schema);
+  };
+
+  /** One list of checks for each type of value, so that a value meets only what is about it. */
+  #byType(schema: Keywords): Check {
+    const general = choiceChecks(schema, this.#check);
+    if (schema.const !== undefined) general.push(oneOfValues([schema.const]));
+    if (schema.enum !== undefined) general.push(oneOfValues(schema.enum));
+    const ofType = (type: string, checks: readonly Check[] = []) => all([...typeChecks(schema, type), ...general, ...checks]);
+    const text = ofType("string", textChecks(schema));
+    const number = ofType("number", numberChecks(schema));
+    const flag = ofType("boolean");
+    const nothing = ofType("null");
+    const list = ofType("array", listChecks(schema, this.#check));
+    const object = ofType("object", objectChecks(schema, this.#check));
+    return (value, depth) => {
+      switch (typeof value) {
+        case "string":
+          return text(value, depth);
+        case "number":
+          return number(value, depth);
+        case "boolean":
+          return flag(value, depth);
+        case "object":
+          if (value === null) return nothing(value, depth);
+          return Array.isArray(value) ? list(value, depth) : object(value, depth);
+        default:
+          // The library throws at what is not JSON, wherever it meets it.
+          return askLibrary();
+      }
+    };
+  }
+}
+
+function typeChecks({ type }: Keywords, of: string): Check[] {
+  const types = typeof type === "string" ? [type] : type;
+  if (types === undefined || types.includes(of)) return [];
+  if (of !== "number" || !types.includes("integer")) return [no];
+  return [typeof type === "string" ? isInteger : isIntegerInList];
+}
+
+/** Infinity is an integer where that is the only type, and not in a list of types: so the library has it. */
+const isInteger: Check = (value) => (!((value as number) % 1) && !Number.isNaN(value)) || no();
+const isIntegerInList: Check = (value) => (value as number) % 1 === 0 || no();
