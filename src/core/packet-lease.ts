@@ -92,8 +92,9 @@ export class PacketLease {
     } catch (error) {
       if (this.#store.closed) return;
       this.#host.trouble(error);
-      if (!this.#numbers.sure && !this.#lost) this.#host.lost();
-      this.#lost = !this.#numbers.sure;
+      const sure = this.#numbers.isSure(this.#store.clock.now());
+      if (!sure && !this.#lost) this.#host.lost();
+      this.#lost = !sure;
     }
     if (!this.#stopped) this.#schedule();
   }

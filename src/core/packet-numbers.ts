@@ -21,9 +21,9 @@ export class Numbers {
     return this.#worker;
   }
 
-  /** Nobody can have taken over what this worker has. */
-  get sure(): boolean {
-    return this.#store.clock.now() < this.#sureUntil;
+  /** Nobody can have taken over what this worker has. `now`: by the store's clock in this process. */
+  isSure(now: number): boolean {
+    return now < this.#sureUntil;
   }
 
   /** A new number, under a new lease. Asked for by several at once, it is one number: what the others got would lapse. */

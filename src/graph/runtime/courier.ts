@@ -322,12 +322,12 @@ export class Courier implements DeliveryHost {
    * A process that stood still for longer than its lease finds that out before it calls a node, not after: somebody else
    * may be at it. What happens between this and the call itself, nobody can see.
    */
-  isOurs({ owner }: PacketRecord): true | Promise<boolean> {
-    return (owner === this.worker && this.#numbers.sure) || this.#askIfOurs(owner);
+  isOurs({ owner }: PacketRecord, now = this.#clock.now()): true | Promise<boolean> {
+    return (owner === this.worker && this.#numbers.isSure(now)) || this.#askIfOurs(owner);
   }
 
   async #askIfOurs(owner: number | null): Promise<boolean> {
-    while (owner === this.worker && !this.#numbers.sure) {
+    while (owner === this.worker && !this.#numbers.isSure(this.#clock.now())) {
       const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
       if (known) continue;
       await this.#lease.rejoin(owner, { lost: true });

@@ -28,7 +28,7 @@ export interface DeliveryHost {
   needsRoom(sent: readonly Sent[]): void;
   giveBack(packets: readonly NewPacket[]): void;
   /** Whether it is still this process's, as far as can be known before a node is called. */
-  isOurs(packet: PacketRecord): true | Promise<boolean>;
+  isOurs(packet: PacketRecord, now?: number): true | Promise<boolean>;
   /** Waits for its turn where an edge saves only now and then. */
   beforeCommit(route: Route): Promise<void> | undefined;
   /** It is in the store. */
@@ -64,14 +64,16 @@ export class Delivery extends Attempt {
     this.batch = batch;
   }
 
-  begin(): void {
+  /** When. */
+  begin(): number {
     this.#beganAt = this.host.store.clock.now();
+    return this.#beganAt;
   }
 
   /** Once its time is over, the next node of a stage is not begun: it is tried again. */
-  override ready(): Promise<void> | undefined {
+  override ready(now?: number): Promise<void> | undefined {
     if (this.aborted !== undefined) throw this.aborted;
-    const ours = this.host.isOurs(this.packet);
+    const ours = this.host.isOurs(this.packet, now);
     return ours === true ? undefined : this.#wait(ours);
   }
 
@@ -95,7 +97,6 @@ export class Delivery extends Attempt {
  */
 export async function deliver(delivery: Delivery, stopped: boolean): Promise<void> {
   const { host, route } = delivery;
-  delivery.begin();
   try {
     const working = stopped ? handedBack(delivery) : settlingOf(delivery);
     let settling = working instanceof Promise ? await working : working;
@@ -126,7 +127,7 @@ function settlingOf(delivery: Delivery): Settling | Promise<Settling> {
   const { packet, batch } = delivery;
   if (packet.crashes > 0 || batch !== undefined) return carefully(delivery);
   try {
-    const asking = delivery.ready();
+    const asking = delivery.ready(delivery.begin());
     const leaving = asking === undefined ? call(delivery) : asking.then(() => call(delivery));
     return leaving instanceof Promise ? ending(delivery, leaving) : done(delivery, leaving);
   } catch (error) {
@@ -150,6 +151,7 @@ async function carefully(delivery: Delivery): Promise<Settling> {
     joined = true;
     return (batch as BatchCall).join(input, () => (delivery.aborted === undefined ? host.isOurs(packet) : no));
   };
+  delivery.begin();
   try {
     const recovered = packet.crashes > 0 ? await recover(delivery) : undefined;
     if (recovered !== undefined) return recovered;

@@ -29,7 +29,8 @@ type Made = { -readonly [Name in keyof NewPacket]: NewPacket[Name] };
 export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin): NewPacket[] {
   const packets: Made[] = [];
   for (const each of sent) packets.push(packetFor(sender, each, origin));
-  for (const [i, { route }] of sent.entries()) {
+  for (let i = 0; i < sent.length; i += 1) {
+    const { route } = sent[i] as Sent;
     const packet = packets[i] as Made;
     if (packet.failed === undefined) packet.claim = sender.reserve(route, packet.no);
     else packets.push(...alertFor(sender, route, { ...packet, attempt: 0 }, historyOf(packet.failed).at(-1) as HistoryEntry));

@@ -1,5 +1,5 @@
 import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../core/packet.js";
-import type { PacketBackend, PacketOperation, QueueCount, Spot } from "../../core/packet-operation.js";
+import type { PacketAnswer, PacketBackend, PacketOperation, QueueCount, Spot } from "../../core/packet-operation.js";
 import { claimPackets } from "../../core/packets/claim.js";
 import { discard, reinject } from "../../core/packets/letters.js";
 import { sendPackets } from "../../core/packets/send.js";
@@ -29,7 +29,7 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
   return {
     async flush(operations) {
       const answers = operations.map((operation) => apply(table, operation));
-      tell();
+      if (answers.some((answer, i) => bringsNews(operations[i] as PacketOperation, answer))) tell();
       return answers;
     },
     async join({ leaseMs }) {
@@ -90,6 +90,13 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
       return () => void watchers.delete(changed);
     },
   };
+}
+
+/** Whether others may have something to claim, now or later. */
+function bringsNews(operation: PacketOperation, answer: PacketAnswer): boolean {
+  if (operation.verb === "settlePacket" && operation.to.kind !== "done") return true;
+  if (answer.kind === "packetSettled" && answer.woken.length > 0) return true;
+  return "placed" in answer && answer.placed.some(({ kind }) => kind !== "claimed");
 }
 
 function apply(table: MemoryTable, operation: PacketOperation) {

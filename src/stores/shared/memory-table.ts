@@ -20,8 +20,8 @@ export class MemoryTable implements PacketTable {
   readonly workers = new Map<number, number>();
   /** Rows by what they are looked for: a queue's that may come due, a worker's, a lane's, a key's, an execution's parts. */
   readonly #due = new Map<string, DueHeap>();
-  readonly #groups = new Map<string, Map<number, PacketRow>>();
-  readonly #lastPlaces = new Map<string, number>();
+  readonly #groups = new Map<Group, Map<number, PacketRow>>();
+  readonly #lastPlaces = new Map<Group, number>();
   readonly #records: Records;
   readonly now: () => number;
 
@@ -81,7 +81,7 @@ export class MemoryTable implements PacketTable {
   }
 
   ownedBy(worker: number): PacketRow[] {
-    return this.#in(`owner ${worker}`);
+    return this.#in(worker);
   }
 
   lastPlace(queue: QueueId, lane: string): number | null {
@@ -175,7 +175,7 @@ export class MemoryTable implements PacketTable {
     heap.push(row.dueAt, row.no);
   }
 
-  #leave(name: string, no: number): void {
+  #leave(name: Group, no: number): void {
     const group = this.#groups.get(name);
     group?.delete(no);
     if (group?.size !== 0) return;
@@ -183,20 +183,23 @@ export class MemoryTable implements PacketTable {
     this.#lastPlaces.delete(name);
   }
 
-  #group(name: string): Map<number, PacketRow> {
+  #group(name: Group): Map<number, PacketRow> {
     const group = this.#groups.get(name) ?? new Map<number, PacketRow>();
     this.#groups.set(name, group);
     return group;
   }
 
-  #in(name: string): PacketRow[] {
+  #in(name: Group): PacketRow[] {
     return [...(this.#groups.get(name)?.values() ?? [])];
   }
 }
 
-function groupsOf(row: PacketRow): string[] {
-  const groups: string[] = [];
-  if (row.owner !== null) groups.push(`owner ${row.owner}`);
+/** A worker's, by its number; all others by a name. */
+type Group = string | number;
+
+function groupsOf(row: PacketRow): Group[] {
+  const groups: Group[] = [];
+  if (row.owner !== null) groups.push(row.owner);
   if (row.lane !== null && row.place !== null) groups.push(laneOf(row, row.lane));
   if (row.hold === "key" && row.key !== null) groups.push(`key ${rowOf(row.key)}`);
   if (row.state === "part") groups.push(`parts ${row.execution}`);
