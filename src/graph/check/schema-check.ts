@@ -4,7 +4,7 @@ import { type Keywords, known } from "./keywords.js";
 import { listChecks } from "./lists.js";
 import { objectChecks } from "./objects.js";
 import { numberChecks, oneOfValues, textChecks } from "./scalars.js";
-import { all, askLibrary, type Check, mustBeShallow, no, yes } from "./verdict.js";
+import { all, askLibrary, type Check, mustBeJson, mustBeShallow, no, yes } from "./verdict.js";
 
 const prefix = "#/definitions/";
 
@@ -36,10 +36,19 @@ export class SchemaChecks {
   readonly #check = (schema: JsonSchema): Check => {
     if (typeof schema === "boolean") return schema ? yes : no;
     const { $ref } = schema as Keywords;
-    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.of($ref.slice(prefix.length)) : askLibrary;
+    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.#reference($ref.slice(prefix.length)) : askLibrary;
     if (Object.keys(schema).some((name) => !Object.hasOwn(known, name))) return askLibrary;
     return this.#byType(schema);
   };
+
+  /** Also where it leads to `true`: the reference itself is a schema that is applied. */
+  #reference(name: string): Check {
+    const check = this.of(name);
+    return (value, depth) => {
+      mustBeJson(value);
+      return check(value, depth + 1);
+    };
+  }
 
   /** One list of checks for each type of value, so that a value meets only what is about it. */
   #byType(schema: Keywords): Check {
@@ -65,7 +74,6 @@ export class SchemaChecks {
           if (value === null) return nothing(value, depth);
           return Array.isArray(value) ? list(value, depth) : object(value, depth);
         default:
-          // The library throws at what is not JSON, wherever it meets it.
           return askLibrary();
       }
     };

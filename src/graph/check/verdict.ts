@@ -47,6 +47,12 @@ export function askLibrary(): never {
   throw unsure;
 }
 
+/** The library throws at what is not JSON, wherever it meets it. */
+export function mustBeJson(value: unknown): void {
+  const type = typeof value;
+  if (type !== "object" && type !== "string" && type !== "number" && type !== "boolean") askLibrary();
+}
+
 export function mustBeShallow(depth: number): void {
   if (depth > depthMax) askLibrary();
 }
