@@ -6,7 +6,7 @@ import type { JsonSchema } from "../src/graph/schema-compiler.js";
 import { keywords } from "../src/graph/schema-keywords.js";
 import { type Definitions, RandomSchemas } from "./random-schema.js";
 
-const seeds = 4000;
+const seeds = 3000;
 const valuesPerSchema = 12;
 
 /** What the library says; it throws at what it can't check, and that is no. */

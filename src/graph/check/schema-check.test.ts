@@ -205,12 +205,6 @@ describe("where the library throws, nothing is sure:", () => {
     expect(answers(false, 1)).toEqual({ sure: false, library: false });
   });
 
-  test("a list of errors that is too long for it", () => {
-    const schema = { anyOf: [{ items: { type: "string" } }, true] };
-    const long = Array.from({ length: 150_000 }, (_, i) => i);
-    expect(answers(schema, long)).toEqual({ sure: false, library: "throws" });
-  });
-
   test("a getter that throws", () => {
     const hostile = {
       get a() {
@@ -229,9 +223,16 @@ test("choices that are made are forgotten: a long list of them stays sure", () =
   const schema = {
     items: { oneOf: [{ type: "string" }, { type: "number" }], not: { type: "null" }, if: { const: 1 }, contains: { const: 1 } },
   };
-  const long = Array.from({ length: 10_000 }, (_, i) => (i % 2 === 0 ? i : `${i}`));
+  const long = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? i : `${i}`));
   expect(answers(schema, long)).toEqual({ sure: true, library: true });
-  expect(answers({ contains: { const: 9998 } }, long)).toEqual({ sure: true, library: true });
+  expect(answers({ contains: { const: 1998 } }, long)).toEqual({ sure: true, library: true });
+});
+
+test("much that is wrong is left to the library, also in a branch that nothing depends on: its list of errors may be too long for it", () => {
+  const schema = { anyOf: [{ items: { type: "string" } }, true] };
+  const numbers = (length: number) => Array.from({ length }, (_, i) => i);
+  expect(answers(schema, numbers(50))).toEqual({ sure: true, library: true });
+  expect(answers(schema, numbers(500))).toEqual({ sure: false, library: true });
 });
 
 test("a keyword that is not known is left to the library", () => {
