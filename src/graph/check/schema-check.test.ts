@@ -174,6 +174,21 @@ describe("references", () => {
     expect(answers(tree, cyclic)).toEqual({ sure: false, library: "throws" });
   });
 
+  test("and schemas in schemas are counted alike", () => {
+    const not = (levels: number): unknown => (levels === 0 ? { type: "string" } : { not: not(levels - 1) });
+    const list = (levels: number): unknown => (levels === 0 ? {} : { items: list(levels - 1) });
+    for (const [levels, sure] of [
+      [98, true],
+      [100, false],
+    ] as const) {
+      expect(answers(not(levels), "a")).toEqual({ sure, library: true });
+      // Levels that no value reaches do not count.
+      expect(answers(list(levels), [[]])).toEqual({ sure: true, library: true });
+      const chain = Object.fromEntries(Array.from({ length: levels }, (_, i) => [`D${i}`, { $ref: `#/definitions/D${i + 1}` }]));
+      expect(answers({ $ref: "#/definitions/D1" }, 1, { ...chain, [`D${levels}`]: {} })).toEqual({ sure, library: true });
+    }
+  });
+
   test.each([
     ["a circle", { $ref: "#/definitions/P" }],
     ["a circle that it hides in a choice", { anyOf: [true, { $ref: "#/definitions/P" }] }],

@@ -21,9 +21,8 @@ export class SchemaChecks {
   of(name: string): Check {
     let check: Check | undefined;
     return (value, depth) => {
-      mustBeShallow(depth);
       check ??= this.#definition(name);
-      return check(value, depth + 1);
+      return check(value, depth);
     };
   }
 
@@ -45,6 +44,7 @@ export class SchemaChecks {
   #reference(name: string): Check {
     const check = this.of(name);
     return (value, depth) => {
+      mustBeShallow(depth);
       mustBeJson(value);
       return check(value, depth + 1);
     };
@@ -63,6 +63,7 @@ export class SchemaChecks {
     const list = ofType("array", listChecks(schema, this.#check));
     const object = ofType("object", objectChecks(schema, this.#check));
     return (value, depth) => {
+      mustBeShallow(depth);
       switch (typeof value) {
         case "string":
           return text(value, depth);

@@ -7,7 +7,7 @@
  */
 export type Check = (value: unknown, depth: number) => boolean;
 
-/** Far less than the library's stack can hold. */
+/** The library's stack holds about five times as many, and throws beyond that. */
 const depthMax = 100;
 /** The library keeps a list of everything that is wrong, and breaks where that gets long. */
 const nosMax = 100;
@@ -54,7 +54,7 @@ export function mustBeJson(value: unknown): void {
 }
 
 export function mustBeShallow(depth: number): void {
-  if (depth > depthMax) askLibrary();
+  if (depth >= depthMax) askLibrary();
 }
 
 /** All of them, each asked whatever the others say. */
