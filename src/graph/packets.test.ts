@@ -33,6 +33,7 @@ test.each<[string, unknown, readonly string[]]>([
   ["P: { minimum: 3, exclusiveMinimum: true }", 3, [""]],
   ["P: { format: email, $id: 'https://elsewhere.example/x', unknown: [1] }", "a@b.example", []],
   ["P: { additionalProperties: false, properties: { id: {}, $id: {} } }", { id: 1, $id: 2 }, []],
+  ["P: { dependencies: { type: { $ref: '#/components/packets/Q' }, id: [b] } }\nQ: { required: [b] }", { type: 1, id: 1, b: 1 }, []],
   ["P: false", 1, [""]],
   ["P: true", 1, []],
 ])("%s of %j: %j", async (packets, data, pointers) => {

@@ -4,7 +4,7 @@ import { type Keywords, known } from "./keywords.js";
 import { listChecks } from "./lists.js";
 import { objectChecks } from "./objects.js";
 import { numberChecks, oneOfValues, textChecks } from "./scalars.js";
-import { all, askLibrary, type Check, mustBeShallow, no, yes } from "./verdict.js";
+import { all, askLibrary, type Check, mustBeJson, mustBeShallow, no, yes } from "./verdict.js";
 
 const prefix = "#/definitions/";
 
@@ -21,9 +21,8 @@ export class SchemaChecks {
   of(name: string): Check {
     let check: Check | undefined;
     return (value, depth) => {
-      mustBeShallow(depth);
       check ??= this.#definition(name);
-      return check(value, depth + 1);
+      return check(value, depth);
     };
   }
 
@@ -36,10 +35,20 @@ export class SchemaChecks {
   readonly #check = (schema: JsonSchema): Check => {
     if (typeof schema === "boolean") return schema ? yes : no;
     const { $ref } = schema as Keywords;
-    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.of($ref.slice(prefix.length)) : askLibrary;
+    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.#reference($ref.slice(prefix.length)) : askLibrary;
     if (Object.keys(schema).some((name) => !Object.hasOwn(known, name))) return askLibrary;
     return this.#byType(schema);
   };
+
+  /** Also where it leads to `true`: the reference itself is a schema that is applied. */
+  #reference(name: string): Check {
+    const check = this.of(name);
+    return (value, depth) => {
+      mustBeShallow(depth);
+      mustBeJson(value);
+      return check(value, depth + 1);
+    };
+  }
 
   /** One list of checks for each type of value, so that a value meets only what is about it. */
   #byType(schema: Keywords): Check {
@@ -54,6 +63,7 @@ export class SchemaChecks {
     const list = ofType("array", listChecks(schema, this.#check));
     const object = ofType("object", objectChecks(schema, this.#check));
     return (value, depth) => {
+      mustBeShallow(depth);
       switch (typeof value) {
         case "string":
           return text(value, depth);
@@ -65,7 +75,6 @@ export class SchemaChecks {
           if (value === null) return nothing(value, depth);
           return Array.isArray(value) ? list(value, depth) : object(value, depth);
         default:
-          // The library throws at what is not JSON, wherever it meets it.
           return askLibrary();
       }
     };

@@ -7,7 +7,7 @@
  */
 export type Check = (value: unknown, depth: number) => boolean;
 
-/** Far less than the library's stack can hold. */
+/** The library's stack holds about five times as many, and throws beyond that. */
 const depthMax = 100;
 /** The library keeps a list of everything that is wrong, and breaks where that gets long. */
 const nosMax = 100;
@@ -47,8 +47,14 @@ export function askLibrary(): never {
   throw unsure;
 }
 
+/** The library throws at what is not JSON, wherever it meets it. */
+export function mustBeJson(value: unknown): void {
+  const type = typeof value;
+  if (type !== "object" && type !== "string" && type !== "number" && type !== "boolean") askLibrary();
+}
+
 export function mustBeShallow(depth: number): void {
-  if (depth > depthMax) askLibrary();
+  if (depth >= depthMax) askLibrary();
 }
 
 /** All of them, each asked whatever the others say. */

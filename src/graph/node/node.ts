@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../../core/errors.js";
 import { NodeError } from "./node-error.js";
-import { Packet } from "./packet.js";
+import { mustBeObject, Packet } from "./packet.js";
 
 /** Where and why a node is called. */
 export interface NodeContext {
@@ -47,7 +47,8 @@ export class NodeOutput {
 
   send(port: string, data: Readonly<Record<string, unknown>>): this {
     if (typeof port !== "string" || port === "") throw new InvalidInputError("port", "must be the name of an output");
-    this.#sent.push({ port, data: new Packet(data).data });
+    mustBeObject(data);
+    this.#sent.push({ port, data });
     return this;
   }
 

@@ -5,8 +5,7 @@ export class Packet {
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(data: Readonly<Record<string, unknown>>) {
-    if (typeof data !== "object" || data === null || Array.isArray(data))
-      throw new NodeError("VALIDATION", "a packet must be an object with named members");
+    mustBeObject(data);
     this.data = data;
   }
 
@@ -40,6 +39,11 @@ export class Packet {
     const problem = found === undefined ? "is missing" : `is ${found === null ? "null" : `a ${typeof found}`}`;
     throw new NodeError("VALIDATION", `the packet's "${path}" ${problem}, and must be a ${type}`);
   }
+}
+
+export function mustBeObject(data: unknown): void {
+  if (typeof data !== "object" || data === null || Array.isArray(data))
+    throw new NodeError("VALIDATION", "a packet must be an object with named members");
 }
 
 /** Only own members: what an object inherits is nobody's data. A name with a dot in it is looked for first. */
