@@ -224,9 +224,9 @@ async function diePurging(row: table.PurgeRow, { database, store }: Scene): Prom
 
 async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): Promise<void> {
   const doom: Doom = { act: "open", point: row.point, url: database.url };
-  const old = row.of === "an old ledger";
+  const old = row.of !== "a new database";
   if (old) {
-    await dieAt({ ...doom, point: "after version 1" });
+    await dieAt({ ...doom, point: "after a version", nth: Number(row.of.match(/\d/) ?? 1) });
     await database.addOldRecord();
   }
   const before = await database.ours();
@@ -279,12 +279,13 @@ function cases(
   for (const row of table.purgeRows.filter((row) => (server || row.server === undefined) && outside(row)))
     test(`dies ${row.point}${row.server ? `, the server ${row.server}` : ""}: ${row.after}`, async (context) =>
       diePurging(row, await scene(context)));
-  for (const row of oneByOne ? [] : table.migrationRows)
+  const has = ({ of }: table.MigrationRow) => !server || of !== "a ledger of version 5";
+  for (const row of oneByOne ? [] : table.migrationRows.filter(has))
     test(`${row.of}, dies ${row.point}: ${row.after}`, async ({ onTestFinished }) => dieMigrating(row, await create(onTestFinished)));
 }
 
 // Some cases are a dozen processes, one after the other: on a busy machine that takes a while.
-const options = { concurrent: true, timeout: 120_000 };
+const options = { concurrent: true, timeout: 240_000 };
 
 describe("the crash table on SQLite", options, () => cases(sqliteDatabase, { server: false }));
 

@@ -277,8 +277,11 @@ export const purgeRows: readonly PurgeRow[] = [
 ];
 
 /** The first process that opens a new database, or one that was last opened when the schema had one version. */
+/** Versions of the schema that a ledger is left at; only SQLite has one after 5. */
+type Version = 4 | 5;
+
 export interface MigrationRow {
-  readonly of: "a new database" | "an old ledger";
+  readonly of: "a new database" | "an old ledger" | `a ledger of version ${Version}`;
   readonly point: "before migration" | "inside migration" | "after migration";
   readonly after: string;
   readonly left: "as it was" | "migrated";
@@ -291,4 +294,6 @@ export const migrationRows: readonly MigrationRow[] = [
   { of: "an old ledger", point: "before migration", after: "it is as it was, the next open does it", left: "as it was" },
   { of: "an old ledger", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
   { of: "an old ledger", point: "after migration", after: "all is there, the next open changes nothing", left: "migrated" },
+  { of: "a ledger of version 4", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
+  { of: "a ledger of version 5", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
 ];

@@ -3,7 +3,7 @@ import { open, type Store } from "onceflow";
 import { serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
-import { countersOf, dead, Hand, keyOf, numbersOf, release, retry } from "../dist/testing/contract/packets/packet-operations.js";
+import { countersOf, dead, done, Hand, keyOf, numbersOf, release, retry } from "../dist/testing/contract/packets/packet-operations.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "./crash-database.js";
 import { takeTurns } from "./heavy.js";
 import type { Act, PacketDoom } from "./programs/packet-crash-worker.js";
@@ -101,7 +101,6 @@ const rows: readonly Row[] = [
       const execution = await hand.trigger({ key, lane: { name: "lane", deadBlocks: false } });
       const packet = await hand.take();
       await hand.send(hand.packet({ key, claim: true }));
-      const done = { kind: "done", keep: false, note: null } as const;
       return { verb: "commit", operation: hand.settleOf(packet, done, [hand.packet({ execution })], ['"out"']) };
     },
     async check(scene, _, act) {
@@ -114,6 +113,68 @@ const rows: readonly Row[] = [
       const next = await hand.take();
       expect((await hand.done(next)).ended.map(({ no }) => no)).toEqual([execution?.no]);
       expect((await store.packets.counts()).every(({ due, held, owned }) => due + held + owned === 0)).toBe(true);
+    },
+  },
+  {
+    does: "a send of several that are claimed in it",
+    async prepare({ store }) {
+      const sender = await Hand.on(store, leaseMs);
+      return { verb: "commit", operation: sender.sendOf([1, 2, 3].map(() => sender.packet({ claim: true }))) };
+    },
+    async check(scene, _, act) {
+      expect(await again(scene, act)).toBe("packetsSent");
+      const got = await claimed(scene.hand, 3);
+      expect(numbersOf(got).sort()).toEqual(act.verb === "commit" && numbersOf(act.operation.packets));
+      expect(got.map(({ attempt, crashes }) => [attempt, crashes])).toEqual([1, 2, 3].map(() => [2, 1]));
+    },
+  },
+  {
+    does: "a settle of one of several, which sends several",
+    async prepare({ store }) {
+      const worker = await Hand.on(store, leaseMs);
+      const [first] = await worker.send(...[1, 2, 3].map(() => worker.packet({ claim: true })));
+      const packet = first?.kind === "claimed" ? first.packet : expect.fail();
+      return { verb: "commit", operation: worker.settleOf(packet, done, [worker.packet({ claim: true }), worker.packet({ claim: true })]) };
+    },
+    async check(scene, _, act) {
+      expect(await again(scene, act)).toBe("packetSettled");
+      const { no, packets } = act.verb === "commit" && act.operation.verb === "settlePacket" ? act.operation : expect.fail();
+      expect(await scene.store.packets.packet(no)).toBeUndefined();
+      const got = await claimed(scene.hand, 4);
+      expect(numbersOf(got).sort()).toEqual([no + 1, no + 2, ...numbersOf(packets)]);
+      expect(got.every(({ attempt, crashes }) => attempt === 2 && crashes === 1)).toBe(true);
+      expect((await scene.hand.claim()).claimed).toEqual([]);
+    },
+  },
+  {
+    does: "a retry of one of several",
+    async prepare({ store }) {
+      const worker = await Hand.on(store, leaseMs);
+      const [first] = await worker.send(...[1, 2].map(() => worker.packet({ claim: true })));
+      return { verb: "commit", operation: worker.settleOf(first?.kind === "claimed" ? first.packet : expect.fail(), retry(0, "[1]")) };
+    },
+    async check(scene, _, act) {
+      expect(await again(scene, act)).toBe("packetSettled");
+      const got = (await claimed(scene.hand, 2)).sort((a, b) => a.no - b.no);
+      expect(got.map(({ attempt, crashes, history }) => [attempt, crashes, history])).toEqual([
+        [2, 0, "[1]"],
+        [2, 1, null],
+      ]);
+    },
+  },
+  {
+    does: "a claim of what a silent worker had left of several",
+    last: 3,
+    async prepare({ store }) {
+      const silent = await Hand.on(store, 0);
+      const [first] = await silent.send(...[1, 2, 3].map(() => silent.packet({ claim: true })));
+      await silent.done(first?.kind === "claimed" ? first.packet : expect.fail());
+      return { verb: "claim", worker: (await Hand.on(store, leaseMs)).no };
+    },
+    async check({ hand }, point) {
+      const got = await claimed(hand, 2);
+      expect(got.map(({ crashes }) => crashes)).toEqual(point === "before" ? [1, 1] : [2, 2]);
+      expect((await hand.claim()).claimed).toEqual([]);
     },
   },
   {

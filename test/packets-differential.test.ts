@@ -2,7 +2,7 @@ import { Random } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
 import { numbersPerWorker } from "../dist/core/packet.js";
-import type { NewPacket, PacketBackend, PacketOperation, PacketOutcome } from "../dist/core/packet-operation.js";
+import type { NewPacket, PacketBackend, PacketOperation, PacketOutcome, SettlePacket } from "../dist/core/packet-operation.js";
 import type { LedgerRecord } from "../dist/core/record.js";
 import { createMemoryLedger, memoryBackend } from "../dist/stores/memory/memory-ledger.js";
 import { chooseDriver, openDatabase } from "../dist/stores/sqlite/driver.js";
@@ -21,14 +21,16 @@ const stepsPerLook = 7;
 const keys = ["k1", "k2"];
 const queues = ["x", "y"];
 
-/** The memory store and SQLite, side by side, on one clock. */
+/** The memory store and SQLite, side by side, on one clock. SQLite has two handles, which know nothing of each other. */
 class Pair {
   now = Date.UTC(2030, 0, 1);
   #last = "";
   readonly #memory = createMemoryLedger(() => this.now);
   readonly #database = openDatabase(":memory:", chooseDriver());
   readonly #records: RecordStatements;
-  readonly #backends: readonly [PacketBackend, PacketBackend];
+  readonly #memoryPackets: PacketBackend;
+  readonly #handles: readonly PacketBackend[];
+  #asked = 0;
   readonly numbers = new Set<number>();
   readonly executions = new Set<number>();
 
@@ -41,13 +43,21 @@ class Pair {
     const inTurn = async <T>(work: () => T) => work();
     const watching = { watch: () => () => {}, tell: () => {}, close: () => {} };
     const transactions = new OwnTransactions(this.#database);
-    const sqlite = createPackets({ sql, records: this.#records, transactions, watching, writing: inTurn, reading: inTurn });
-    this.#backends = [memoryBackend(this.#memory).packets as PacketBackend, sqlite];
+    const parts = { sql, records: this.#records, transactions, watching, writing: inTurn, reading: inTurn };
+    this.#handles = [createPackets(parts), createPackets(parts)];
+    this.#memoryPackets = memoryBackend(this.#memory).packets as PacketBackend;
+  }
+
+  /** Mostly the same one, which remembers more and more. */
+  #handle(): PacketBackend {
+    this.#asked += 1;
+    return this.#handles[this.#asked % 3 === 0 ? 1 : 0] as PacketBackend;
   }
 
   /** Both answer the same. */
   async both<T>(what: string, ask: (packets: PacketBackend) => Promise<T>): Promise<T> {
-    const [memory, sqlite] = await Promise.all(this.#backends.map(async (packets) => said(await ask(packets).catch(String))));
+    const both = [this.#memoryPackets, this.#handle()];
+    const [memory, sqlite] = await Promise.all(both.map(async (packets) => said(await ask(packets).catch(String))));
     expect(sqlite, what).toEqual(memory);
     this.#last = what;
     return memory as T;
@@ -84,7 +94,7 @@ class Pair {
   }
 
   async #picture(which: 0 | 1): Promise<unknown> {
-    const packets = this.#backends[which];
+    const packets = which === 0 ? this.#memoryPackets : this.#handle();
     const rows = await Promise.all([...this.numbers].map((no) => packets.packet(no)));
     const executions = await Promise.all([...this.executions].map((no) => packets.execution(no)));
     const notes = await Promise.all([...this.executions].map((no) => packets.notes(no, 1000)));
@@ -168,7 +178,9 @@ class History {
     const retentionMs = random.pick([null, 900]);
     const execution = begins ? { no, flow: "flow", entry: "entry", input: "1", key, retentionMs } : null;
     const of = begins ? no : random.chance(0.7) && this.#executions.length > 0 ? random.pick(this.#executions) : null;
-    const packets = Array.from({ length: random.between(begins ? 0 : 1, 3) }, () => this.#packet(worker, of));
+    const plain = random.chance(0.4);
+    const length = random.between(begins ? 0 : 1, plain ? 8 : 3);
+    const packets = Array.from({ length }, () => this.#packet(worker, of, plain));
     const sent = await this.#flush({ verb: "sendPackets", worker, execution, packets });
     if (!begins || !sent) return;
     this.#executions.push(no);
@@ -184,32 +196,45 @@ class History {
   }
 
   async #settle(): Promise<void> {
+    const often = this.#random.chance(0.5) ? 1 : this.#random.between(2, 6);
+    const settles = Array.from({ length: often }, () => this.#settleOne()).filter((one) => one !== undefined);
+    await this.#flush(...settles);
+  }
+
+  #settleOne(): SettlePacket | undefined {
     const random = this.#random;
+    if (this.#owned.length === 0) return undefined;
     const at = random.between(0, this.#owned.length - 1);
     const { packet, worker } = this.#owned[at] as Held;
     if (random.chance(0.9)) this.#owned.splice(at, 1);
     const to: PacketOutcome = random.pick([
       { kind: "done", keep: random.chance(0.3), note: random.pick([null, "skipped"]) },
       { kind: "done", keep: false, note: null },
+      { kind: "done", keep: false, note: null },
       { kind: "retry", delayMs: random.pick([0, 300]), history: "[1]" },
       { kind: "dead", history: random.pick([null, "[2]"]) },
       { kind: "release" },
     ]);
     const sends = to.kind === "done" ? random.between(0, 2) : 0;
-    const packets = Array.from({ length: sends }, () => this.#packet(worker, packet.execution));
+    const plain = random.chance(0.5);
+    const packets = Array.from({ length: sends }, () => this.#packet(worker, packet.execution, plain));
     const outputs = to.kind === "done" && random.chance(0.3) ? ["1", "2"] : [];
-    await this.#flush({ verb: "settlePacket", no: packet.no, worker, attempt: packet.attempt, to, packets, outputs });
+    return { verb: "settlePacket", no: packet.no, worker, attempt: packet.attempt, to, packets, outputs };
   }
 
   /** Whether it was done, now or before. */
-  async #flush(operation: PacketOperation): Promise<boolean> {
-    this.#sent.push(operation);
-    if (this.#sent.length > 5) this.#sent.shift();
-    const answers = await this.#pair.both(JSON.stringify(operation), (packets) => packets.flush([operation]));
-    const [answer] = Array.isArray(answers) ? answers : [];
-    if (answer === undefined || answer === "again" || !("placed" in answer)) return false;
-    for (const each of answer.placed) if (each.kind === "claimed") this.#owned.push({ packet: each.packet, worker: operation.worker });
-    return true;
+  async #flush(...operations: readonly PacketOperation[]): Promise<boolean> {
+    this.#sent.push(...operations);
+    this.#sent.splice(0, this.#sent.length - 5);
+    const answers = await this.#pair.both(JSON.stringify(operations), (packets) => packets.flush(operations));
+    let isDone = false;
+    for (const [i, answer] of (Array.isArray(answers) ? answers : []).entries()) {
+      if (answer === "again" || !("placed" in answer)) continue;
+      const { worker } = operations[i] as PacketOperation;
+      for (const each of answer.placed) if (each.kind === "claimed") this.#owned.push({ packet: each.packet, worker });
+      isDone = true;
+    }
+    return isDone;
   }
 
   async #claim(worker: number): Promise<void> {
@@ -235,7 +260,8 @@ class History {
     await this.#pair.both(`the flow is ${state}`, (packets) => packets.setFlowState("flow", state));
   }
 
-  #packet(worker: number, execution: number | null): NewPacket {
+  /** Plain ones are those that a store may keep together. */
+  #packet(worker: number, execution: number | null, plain: boolean): NewPacket {
     const random = this.#random;
     const fingerprint = random.pick([null, "a", "b"]);
     const onMismatch = random.pick(["acknowledge", "deadLetter"] as const);
@@ -247,12 +273,12 @@ class History {
       queue: random.pick(queues),
       execution,
       payload: JSON.stringify(`payload ${this.#count}`),
-      key: random.chance(0.4) ? key : null,
-      lane: random.chance(0.3) ? { name: random.pick(["l1", "l2"]), deadBlocks: random.chance(0.5) } : null,
-      join: execution !== null && random.chance(0.2) ? join : null,
+      key: !plain && random.chance(0.4) ? key : null,
+      lane: !plain && random.chance(0.3) ? { name: random.pick(["l1", "l2"]), deadBlocks: random.chance(0.5) } : null,
+      join: !plain && execution !== null && random.chance(0.2) ? join : null,
       letter: random.chance(0.8) ? { name: random.pick(["d1", "d2"]), retentionMs: random.pick([null, 1000]) } : null,
-      delayMs: random.pick([0, 0, 0, 200]),
-      claim: random.chance(0.5),
+      delayMs: plain ? 0 : random.pick([0, 0, 0, 200]),
+      claim: plain || random.chance(0.5),
     };
   }
 

@@ -1,16 +1,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { open, type Store } from "onceflow";
+import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { PacketBackend } from "../dist/core/packet-operation.js";
-import { chooseDriver, openDatabase, type SqliteDatabase, type SqliteStatement } from "../dist/stores/sqlite/driver.js";
-import { OwnTransactions } from "../dist/stores/sqlite/own-transactions.js";
-import { createPackets } from "../dist/stores/sqlite/packets.js";
-import { prepareOnce } from "../dist/stores/sqlite/prepared.js";
-import { RecordStatements } from "../dist/stores/sqlite/record-statements.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../dist/stores/sqlite/driver.js";
 import { migrate } from "../dist/stores/sqlite/schema.js";
 import { dead, done, Hand, keyOf, partOf, retry, submit } from "../dist/testing/contract/packets/packet-operations.js";
+import { watchedPackets } from "./watched-packets.js";
 
 let path = "";
 
@@ -71,22 +67,41 @@ describe("packets on SQLite", () => {
     await expect(store.transact(async (tx) => await store.packets.sendWithin?.(tx, send))).rejects.toThrow(/rolled back/);
   });
 
+  /** As it was before there were the tables of later versions. */
+  function takeBack(old: SqliteDatabase, version: 4 | 5): void {
+    const since5 = ["workers", "flows", "queues", "packets", "executions", "notes"];
+    const since6 = ["bundles", "bundles_gone"];
+    for (const name of version === 4 ? [...since5, ...since6] : since6) old.exec(`DROP TABLE onceflow_${name}`);
+    old.exec(`DELETE FROM onceflow_schema WHERE version > ${version}`);
+  }
+
+  const versionOf = (old: SqliteDatabase) => old.prepare("SELECT max(version) AS version FROM onceflow_schema").get();
+
   test("a ledger of schema version 4 can keep packets when it is opened, and has kept what it had", async () => {
     const old = handle();
     migrate(old, path);
-    const tables = old.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'onceflow_%'").all() as {
-      name: string;
-    }[];
-    const known = ["records", "attempts", "audit", "runs", "journal", "mail", "hooks", "chunks", "schema"].map(
-      (name) => `onceflow_${name}`,
-    );
-    for (const { name } of tables) if (!known.includes(name)) old.exec(`DROP TABLE ${name}`);
-    old.exec("DELETE FROM onceflow_schema WHERE version = 5; INSERT INTO onceflow_hooks VALUES (1, 'token', 1, 'about', NULL, 1)");
+    takeBack(old, 4);
+    old.exec("INSERT INTO onceflow_hooks VALUES (1, 'token', 1, 'about', NULL, 1)");
     const hand = await handOn();
     await hand.send(hand.packet());
     await hand.take();
-    expect(old.prepare("SELECT max(version) AS version FROM onceflow_schema").get()).toEqual({ version: 5 });
+    expect(versionOf(old)).toEqual({ version: 6 });
     expect(old.prepare("SELECT count(*) AS hooks FROM onceflow_hooks").get()).toEqual({ hooks: 1 });
+  });
+
+  test("a ledger of schema version 5 has kept its packets, those that are due and those of a worker", async () => {
+    const before = await handOn();
+    const [due, owned] = [before.packet(), await before.sendAndClaim()];
+    await before.send(due);
+    const old = handle();
+    takeBack(old, 5);
+    const hand = await handOn();
+    expect(versionOf(old)).toEqual({ version: 6 });
+    expect((await hand.take()).no).toBe(due.no);
+    const again = new Hand(hand.store, before.no);
+    const { placed } = await again.done(owned, ...[7, 8].map((n) => before.packet({ claim: true, payload: `${n}` })));
+    expect(placed.map(({ kind }) => kind)).toEqual(["claimed", "claimed"]);
+    expect(await hand.store.packets.packet(owned.no)).toBeUndefined();
   });
 
   test("a row that is remembered is not taken for what it has become elsewhere", async () => {
@@ -104,54 +119,8 @@ describe("packets on SQLite", () => {
 });
 
 describe("statements of packets on SQLite", () => {
-  interface Watched {
-    readonly hand: Hand;
-    readonly database: SqliteDatabase;
-    /** Statements since the last look, by their first words. */
-    readonly said: () => string[];
-    readonly all: Set<string>;
-  }
-
-  async function watched(): Promise<Watched> {
-    const database = handle();
-    migrate(database, path);
-    const all = new Set<string>();
-    let said: string[] = [];
-    const note = (sql: string, statement: SqliteStatement): SqliteStatement => {
-      const noted =
-        <A extends unknown[], R>(method: (...values: A) => R) =>
-        (...values: A): R => {
-          all.add(sql);
-          said.push(sql.replace(/\s+/g, " "));
-          return method.apply(statement, values);
-        };
-      return { run: noted(statement.run), get: noted(statement.get), all: noted(statement.all) };
-    };
-    const watching = { prepare: (sql: string) => note(sql, database.prepare(sql)) };
-    const sql = prepareOnce(watching);
-    const records = new RecordStatements(watching);
-    const inTurn = async <T>(work: () => T) => work();
-    const none = { watch: () => () => {}, tell: () => {}, close: () => {} };
-    const packets: PacketBackend = createPackets({
-      sql,
-      records,
-      transactions: new OwnTransactions(database),
-      watching: none,
-      writing: inTurn,
-      reading: inTurn,
-    });
-    const commit = async ({ packet }: { packet: Parameters<PacketBackend["flush"]>[0][number] }) => (await packets.flush([packet]))[0];
-    const store = { packets, commit } as unknown as Store;
-    const look = () => {
-      const since = said.filter((text) => !text.includes("julianday"));
-      said = [];
-      return since.map((text) => text.replace(/^(\w+) .*?(onceflow_\w+).*$/, "$1 $2"));
-    };
-    return { hand: await Hand.on(store), database, said: look, all };
-  }
-
   test("a hop deletes the row that its fence names and inserts one; the flow is looked at once", async () => {
-    const { hand, said } = await watched();
+    const { hand, said } = await watchedPackets(handle(), path);
     const execution = await hand.trigger({});
     const first = await hand.take();
     said();
@@ -163,11 +132,14 @@ describe("statements of packets on SQLite", () => {
   });
 
   test("every statement that a delivery needs is answered by an index", async () => {
-    const { hand, database, all } = await watched();
+    const { hand, database, all } = await watchedPackets(handle(), path);
     const lane = { name: "lane", deadBlocks: true };
     const execution = await hand.trigger({ key: keyOf("k"), lane });
     const first = await hand.take();
     await hand.send(hand.packet({ key: keyOf("k"), claim: true }), hand.packet({ lane }), hand.packet({ execution, join: partOf("a") }));
+    const [bundled] = await hand.send(hand.packet({ claim: true }), hand.packet({ claim: true }));
+    await hand.done(bundled?.kind === "claimed" ? bundled.packet : expect.fail());
+    await hand.store.packets.packet(1);
     await hand.settle(first, retry());
     await hand.settle(await hand.take(), dead);
     await hand.claim();
@@ -182,7 +154,9 @@ describe("statements of packets on SQLite", () => {
     await hand.store.packets.executions({ status: "running", limit: 10 });
     const scans = [...all].flatMap((sql) => {
       const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values(sql)) as { detail: string }[];
-      return plan.filter(({ detail }) => /SCAN onceflow_(packets|records|executions|notes|queues)(?! USING)/.test(detail)).map(() => sql);
+      return plan
+        .filter(({ detail }) => /SCAN (onceflow_(packets|records|executions|notes|queues|bundles\w*)|[bg])\b(?! USING)/.test(detail))
+        .map(() => sql);
     });
     expect(all.size).toBeGreaterThan(25);
     expect(scans).toEqual([]);

@@ -15,12 +15,15 @@ export interface Doom {
   readonly tx?: boolean;
   /** For `resolve`. */
   readonly as?: Resolution;
-  /** For "inside" of a transaction: before which statement after its BEGIN. That statement is its last word, on stderr. */
+  /**
+   * For "inside" of a transaction: before which statement after its BEGIN. That statement is its last word, on stderr.
+   * For "after a version": which.
+   */
   readonly nth?: number;
 }
 
-/** "after version 1": leaves a database as it was before there were later versions. */
-export type MigrationPoint = "before migration" | "inside migration" | "after migration" | "after version 1";
+/** "after a version": leaves a database as it was before there were later ones. */
+export type MigrationPoint = "before migration" | "inside migration" | "after migration" | "after a version";
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
@@ -61,8 +64,8 @@ async function openDoomed(): Promise<Store> {
     case "after migration":
       dieInTransaction(point).arm();
       return await open(watchedUrl());
-    case "after version 1":
-      commitVersion1();
+    case "after a version":
+      commitVersion(nth ?? 1);
       return await open(watchedUrl());
     case "inside purge": {
       const transaction = dieInTransaction(point);
@@ -106,11 +109,13 @@ function dieInTransaction(where: string): { arm(): void } {
   };
 }
 
-function commitVersion1(): void {
+function commitVersion(version: number): void {
+  let versions = 0;
   watchStatements({
     before() {},
     after(sql, send) {
-      if (!/^INSERT INTO \S*schema/.test(sql)) return undefined;
+      if (/^INSERT INTO \S*schema/.test(sql)) versions += 1;
+      if (versions < version) return undefined;
       const sent = send("COMMIT");
       return sent instanceof Promise ? sent.then(die) : die();
     },

@@ -1,6 +1,7 @@
 import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../core/packet.js";
 import type { DeadLetterQuery, ExecutionQuery, QueueCount } from "../../core/packet-operation.js";
 import type { SqliteValue } from "./driver.js";
+import { readBundled } from "./packet-bundles.js";
 import { selectedExecution, toExecution } from "./packet-executions.js";
 import type { QueueNumbers } from "./packet-queues.js";
 import { selectedPacket, toPacketRow } from "./packet-row.js";
@@ -11,10 +12,9 @@ const selectNotes = "SELECT at, kind, queue, packet, about FROM onceflow_notes W
 const selectStaying = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept', 'dead') LIMIT ?`;
 const selectUnderWay = `SELECT ${selectedPacket} FROM onceflow_packets WHERE execution = ? AND state IN ('due', 'held') LIMIT ?`;
 const selectOpen = "SELECT open FROM onceflow_executions WHERE no = ?";
-const selectCounts = `SELECT q.flow, q.queue,
-    sum(p.owner IS NULL AND p.state = 'due') AS due, sum(p.state = 'held') AS held, sum(p.state = 'part') AS parts,
-    sum(p.owner IS NOT NULL) AS owned, sum(p.state = 'dead') AS dead
-  FROM onceflow_packets p JOIN onceflow_queues q ON q.no = p.queue GROUP BY p.queue`;
+const selectCounts = `SELECT queue AS no, sum(owner IS NULL AND state = 'due') AS due, sum(state = 'held') AS held,
+    sum(state = 'part') AS parts, sum(owner IS NOT NULL) AS owned, sum(state = 'dead') AS dead
+  FROM onceflow_packets GROUP BY queue`;
 
 /** Newest first, by the index that has them in this order. */
 export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: DeadLetterQuery): PacketRecord[] {
@@ -69,17 +69,26 @@ export function listNotes(sql: Prepared, execution: number, limit: number): Exec
 
 /** Those under way have no index for it, which every hop would pay for: they are looked for as long as there are some. */
 export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: number, limit: number): PacketRecord[] {
-  const staying = sql(selectStaying).all(execution, limit);
+  const staying = toRecords(queues, sql(selectStaying).all(execution, limit));
   const { open } = (sql(selectOpen).get(execution) as { open: number } | undefined) ?? { open: limit };
   const wanted = Math.min(limit - staying.length, open);
-  const underWay = wanted > 0 ? sql(selectUnderWay).all(execution, wanted) : [];
-  return toRecords(queues, [...staying, ...underWay]);
+  if (wanted <= 0) return staying;
+  const bundled: PacketRecord[] = readBundled(sql, queues).filter((row) => row.execution === execution);
+  const rows = bundled.length < wanted ? toRecords(queues, sql(selectUnderWay).all(execution, wanted - bundled.length)) : [];
+  return [...staying, ...[...bundled, ...rows].sort((a, b) => a.no - b.no).slice(0, wanted)];
 }
 
-export function countPackets(sql: Prepared): QueueCount[] {
-  const rows = sql(selectCounts).all() as QueueCount[];
-  return rows.map(({ flow, queue, due, held, parts, owned, dead }) => ({ flow, queue, due, held, parts, owned, dead }));
+export function countPackets(sql: Prepared, queues: QueueNumbers): QueueCount[] {
+  const counts = new Map((sql(selectCounts).all() as Counted[]).map(({ no, ...counted }) => [no, counted]));
+  for (const row of readBundled(sql, queues)) {
+    const no = queues.give(row);
+    const counted = counts.get(no) ?? { due: 0, held: 0, parts: 0, owned: 0, dead: 0 };
+    counts.set(no, { ...counted, owned: counted.owned + 1 });
+  }
+  return [...counts].sort(([a], [b]) => a - b).map(([no, counted]) => ({ ...queues.name(no), ...counted }));
 }
+
+type Counted = { readonly no: number } & Omit<QueueCount, "flow" | "queue">;
 
 function toRecords(queues: QueueNumbers, rows: readonly unknown[]): PacketRecord[] {
   return rows.map((row) => toPacketRow(row, queues.name((row as { queue: number }).queue)));

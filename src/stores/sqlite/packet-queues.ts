@@ -13,7 +13,8 @@ const insert = "INSERT INTO onceflow_queues (flow, queue) VALUES (?, ?)";
  */
 export class QueueNumbers {
   readonly #sql: Prepared;
-  readonly #numbers = new Map<string, number>();
+  /** By flow, then by queue: one name made of both would be made, and hashed, for every packet. */
+  readonly #numbers = new Map<string, Map<string, number>>();
   readonly #names = new Map<number, QueueId>();
 
   constructor(sql: Prepared) {
@@ -21,8 +22,7 @@ export class QueueNumbers {
   }
 
   find({ flow, queue }: QueueId): number | undefined {
-    const name = `${flow}\0${queue}`;
-    const known = this.#numbers.get(name);
+    const known = this.#numbers.get(flow)?.get(queue);
     if (known !== undefined) return known;
     const row = this.#sql(selectNumber).get(text(flow), text(queue)) as { no: number } | undefined;
     if (row !== undefined) this.#remember(row.no, { flow, queue });
@@ -31,7 +31,7 @@ export class QueueNumbers {
 
   /** Inside of a write transaction. */
   give({ flow, queue }: QueueId): number {
-    const known = this.find({ flow, queue });
+    const known = this.#numbers.get(flow)?.get(queue) ?? this.find({ flow, queue });
     if (known !== undefined) return known;
     const no = Number(this.#sql(insert).run(flow, queue).lastInsertRowid);
     this.#remember(no, { flow, queue });
@@ -54,6 +54,7 @@ export class QueueNumbers {
   #remember(no: number, { flow, queue }: QueueId): void {
     if (this.#names.size >= namesMax) this.forget();
     this.#names.set(no, { flow, queue });
-    this.#numbers.set(`${flow}\0${queue}`, no);
+    const ofFlow = this.#numbers.get(flow) ?? new Map<string, number>();
+    this.#numbers.set(flow, ofFlow.set(queue, no));
   }
 }

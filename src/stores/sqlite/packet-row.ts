@@ -1,6 +1,7 @@
 import type { PacketKey } from "../../core/packet.js";
 import type { PacketRow, QueueId } from "../../core/packets/table.js";
 import type { SqliteValue } from "./driver.js";
+import type { Prepared } from "./prepared.js";
 import { text } from "./run-row.js";
 
 /** A row as SQLite has it. What is looked at only together is one JSON text. */
@@ -55,10 +56,27 @@ const columns = [
 ];
 
 /** New rows are neither dead nor noted. */
-export const insertPacket = `INSERT INTO onceflow_packets (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
+const insertPacket = `INSERT INTO onceflow_packets (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
+/** What is not bound is not paid for: most packets have no key, lane and parts. */
+const insertPlain = `INSERT INTO onceflow_packets
+  (no, queue, state, owner, attempt, since, crashes, due_at, execution, created_at, dead_blocks, letter, payload)
+  VALUES (?, ?, 'due', ?, ?, 0, 0, ?, ?, ?, 0, ?, ?)`;
 export const selectedPacket = [...columns, "dead_name", "dead_at", "expires_at", "note"].join(", ");
 
-export function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
+export function insertRow(sql: Prepared, row: PacketRow, queue: number): void {
+  if (!isPlain(row)) {
+    sql(insertPacket).run(...bindPacket(row, queue));
+    return;
+  }
+  const { no, owner, attempt, dueAt, execution, createdAt, letter, payload } = row;
+  sql(insertPlain).run(no, queue, owner, attempt, dueAt, execution, createdAt, letterText(letter), text(payload));
+}
+
+function isPlain({ state, key, lane, part, parts, history }: PacketRow): boolean {
+  return state === "due" && key === null && lane === null && part === null && parts === null && history === null;
+}
+
+function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
   const { no, state, owner, attempt, since, crashes, dueAt, execution, createdAt, hold, lane, place, deadBlocks } = row;
   const { key, part, letter, parts, history, payload } = row;
   const start = [no, queue, state, owner, attempt, since, crashes, dueAt, execution, createdAt, hold, text(lane), place];

@@ -2,10 +2,13 @@ import type { ExecutionNote, FlowState } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
 import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
+import { canBeBundled } from "./packet-bundle.js";
+import type { BundledRows } from "./packet-bundled.js";
+import { Bundles } from "./packet-bundles.js";
 import { changeExecution, insertExecution, readExecution, writeNote } from "./packet-executions.js";
 import { OwnedRows } from "./packet-owned.js";
 import { QueueNumbers } from "./packet-queues.js";
-import { bindPacket, changedColumns, insertPacket, selectedPacket, toPacketRow } from "./packet-row.js";
+import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./packet-row.js";
 import type { Prepared } from "./prepared.js";
 import type { RecordStatements } from "./record-statements.js";
 import { storeNow, text } from "./run-row.js";
@@ -36,21 +39,30 @@ const selectLapsed = "SELECT no FROM onceflow_workers WHERE lease_until <= ?";
 const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHERE no <> ?";
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
-/** Packets as one transaction sees them: made for it, and of no use after it. */
+/**
+ * Packets as one transaction sees them: made for it, and of no use after it. Whoever can claim what it sends, or settle,
+ * gives what is known of bundles, and calls `finish` before COMMIT.
+ */
 export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
   readonly #records: RecordStatements;
   readonly #queues: QueueNumbers;
   readonly #owned: OwnedRows;
+  readonly #bundles: Bundles | undefined;
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
 
-  constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows()) {
+  constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows(), bundled?: BundledRows) {
     this.#sql = sql;
     this.#records = records;
     this.#queues = queues;
     this.#owned = owned;
+    this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
+  }
+
+  finish(): void {
+    this.#bundles?.finish();
   }
 
   now(): number {
@@ -59,28 +71,36 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   packet(no: number): PacketRow | undefined {
+    const bundled = this.#bundles?.known(no);
+    if (bundled !== undefined) return bundled;
     const known = this.#owned.get(no);
     if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt) !== undefined) return known;
-    return this.#row(this.#sql(selectPacket).get(no));
+    return this.#row(this.#sql(selectPacket).get(no)) ?? this.#bundles?.find(no);
   }
 
   insert(row: PacketRow): void {
-    this.#sql(insertPacket).run(...bindPacket(row, this.#queues.give(row)));
-    this.#owned.set(row);
+    const queue = this.#queues.give(row);
+    if (this.#bundles !== undefined && canBeBundled(row)) this.#bundles.add(row, queue);
+    else this.#insertRow(row, queue);
   }
 
   change(row: PacketRow, to: Partial<PacketRow>): void {
+    if (this.#leavesBundle(row)) this.#insertRow(row, this.#queues.give(row));
     const [names, values] = changedColumns(row, to);
     this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
     this.#owned.set({ ...row, ...to });
   }
 
-  remove({ no }: PacketRow): void {
-    this.#sql(removePacket).run(no);
-    this.#owned.delete(no);
+  remove(row: PacketRow): void {
+    if (this.#leavesBundle(row)) return;
+    this.#sql(removePacket).run(row.no);
+    this.#owned.delete(row.no);
   }
 
   take(no: number, worker: number, attempt: number): PacketRow | undefined {
+    const bundled = this.#bundles?.known(no);
+    if (bundled !== undefined)
+      return bundled.owner === worker && bundled.attempt === attempt && this.#leavesBundle(bundled) ? bundled : undefined;
     const known = this.#owned.get(no);
     if (known?.owner !== worker || known.attempt !== attempt) return undefined;
     if (Number(this.#sql(removeOwned).run(no, worker, attempt).changes) === 0) return undefined;
@@ -101,7 +121,8 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   ownedBy(worker: number): PacketRow[] {
-    return this.#rows(this.#sql(selectOwned).all(worker));
+    const rows = this.#rows(this.#sql(selectOwned).all(worker));
+    return this.#bundles === undefined ? rows : [...rows, ...this.#bundles.ownedBy(worker)];
   }
 
   lastPlace(queue: QueueId, lane: string): number | null {
@@ -175,6 +196,16 @@ export class SqlitePacketTable implements PacketTable {
   removeWorker(no: number): void {
     this.#sql(removeWorker).run(no);
     this.#workers.set(no, undefined);
+  }
+
+  #insertRow(row: PacketRow, queue: number): void {
+    insertRow(this.#sql, row, queue);
+    this.#owned.set(row);
+  }
+
+  /** What nobody has is in no bundle. */
+  #leavesBundle({ no, owner }: PacketRow): boolean {
+    return owner !== null && this.#bundles?.leave(no) === true;
   }
 
   #row(found: unknown): PacketRow | undefined {

@@ -6,6 +6,7 @@ import { sendPackets } from "../../core/packets/send.js";
 import { settlePacket } from "../../core/packets/settle.js";
 import { leaveWork } from "../../core/packets/worker.js";
 import type { OwnTransactions } from "./own-transactions.js";
+import { BundledRows } from "./packet-bundled.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./packet-list.js";
 import { OwnedRows } from "./packet-owned.js";
 import { nothingIsOver, purgePackets } from "./packet-purge.js";
@@ -38,18 +39,22 @@ const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFL
 export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);
   const owned = new OwnedRows();
-  const table = () => new SqlitePacketTable(sql, records, queues, owned);
+  const bundled = new BundledRows();
+  const table = () => new SqlitePacketTable(sql, records, queues, owned, bundled);
   const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
     writing(() => {
       let begun = false;
       try {
         return transactions.write(() => {
           begun = true;
-          return work(table());
+          const rows = table();
+          const result = work(rows);
+          rows.finish();
+          return result;
         });
       } catch (error) {
         // Undone. A file that was busy is no reason to forget anything.
-        if (begun) for (const known of [queues, owned]) known.forget();
+        if (begun) for (const known of [queues, owned, bundled]) known.forget();
         throw error;
       }
     });
@@ -71,7 +76,7 @@ export function createPackets({ sql, records, transactions, watching, writing, r
     executions: (query) => read(() => listExecutions(sql, query)),
     notes: (execution, limit) => read(() => listNotes(sql, execution, limit)),
     packetsOf: (execution, limit) => read(() => listPacketsOf(sql, queues, execution, limit)),
-    counts: () => read(() => countPackets(sql)),
+    counts: () => read(() => countPackets(sql, queues)),
     flowState: (flow) => read((rows) => rows.flowState(flow)),
     setFlowState: (flow, state) => writing(() => void sql(setFlow).run(text(flow), state)),
     async purge(limit) {

@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../../core/errors.js";
 import type { SqliteDatabase } from "./driver.js";
-import { packetSchema } from "./packet-schema.js";
+import { bundleSchema, packetSchema } from "./packet-schema.js";
 
 /**
  * Every page that a commit touches is paid for at every operation. So the table is its own primary key, and the index
@@ -140,6 +140,7 @@ const migrations: readonly string[] = [
   CREATE INDEX onceflow_chunks_end ON onceflow_chunks (run, stream) WHERE kind IN ('end', 'error');
   `,
   packetSchema,
+  bundleSchema,
 ];
 
 /** Brings the schema up to date. The caller holds the write lock, so that two processes cannot both do it. */

@@ -7,6 +7,7 @@ import { ordering } from "./lanes.js";
 import { lettering } from "./letters.js";
 import { racingPackets } from "./races.js";
 import { sending } from "./send.js";
+import { together } from "./together.js";
 import { resting, working } from "./workers.js";
 
 /**
@@ -22,6 +23,7 @@ export const packetContract: readonly ContractGroup[] = [
   sending,
   claimingPackets,
   settlingPackets,
+  together,
   keying,
   ordering,
   joining,
