@@ -33,9 +33,9 @@ export interface PacketTable {
   record(id: RecordId): LedgerRecord | undefined;
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
 
-  execution(no: number): ExecutionRow | undefined;
+  execution(no: number): ExecutionSums | undefined;
   insertExecution(row: ExecutionRow): void;
-  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void;
+  changeExecution(row: ExecutionSums, to: Partial<ExecutionSums>): void;
   removeKept(execution: number): void;
   /** Nothing where the execution has been purged. */
   note(execution: number, note: ExecutionNote): void;
@@ -67,3 +67,6 @@ export interface PacketRow extends PacketRecord {
 export interface ExecutionRow extends ExecutionRecord {
   readonly retentionMs: number | null;
 }
+
+/** What the verbs look at, and change. */
+export type ExecutionSums = Pick<ExecutionRow, "no" | "flow" | "open" | "duplicates" | "dead" | "endedAt" | "outputs" | "retentionMs">;

@@ -24,6 +24,8 @@ export class Capacity {
   readonly #nodes = new Map<RunningNode, Load>();
   readonly #ways = new Map<Route, Way>();
   #taken = 0;
+  /** Whose nodes have returned: what they send on may have their places. */
+  #leaving = 0;
 
   constructor(max: number) {
     this.#max = max;
@@ -34,7 +36,7 @@ export class Capacity {
   }
 
   get free(): number {
-    return Math.max(0, this.#max - this.#taken);
+    return Math.max(0, this.#max + this.#leaving - this.#taken);
   }
 
   takenBy(route: Route): number {
@@ -60,6 +62,11 @@ export class Capacity {
 
   give(route: Route): void {
     this.#add(this.#wayOf(route), -1);
+  }
+
+  /** By one more, or one less, that only waits for its commit. */
+  leaving(route: Route, by: 1 | -1): void {
+    if (!this.#wayOf(route).waits) this.#leaving += by;
   }
 
   /** Whether somebody may have to wait there. */

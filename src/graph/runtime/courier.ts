@@ -241,9 +241,15 @@ export class Courier implements DeliveryHost {
     this.#teller.trouble(error);
   }
 
+  returned(delivery: Delivery): void {
+    delivery.hasReturned = true;
+    this.capacity.leaving(delivery.route, 1);
+  }
+
   ended(delivery: Delivery): void {
-    const { route } = delivery;
+    const { route, hasReturned } = delivery;
     this.#deliveries.delete(delivery);
+    if (hasReturned) this.capacity.leaving(route, -1);
     this.capacity.give(route);
     this.#checkpoints.ended(route);
     this.#ephemeral.pump();

@@ -27,6 +27,8 @@ export interface DeliveryHost {
   /** Throws where a queue in memory is full. */
   needsRoom(sent: readonly Sent[]): void;
   giveBack(packets: readonly NewPacket[]): void;
+  /** Its nodes have returned. */
+  returned(delivery: Delivery): void;
   /** Whether it is still this process's, as far as can be known before a node is called. */
   isOurs(packet: PacketRecord, now?: number): true | Promise<boolean>;
   /** Waits for its turn where an edge saves only now and then. */
@@ -56,6 +58,7 @@ export class Delivery extends Attempt {
   readonly host: DeliveryHost;
   declare readonly packet: PacketRecord;
   readonly batch: BatchCall | undefined;
+  hasReturned = false;
   #beganAt = 0;
 
   constructor(host: DeliveryHost, route: Route, packet: PacketRecord, batch: BatchCall | undefined) {
@@ -175,11 +178,13 @@ function call(delivery: Delivery, by?: typeof handle): Leaving | Promise<Leaving
   return running instanceof Promise ? delivery.within(host.store.clock, host.graceMs, host.timeoutMs, running) : running;
 }
 
-function done({ host, route, packet: { execution }, trace }: Delivery, { stored, ephemeral, outputs }: Leaving): Settling {
+function done(delivery: Delivery, { stored, ephemeral, outputs }: Leaving): Settling {
+  const { host, route, packet, trace } = delivery;
+  host.returned(delivery);
   if (ephemeral.length > 0) host.needsRoom(ephemeral);
   try {
     const kept = outputs.length === 0 ? nothing : outputs.map((output) => encodeOutput(output, host.store.valueBytesMax));
-    const packets = stored.length === 0 ? nothing : packetsFor(host.sender, stored, { execution, trace });
+    const packets = stored.length === 0 ? nothing : packetsFor(host.sender, stored, { execution: packet.execution, trace });
     return { to: route.keep ? doneAndKept : isDone, packets, outputs: kept, ephemeral, failure: undefined };
   } catch (error) {
     // The node has done its work, and what it sends cannot be kept: to call it again would not help.

@@ -1,7 +1,7 @@
 import { rowOf } from "../../core/group-commit.js";
 import type { ExecutionNote, FlowState } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
-import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { DueHeap } from "./due-heap.js";
 
@@ -120,8 +120,9 @@ export class MemoryTable implements PacketTable {
     this.executions.set(row.no, Object.freeze(row));
   }
 
-  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void {
-    this.insertExecution({ ...(this.executions.get(row.no) ?? row), ...to });
+  changeExecution({ no }: ExecutionSums, to: Partial<ExecutionSums>): void {
+    const row = this.executions.get(no);
+    if (row !== undefined) this.insertExecution({ ...row, ...to });
   }
 
   removeKept(execution: number): void {

@@ -1,5 +1,5 @@
 import type { ExecutionNote } from "../../core/packet.js";
-import type { ExecutionRow } from "../../core/packets/table.js";
+import type { ExecutionRow, ExecutionSums } from "../../core/packets/table.js";
 import type { SqliteValue } from "./driver.js";
 import type { Prepared } from "./prepared.js";
 import { text } from "./run-row.js";
@@ -7,6 +7,8 @@ import { text } from "./run-row.js";
 export const selectedExecution = `no, flow, entry, input, key, open, duplicates, dead, created_at AS "createdAt", ended_at AS "endedAt",
   outputs, retention_ms AS "retentionMs"`;
 const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE no = ?`;
+const selectSums = `SELECT no, flow, open, duplicates, dead, ended_at AS "endedAt", outputs, retention_ms AS "retentionMs"
+  FROM onceflow_executions WHERE no = ?`;
 const insert = `INSERT INTO onceflow_executions
   (no, flow, entry, key, open, duplicates, dead, created_at, ended_at, retention_ms, expires_at, outputs, input)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
@@ -22,30 +24,87 @@ export function readExecution(sql: Prepared, no: number): ExecutionRow | undefin
 export function toExecution(found: unknown): ExecutionRow {
   const row = found as Omit<ExecutionRow, "outputs"> & { readonly outputs: string | null };
   const { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, retentionMs } = row;
-  const outputs = row.outputs === null ? [] : (JSON.parse(row.outputs) as string[]);
+  const outputs = outputsIn(row.outputs);
   return { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, outputs, retentionMs };
 }
 
-export function insertExecution(sql: Prepared, row: ExecutionRow): void {
-  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, input } = row;
-  const names = [no, text(flow), text(entry), text(key)];
-  sql(insert).run(...names, open, duplicates, dead, createdAt, endedAt, retentionMs, expiryOf(row), outputsOf(row), text(input));
+/**
+ * Executions as one transaction sees them. One that begins in it is written when it ends: with its sums as they are then,
+ * in one statement.
+ */
+export class Executions {
+  readonly #sql: Prepared;
+  readonly #begun = new Map<number, ExecutionRow>();
+
+  constructor(sql: Prepared) {
+    this.#sql = sql;
+  }
+
+  sums(no: number): ExecutionSums | undefined {
+    const begun = this.#begun.get(no);
+    if (begun !== undefined) return begun;
+    const row = this.#sql(selectSums).get(no) as (Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null }) | undefined;
+    return row && { ...row, outputs: outputsIn(row.outputs) };
+  }
+
+  insert(row: ExecutionRow): void {
+    this.#begun.set(row.no, row);
+  }
+
+  change(row: ExecutionSums, to: Partial<ExecutionSums>): void {
+    const begun = this.#begun.get(row.no);
+    if (begun !== undefined) this.#begun.set(row.no, { ...begun, ...to });
+    else changeSums(this.#sql, { ...row, ...to });
+  }
+
+  note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
+    // A note is of an execution that is there.
+    if (this.#begun.has(execution)) this.finish();
+    this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
+  }
+
+  /** Before COMMIT. */
+  finish(): void {
+    for (const row of this.#begun.values()) insertExecution(this.#sql, row);
+    this.#begun.clear();
+  }
 }
 
-export function changeExecution(sql: Prepared, row: ExecutionRow): void {
+function insertExecution(sql: Prepared, row: ExecutionRow): void {
+  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, input } = row;
+  const expiry = expiryOf(row);
+  const outputs = outputsOf(row);
+  sql(insert).run(
+    no,
+    text(flow),
+    text(entry),
+    text(key),
+    open,
+    duplicates,
+    dead,
+    createdAt,
+    endedAt,
+    retentionMs,
+    expiry,
+    outputs,
+    text(input),
+  );
+}
+
+function changeSums(sql: Prepared, row: ExecutionSums): void {
   const { no, open, duplicates, dead, endedAt } = row;
   sql(change).run(open, duplicates, dead, endedAt, expiryOf(row), outputsOf(row), no);
 }
 
-export function writeNote(sql: Prepared, execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
-  sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
+function outputsIn(outputs: string | null): string[] {
+  return outputs === null ? [] : (JSON.parse(outputs) as string[]);
 }
 
 /** Only what has ended has an expiry. */
-function expiryOf({ endedAt, retentionMs }: ExecutionRow): SqliteValue {
+function expiryOf({ endedAt, retentionMs }: ExecutionSums): SqliteValue {
   return endedAt === null || retentionMs === null ? null : endedAt + retentionMs;
 }
 
-function outputsOf({ outputs }: ExecutionRow): SqliteValue {
+function outputsOf({ outputs }: ExecutionSums): SqliteValue {
   return outputs.length === 0 ? null : JSON.stringify(outputs);
 }

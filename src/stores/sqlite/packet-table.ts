@@ -1,11 +1,11 @@
 import type { ExecutionNote, FlowState } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
-import type { ExecutionRow, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { canBeBundled } from "./packet-bundle.js";
 import type { BundledRows } from "./packet-bundled.js";
 import { Bundles } from "./packet-bundles.js";
-import { changeExecution, insertExecution, readExecution, writeNote } from "./packet-executions.js";
+import { Executions } from "./packet-executions.js";
 import { OwnedRows } from "./packet-owned.js";
 import { QueueNumbers } from "./packet-queues.js";
 import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./packet-row.js";
@@ -32,6 +32,7 @@ const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY 
 /** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
+const selectWaitsOrKept = `SELECT 1 FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept') AND ${stays} LIMIT 1`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
 const selectWorker = "SELECT lease_until AS until FROM onceflow_workers WHERE no = ?";
@@ -49,19 +50,24 @@ export class SqlitePacketTable implements PacketTable {
   readonly #queues: QueueNumbers;
   readonly #owned: OwnedRows;
   readonly #bundles: Bundles | undefined;
+  readonly #executions: Executions;
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
+  /** An execution of which nothing waits, and nothing is kept. */
+  #nothingOf: number | undefined;
 
   constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows(), bundled?: BundledRows) {
     this.#sql = sql;
     this.#records = records;
     this.#queues = queues;
     this.#owned = owned;
+    this.#executions = new Executions(sql);
     this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
   }
 
   finish(): void {
+    this.#executions.finish();
     this.#bundles?.finish();
   }
 
@@ -80,11 +86,13 @@ export class SqlitePacketTable implements PacketTable {
 
   insert(row: PacketRow): void {
     const queue = this.#queues.give(row);
+    this.#nothingOf = undefined;
     if (this.#bundles !== undefined && canBeBundled(row)) this.#bundles.add(row, queue);
     else this.#insertRow(row, queue);
   }
 
   change(row: PacketRow, to: Partial<PacketRow>): void {
+    this.#nothingOf = undefined;
     if (this.#leavesBundle(row)) this.#insertRow(row, this.#queues.give(row));
     const [names, values] = changedColumns(row, to);
     this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
@@ -140,6 +148,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   parts(execution: number, node?: string): PacketRow[] {
+    if (!this.#waitsOrKept(execution)) return [];
     const rows = this.#rows(this.#sql(selectParts).all(execution));
     return node === undefined ? rows : rows.filter(({ part }) => part?.node === node);
   }
@@ -152,24 +161,30 @@ export class SqlitePacketTable implements PacketTable {
     this.#records.put(next, past);
   }
 
-  execution(no: number): ExecutionRow | undefined {
-    return readExecution(this.#sql, no);
+  execution(no: number): ExecutionSums | undefined {
+    return this.#executions.sums(no);
   }
 
   insertExecution(row: ExecutionRow): void {
-    insertExecution(this.#sql, row);
+    this.#executions.insert(row);
   }
 
-  changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void {
-    changeExecution(this.#sql, { ...row, ...to });
+  changeExecution(row: ExecutionSums, to: Partial<ExecutionSums>): void {
+    this.#executions.change(row, to);
   }
 
   removeKept(execution: number): void {
-    this.#sql(removeKept).run(execution);
+    if (this.#waitsOrKept(execution)) this.#sql(removeKept).run(execution);
+  }
+
+  /** Nearly always false, and cheaper to ask than to do. Who asks twice in a row is answered once. */
+  #waitsOrKept(execution: number): boolean {
+    if (this.#nothingOf !== execution && this.#sql(selectWaitsOrKept).get(execution) === undefined) this.#nothingOf = execution;
+    return this.#nothingOf !== execution;
   }
 
   note(execution: number, note: ExecutionNote): void {
-    writeNote(this.#sql, execution, note);
+    this.#executions.note(execution, note);
   }
 
   flowState(flow: string): FlowState {

@@ -7,6 +7,7 @@ import { settlePacket } from "../../core/packets/settle.js";
 import { leaveWork } from "../../core/packets/worker.js";
 import type { OwnTransactions } from "./own-transactions.js";
 import { BundledRows } from "./packet-bundled.js";
+import { readExecution } from "./packet-executions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./packet-list.js";
 import { OwnedRows } from "./packet-owned.js";
 import { nothingIsOver, purgePackets } from "./packet-purge.js";
@@ -72,7 +73,7 @@ export function createPackets({ sql, records, transactions, watching, writing, r
     discard: (no) => write((rows) => discard(rows, no) !== undefined),
     packet: (no) => read((rows) => rows.packet(no)),
     deadLetters: (query) => read(() => listDeadLetters(sql, queues, query)),
-    execution: (no) => read((rows) => rows.execution(no)),
+    execution: (no) => read(() => readExecution(sql, no)),
     executions: (query) => read(() => listExecutions(sql, query)),
     notes: (execution, limit) => read(() => listNotes(sql, execution, limit)),
     packetsOf: (execution, limit) => read(() => listPacketsOf(sql, queues, execution, limit)),
