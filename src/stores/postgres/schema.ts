@@ -72,9 +72,13 @@ const migrations: readonly string[] = [
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */
 const lock = 7_362_094_181;
 
-/** Brings the schema up to date, in one transaction, one process at a time. */
+/** Many processes may begin at once, and each waits for all before it. */
+const lockMsMax = 60_000;
+
+/** Brings the schema up to date, in one transaction, one process at a time. Nobody waits where it is. */
 export async function migrate(client: PgClient, schema: string): Promise<void> {
-  await client.query("BEGIN");
+  if ((await versionOf(client, schema)) === migrations.length) return;
+  await client.query(`BEGIN; SET LOCAL lock_timeout = ${lockMsMax}`);
   try {
     await client.query("SELECT pg_advisory_xact_lock($1)", [lock]);
     const version = await versionOf(client, schema);
