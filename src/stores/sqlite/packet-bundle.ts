@@ -58,8 +58,6 @@ export interface BundleColumns {
 type Edge = readonly [queue: number, letter: DeadLetter | null];
 type Packet = readonly [no: number, edge: number, execution: number | null, length: number];
 
-export const insertBundle = "INSERT INTO onceflow_bundles (no, last, created_at, edges, packets, payloads) VALUES (?, ?, ?, ?, ?, ?)";
-
 export function toColumns(rows: readonly PacketRow[], queues: readonly number[]): BundleColumns {
   const edges: Edge[] = [];
   const packets: Packet[] = [];
