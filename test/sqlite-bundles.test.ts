@@ -179,6 +179,20 @@ describe("a flush that is refused", () => {
   });
 });
 
+/** A send that begins no execution leaves no trace when all of it is gone: sent again, it makes a bundle of the same number. */
+test("a bundle that is remembered is not taken for a later one with the same number, in which others stand", async () => {
+  const [scene, elsewhere] = [await watched(), await watched()];
+  const { hand } = scene;
+  const send = hand.sendOf([hand.packet({ claim: true }), hand.packet({ claim: true })]);
+  const [first, second] = claimedOf(await scene.packets.flush([send])) as [PacketRecord, PacketRecord];
+  const same = new Hand(elsewhere.hand.store, hand.no);
+  await elsewhere.packets.flush([same.settleOf(first, done), same.settleOf(second, done)]);
+  const others = claimedOf(await elsewhere.packets.flush([hand.sendOf([hand.packet({ claim: true })]), send])).slice(0, 1);
+  await scene.packets.flush([hand.settleOf(first, done), hand.settleOf(second, done)]);
+  expect(inFile(scene.database)).toEqual({ bundles: [3], gone: [2], rows: 0 });
+  for (const { no } of others) expect(await elsewhere.packets.packet(no)).toMatchObject({ no });
+});
+
 test("more than a process remembers is found in the file", async () => {
   const scene = await watched();
   const sent: PacketRecord[] = [];

@@ -12,15 +12,18 @@ import { text } from "./run-row.js";
  *   deleted  when the last one is gone
  */
 export interface Bundle {
-  /** The number of its first packet, which no other packet has. 0 while it is fresh. */
+  /** The lowest number of its packets. 0 while it is fresh. */
   no: number;
+  /** What the file has of it, to tell whether it is still that. */
+  packets: string;
+  goneText: string | null;
   /** Where the packets stand that are gone. */
   readonly gone: number[];
-  /** The same as the file has it: whoever else took something out has changed it. */
-  goneText: string | null;
   left: number;
 }
 
+/** Fewer cost less as rows of their own. */
+export const packetsMin = 2;
 export const packetsMax = 128;
 export const lengthMax = 65_536;
 /** Longer ones would fill a bundle by themselves, and stay in it until the last of the others is gone. */
@@ -54,8 +57,6 @@ export interface BundleColumns {
 
 type Edge = readonly [queue: number, letter: DeadLetter | null];
 type Packet = readonly [no: number, edge: number, execution: number | null, length: number];
-
-export const insertBundle = "INSERT INTO onceflow_bundles (no, last, created_at, edges, packets, payloads) VALUES (?, ?, ?, ?, ?, ?)";
 
 export function toColumns(rows: readonly PacketRow[], queues: readonly number[]): BundleColumns {
   const edges: Edge[] = [];

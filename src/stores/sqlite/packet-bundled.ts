@@ -26,6 +26,10 @@ export class BundledRows {
     return this.#bundles.get(no);
   }
 
+  ownedBy(worker: number): PacketRow[] {
+    return [...this.#rows.values()].map(({ row }) => row).filter(({ owner }) => owner === worker);
+  }
+
   /** False: a packet of this number is there already. */
   set(row: PacketRow, bundle: Bundle, at: number): boolean {
     const before = this.#rows.size;

@@ -1,7 +1,7 @@
 import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../core/packet.js";
 import type { DeadLetterQuery, ExecutionQuery, QueueCount } from "../../core/packet-operation.js";
 import type { SqliteValue } from "./driver.js";
-import { readBundled } from "./packet-bundles.js";
+import { readBundled } from "./packet-bundle-file.js";
 import { selectedExecution, toExecution } from "./packet-executions.js";
 import type { QueueNumbers } from "./packet-queues.js";
 import { selectedPacket, toPacketRow } from "./packet-row.js";
@@ -81,7 +81,7 @@ export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: nu
 export function countPackets(sql: Prepared, queues: QueueNumbers): QueueCount[] {
   const counts = new Map((sql(selectCounts).all() as Counted[]).map(({ no, ...counted }) => [no, counted]));
   for (const row of readBundled(sql, queues)) {
-    const no = queues.give(row);
+    const no = queues.find(row) as number;
     const counted = counts.get(no) ?? { due: 0, held: 0, parts: 0, owned: 0, dead: 0 };
     counts.set(no, { ...counted, owned: counted.owned + 1 });
   }

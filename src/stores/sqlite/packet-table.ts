@@ -106,9 +106,8 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   take(no: number, worker: number, attempt: number): PacketRow | undefined {
-    const bundled = this.#bundles?.known(no);
-    if (bundled !== undefined)
-      return bundled.owner === worker && bundled.attempt === attempt && this.#leavesBundle(bundled) ? bundled : undefined;
+    const bundled = this.#bundles?.take(no, worker, attempt);
+    if (bundled !== undefined) return bundled;
     const known = this.#owned.get(no);
     if (known?.owner !== worker || known.attempt !== attempt) return undefined;
     if (Number(this.#sql(removeOwned).run(no, worker, attempt).changes) === 0) return undefined;
