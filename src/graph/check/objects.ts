@@ -44,7 +44,8 @@ function others({ properties = {}, patternProperties = {}, additionalProperties 
     let ok = true;
     for (const name in value as Members) {
       let isKnown = known.has(name) && Object.hasOwn(value as Members, name);
-      for (const { pattern, check } of patterns) {
+      for (let i = 0; i < patterns.length; i++) {
+        const { pattern, check } = patterns[i] as (typeof patterns)[number];
         if (!pattern.test(name)) continue;
         isKnown = true;
         ok = check((value as Members)[name], depth + 1) && ok;
