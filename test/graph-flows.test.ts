@@ -1,6 +1,4 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { createRuntime, NodeError, NodeOutput } from "onceflow/graph";
+import { createRuntime, NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 import { step, work, workflow } from "onceflow/workflow";
 import { expect } from "vitest";
 import { CreateTicketNode, type Ticket } from "../examples/nodes/create-ticket.js";
@@ -191,37 +189,35 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     ]);
   });
 
-  test("a webhook hears of every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
-    const heard: { key: unknown; body: Record<string, unknown> }[] = [];
-    const server = createServer(async (request, response) => {
-      const chunks = await request.toArray();
-      heard.push({
-        key: request.headers["idempotency-key"],
-        body: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
-      });
-      response.statusCode = heard.length === 1 ? 500 : 204;
-      response.end();
-    });
-    const url = await listen(server);
-    scene.onEnd(() => server.close());
-    const more = `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
-    const document = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', more);
-    const runtime = await running(scene, document, {
-      work: () => {
-        throw new NodeError("PERMANENT", "no");
-      },
-    });
-    await triggered(runtime, { id: "a" });
-    await triggered(runtime, {});
-    await until("both were told", () => new Set(heard.slice(1).map(({ key }) => key)).size === 2);
-    const letters = await runtime.deadLetters();
-    expect(new Set(heard.map(({ key }) => key))).toEqual(new Set(letters.map(({ id }) => `"alert-${id}"`)));
-    await until("the alerts are gone", async () =>
-      (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
+  test("edges of mode stream, where the store is to deliver them: durable, by key, in the order of their partitions", async ({ scene }) => {
+    const document = oneEdge(
+      '{ mode: stream, topic: orders, ordering: perKey, partitionKey: "{{payload.account}}", idempotencyKey: "{{payload.id}}-work", retryPolicy: { maxAttempts: 1 } }',
     );
-    // One was answered 500, and told again; nothing more.
-    expect(heard).toHaveLength(3);
-    expect(heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+    await expect(running(scene, document, { work: recorder().node })).rejects.toMatchObject({ code: "STREAM_UNBOUND" });
+    const seen: string[] = [];
+    const nodes = {
+      work: (input: NodeInput) => {
+        const id = input.packet("in").getString("id");
+        if (id === "a-9") throw new NodeError("PERMANENT", "no");
+        seen.push(`${id} ${input.context.idempotencyKey}`);
+      },
+    };
+    // Nobody works on that edge yet: what is sent is in the store, and in no process.
+    const sender = await running(scene, document, {}, { partial: true, streams: "store" });
+    const ids: string[] = [];
+    for (const id of ["a-1", "b-1", "a-2", "a-1", "b-2", "a-9"]) {
+      ids.push((await sender.trigger("flow", "In", { id, account: id[0] })).executionId ?? "");
+      await sender.idle();
+    }
+    await sender.stop();
+    const runtime = await running(scene, document, nodes, { streams: "store" });
+    const ended = await Promise.all(ids.map((id) => runtime.wait(id)));
+    expect(ended.map(({ status, duplicates }) => `${status} ${duplicates}`)).toEqual([
+      ...["completed 0", "completed 0", "completed 0", "completed 1", "completed 0", "dead 0"],
+    ]);
+    for (const account of ["a", "b"])
+      expect(seen.filter((each) => each.startsWith(account))).toEqual([`${account}-1 ${account}-1-work`, `${account}-2 ${account}-2-work`]);
+    expect((await runtime.deadLetters()).map(({ queue }) => queue)).toEqual(["orders.dead-letter"]);
     await expectAtRest(runtime);
   });
 
@@ -297,8 +293,3 @@ CreateTicket: { operationId: create_support_ticket, kind: action }`,
   // It names MongoDB, and runs on the store that it is given.
   expect(warned).toContain("ONCEFLOW_STORE_BINDING");
 });
-
-async function listen(server: Server): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-}
