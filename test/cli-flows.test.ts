@@ -37,10 +37,11 @@ import { appendFileSync } from "node:fs";
 import { NodeError, type NodeInput } from "onceflow/graph";
 
 export const nodes = {
-  charge(input: NodeInput): void {
+  charge(input: NodeInput): void | Promise<void> {
     const order = input.packet("in");
     if (order.getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\\u001b[31m by the bank");
     appendFileSync("charges.txt", \`\${input.context.idempotencyKey}\\n\`);
+    if (order.getString("orderId") === "stuck" && input.context.attempt === 1) return new Promise(() => {});
   },
 };
 `;
@@ -222,25 +223,30 @@ test("one order: its end is the exit code, and its key is used once", async () =
   expect(chargesIn(folder)).toEqual(["o-1-charge"]);
 });
 
-test("a process that dies leaves nothing undone and nothing done twice", async () => {
+test("a process that dies leaves nothing undone; what it died over is taken over when its lease is over", async () => {
   const folder = shop();
   const { file } = on(beside);
-  const { child, url, ended } = await running(folder, beside);
+  const { child, url, ended } = await running(folder, beside, ["--lease-ms", "500"]);
   const { code } = await onceflow(["trigger", "orders", order("o-1"), "--url", url, "--wait"], folder);
+  const stuck = await onceflow(["trigger", "orders", order("stuck"), "--url", url], folder);
+  const charged = (count: number) =>
+    poll(
+      20_000,
+      () => (chargesIn(folder).length === count ? true : undefined),
+      () => `charged so far: ${chargesIn(folder).join()}`,
+    );
+  await charged(2);
   child.kill("SIGKILL");
   await ended;
   // Nobody is there: it is kept until somebody is.
   const left = await onceflow(["trigger", "orders", order("o-2"), ...file], folder);
-  expect([code, left.code, chargesIn(folder)]).toEqual([0, 0, ["o-1-charge"]]);
+  expect([code, stuck.code, left.code, chargesIn(folder)]).toEqual([0, 0, 0, ["o-1-charge", "stuck-charge"]]);
   const next = await running(folder, beside);
-  await poll(
-    30_000,
-    () => (chargesIn(folder).length === 2 ? true : undefined),
-    () => "it is not delivered",
-  );
+  // What it died over is charged again, under the same key.
+  await charged(4);
   next.child.kill("SIGTERM");
   expect(await next.ended).toEqual([0, null]);
-  expect(chargesIn(folder)).toEqual(["o-1-charge", "o-2-charge"]);
+  expect(chargesIn(folder).sort()).toEqual(["o-1-charge", "o-2-charge", "stuck-charge", "stuck-charge"]);
 });
 
 test("one that is declined: 1, and no line obeys what a node said", async () => {
@@ -263,6 +269,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["run", ".", "--nodes", "empty.mjs", ...store], /exports no `nodes`/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--trigger", "{"], /must be a JSON object/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /goes with --trigger/],
+    [["run", ".", "--nodes", "nodes.ts", ...store, "--lease-ms", "1"], /whole number from 50 to 3600000/],
     [["trigger", "orders", order("o-1"), ...store], /--file/],
     [["trigger", "orders", "@none.json", ...file], /no such file/],
     [["trigger", "orders", "--url", "nowhere"], /is no http/],

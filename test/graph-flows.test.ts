@@ -60,6 +60,34 @@ onStores("triggers", packetStores, (test) => {
   });
 });
 
+still("a source that nobody has written takes only what it sends; one that is written, or elsewhere, anything", async ({ time }) => {
+  const order = "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }";
+  const document = (outputs: string, packet = "") =>
+    flow({
+      nodes: `In: { operationId: take, kind: source${outputs} }\nWork: { operationId: work, kind: action }`,
+      edges: `- { from: In, to: Work, delivery: { mode: durable${packet} } }`,
+      rest: order,
+    });
+  const bySource = document(", outputs: { out: { packet: Order } }");
+  const work = () => {};
+  for (const [i, known] of [bySource, document("", ", packet: Order")].entries()) {
+    const runtime = await time.runtime(known, { work });
+    await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: the packet is no Order: \/id/);
+    expect(await runtime.executions()).toHaveLength(i);
+    expect((await runtime.trigger("flow", "In", { id: "a" })).status).toBe("started");
+    await runtime.idle();
+    expect((await runtime.executions())[0]?.status).toBe("completed");
+    await runtime.stop();
+  }
+  const take = () => new NodeOutput().send("out", { id: "made here" });
+  const written = await time.runtime(bySource, { take, work });
+  const store = await time.open();
+  const looking = await time.runtime(bySource, {}, { store, work: false });
+  const partial = await time.runtime(bySource, {}, { store, partial: true });
+  for (const runtime of [written, looking, partial]) expect((await runtime.trigger("flow", "In", { raw: 5 })).status).toBe("started");
+  await written.idle();
+});
+
 onStores("flows", packetStores, (test) => {
   test("paused: triggers are kept and nothing is delivered; archived: triggers are refused; resumed", async ({ scene }) => {
     const seen = recorder();
@@ -72,7 +100,11 @@ onStores("flows", packetStores, (test) => {
     await runtime.idle();
     expect([seen.seen.length, (await runtime.flows())[0]?.state]).toEqual([0, "paused"]);
     await runtime.archive("flow");
-    await expect(other.trigger("flow", "In", {})).rejects.toThrow(/is archived, and takes no triggers/);
+    await expect(other.trigger("flow", "In", {})).rejects.toMatchObject({
+      code: "FLOW_ARCHIVED",
+      message: expect.stringContaining("is archived, and takes no triggers") as string,
+    });
+    await expect(other.trigger("none", "In", {})).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(runtime.pause("nope")).rejects.toThrow(/there is no flow/);
     await runtime.resume("flow");
     await runtime.wait(executionId);

@@ -53,6 +53,10 @@ describe("a trigger", () => {
     expect(await runtime.executions()).toEqual([]);
     // The key names nothing yet.
     expect((await trigger({ to: "x" }, "p-1", "pings")).status).toBe(200);
+    // A source that nobody has written sends on what comes in: it must be what the document says that it sends.
+    const source = await problem(await trigger({ orderId: 5 }, "p-1"));
+    expect(source).toMatchObject({ status: 400, name: "server:payload-invalid", body: { problems: [{}, {}] } });
+    expect(await runtime.executions()).toEqual([]);
   });
 
   test.each([
@@ -135,6 +139,11 @@ onStores("flows", everyStore, (test) => {
     expect(effects.keys()).toEqual([]);
     expect(await json(await post("/flows/orders/resume"))).toEqual({ id: "orders", state: "active" });
     expect((await runtime.wait(String(executionId))).status).toBe("completed");
+    // Of a flow that keeps nothing there is nothing that could wait.
+    await post("/flows/pings/pause");
+    expect(await problem(await trigger({ to: "x" }, undefined, "pings"))).toMatchObject({ status: 409, name: "server:flow-paused" });
+    await post("/flows/pings/archive");
+    expect(await problem(await trigger({ to: "x" }, undefined, "pings"))).toMatchObject({ status: 409, name: "server:flow-archived" });
     expect(await problem(await post("/flows/none/pause"))).toMatchObject({ status: 404 });
     expect(await problem(await call("/flows/none"))).toMatchObject({ status: 404 });
   });

@@ -14,6 +14,7 @@ export interface ExecutionView {
   readonly key: string | undefined;
   /** Packets under way. */
   readonly open: number;
+  /** Packets of it that were not delivered, because their key was completed. A trigger that is sent again is none. */
   readonly duplicates: number;
   readonly dead: number;
   readonly createdAt: Date;
