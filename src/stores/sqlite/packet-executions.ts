@@ -1,4 +1,4 @@
-import type { ExecutionNote } from "../../core/packet.js";
+import { type ExecutionNote, notesMax } from "../../core/packet.js";
 import type { ExecutionRow } from "../../core/packets/table.js";
 import type { SqliteValue } from "./driver.js";
 import type { Prepared } from "./prepared.js";
@@ -12,7 +12,8 @@ const insert = `INSERT INTO onceflow_executions
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
 const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, packet, about)
-  SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)`;
+  SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)
+  AND (SELECT count(*) FROM onceflow_notes WHERE execution = ?) < ${notesMax}`;
 
 export function readExecution(sql: Prepared, no: number): ExecutionRow | undefined {
   const row = sql(select).get(no);
@@ -38,7 +39,7 @@ export function changeExecution(sql: Prepared, row: ExecutionRow): void {
 }
 
 export function writeNote(sql: Prepared, execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
-  sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
+  sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution, execution);
 }
 
 /** Only what has ended has an expiry. */
