@@ -2,14 +2,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once as emitted } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { key as keys, once, open } from "onceflow";
+import { key as keys, once } from "onceflow";
+import { createRuntime, NodeError, type NodeInput } from "onceflow/graph";
 import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { appFolder } from "./app-folder.js";
 import { onceflow, program } from "./cli-process.js";
 import { poll } from "./servers/bounded.js";
 import { isRunning } from "./servers/processes.js";
+import { durableStores, onStoresInTurn, type Scene } from "./workflow-scene.js";
 
 // Dozens of processes: on a machine that has other things to do they take their time.
 vi.setConfig({ testTimeout: 240_000 });
@@ -35,25 +37,31 @@ import { appendFileSync } from "node:fs";
 import { NodeError, type NodeInput } from "onceflow/graph";
 
 export const nodes = {
-  charge(input: NodeInput): void {
+  charge(input: NodeInput): void | Promise<void> {
     const order = input.packet("in");
     if (order.getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\\u001b[31m by the bank");
     appendFileSync("charges.txt", \`\${input.context.idempotencyKey}\\n\`);
+    if (order.getString("orderId") === "stuck" && input.context.attempt === 1) return new Promise(() => {});
   },
 };
 `;
 
-const store = ["--store", "sqlite:flows.db"];
 const shop = () => appFolder({ "orders.flowdsl.yaml": document, "nodes.ts": nodes });
 const chargesIn = (folder: string) =>
   existsSync(join(folder, "charges.txt")) ? readFileSync(join(folder, "charges.txt"), "utf8").trim().split("\n") : [];
-const runNodes = ["run", ".", "--nodes", "nodes.ts", ...store];
 const order = (orderId: string, amount = 1) => JSON.stringify({ orderId, amount });
-const file = ["--file", ".", ...store];
+
+/** What comes before and behind a command's own arguments, for the flows of a folder on a store. */
+function on({ url }: Pick<Scene, "url">) {
+  const store = ["--store", url];
+  return { store, runNodes: ["run", ".", "--nodes", "nodes.ts", ...store], file: ["--file", ".", ...store] };
+}
+
+const beside = { url: "sqlite:flows.db" };
 
 /** A process that runs the flows behind the API, until the test is over. */
-async function running(folder: string, more: readonly string[] = []) {
-  const child: ChildProcess = spawn(process.execPath, [program, ...runNodes, "--port", "0", ...more], {
+async function running(folder: string, scene: Pick<Scene, "url">, more: readonly string[] = []) {
+  const child: ChildProcess = spawn(process.execPath, [program, ...on(scene).runNodes, "--port", "0", ...more], {
     cwd: folder,
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -74,34 +82,11 @@ async function running(folder: string, more: readonly string[] = []) {
   return { child, url, out: () => out, ended: emitted(child, "exit") };
 }
 
-describe("run", () => {
-  test("one order: its end is the exit code, and its key is used once", async () => {
+onStoresInTurn("run", durableStores, (test) => {
+  test("serves, works on what others put into the store, and stops when asked to", async ({ scene }) => {
     const folder = shop();
-    const one = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
-    expect(one).toMatchObject({ code: 0, err: "1 flow on sqlite: orders\n" });
-    const lines = one.out.trim().split("\n");
-    expect(lines.map((line) => line.split(/\s+/)[0])).toEqual(["triggered", "processed", "processed", "ended"]);
-    expect(new Set(lines.slice(0, 3).map((line) => line.indexOf("TakeOrder") + line.indexOf("Charge"))).size).toBe(1);
-    const again = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
-    expect(again).toMatchObject({ code: 0, err: expect.stringContaining("the key was used before: ex_") as string });
-    expect(await onceflow([...runNodes, "--trigger", order("o-2"), "--key", "order-1", "--wait"], folder)).toMatchObject({
-      code: 2,
-      err: expect.stringContaining("key: was used before with another payload") as string,
-    });
-    expect(chargesIn(folder)).toEqual(["o-1-charge"]);
-  });
-
-  test("one that is declined: 1, and no line obeys what a node said", async () => {
-    const folder = shop();
-    const { code, out } = await onceflow([...runNodes, "--trigger", order("o-1", 10_000), "--wait"], folder);
-    expect([code, chargesIn(folder)]).toEqual([1, []]);
-    expect(out).toMatch(/dead {10}.*PERMANENT: declined \[31m by the bank; pk_\w+ in unpaid/);
-    expect(out).not.toContain("\u001b");
-  });
-
-  test("serves, works on what others put into the store, and stops when asked to", async () => {
-    const folder = shop();
-    const { child, url, out, ended } = await running(folder, ["--json"]);
+    const { file } = on(scene);
+    const { child, url, out, ended } = await running(folder, scene, ["--json"]);
     const [byUrl, byStore] = await Promise.all([
       onceflow(["trigger", "orders", order("o-1"), "--url", url, "--key", "order 1", "--wait"], folder),
       onceflow(["trigger", "orders", order("o-2"), ...file, "--wait", "--json"], folder),
@@ -129,37 +114,22 @@ describe("run", () => {
     expect(events.filter(({ type }) => type === "ended").length).toBe(2);
     expect(chargesIn(folder).sort()).toEqual(["o-1-charge", "o-2-charge"]);
   });
-
-  test("a process that dies leaves nothing undone and nothing done twice", async () => {
-    const folder = shop();
-    const { child, url, ended } = await running(folder);
-    const { code } = await onceflow(["trigger", "orders", order("o-1"), "--url", url, "--wait"], folder);
-    child.kill("SIGKILL");
-    await ended;
-    // Nobody is there: it is kept until somebody is.
-    const left = await onceflow(["trigger", "orders", order("o-2"), ...file], folder);
-    expect([code, left.code, chargesIn(folder)]).toEqual([0, 0, ["o-1-charge"]]);
-    const next = await running(folder);
-    await poll(
-      30_000,
-      () => (chargesIn(folder).length === 2 ? true : undefined),
-      () => "it is not delivered",
-    );
-    next.child.kill("SIGTERM");
-    expect(await next.ended).toEqual([0, null]);
-    expect(chargesIn(folder)).toEqual(["o-1-charge", "o-2-charge"]);
-  });
 });
 
-describe("looking", () => {
-  test("executions and dead letters, re-injected and discarded", async () => {
+onStoresInTurn("looking", durableStores, (test) => {
+  test("executions and dead letters, re-injected and discarded", async ({ scene }) => {
     const folder = shop();
-    for (const [id, amount] of [
-      ["o-1", 1],
-      ["o-2", 10_000],
-      ["o-3", 10_000],
-    ] as const)
-      await onceflow([...runNodes, "--trigger", order(id, amount), "--key", id, "--wait"], folder);
+    const { store } = on(scene);
+    const charge = (input: NodeInput): void => {
+      if (input.packet("in").getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\u001b[31m by the bank");
+    };
+    const runtime = await createRuntime({ store: await scene.open(), documents: [{ text: document }], nodes: { charge } });
+    for (const orderId of ["o-1", "o-2", "o-3"]) {
+      const payload = { orderId, amount: orderId === "o-1" ? 1 : 10_000 };
+      const { executionId = "" } = await runtime.trigger("orders", undefined, payload, { key: orderId });
+      await runtime.wait(executionId);
+    }
+    await runtime.stop();
     const look = (...args: string[]) => onceflow([...args, ...store], folder);
     const [list, dead, json, letters, lettersJson] = await Promise.all([
       look("executions"),
@@ -201,9 +171,10 @@ describe("looking", () => {
     expect(JSON.parse((await look("executions", "--json", "--status", "running")).out)).toMatchObject([{ key: "o-2" }]);
   });
 
-  test("runs of workflows, and keys of the ledger", async () => {
+  test("runs of workflows, and keys of the ledger", async ({ scene }) => {
     const folder = shop();
-    const kept = await open(`sqlite:${join(folder, "flows.db")}`);
+    const { store } = on(scene);
+    const kept = await scene.open();
     const charge = step("charge", async (amount: number) => amount);
     const pay = workflow("pay", async (amount: number) => await charge(amount));
     await work(kept, { workflows: [pay] });
@@ -235,8 +206,61 @@ describe("looking", () => {
   });
 });
 
+test("one order: its end is the exit code, and its key is used once", async () => {
+  const folder = shop();
+  const { runNodes } = on(beside);
+  const one = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
+  expect(one).toMatchObject({ code: 0, err: "1 flow on sqlite: orders\n" });
+  const lines = one.out.trim().split("\n");
+  expect(lines.map((line) => line.split(/\s+/)[0])).toEqual(["triggered", "processed", "processed", "ended"]);
+  expect(new Set(lines.slice(0, 3).map((line) => line.indexOf("TakeOrder") + line.indexOf("Charge"))).size).toBe(1);
+  const again = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
+  expect(again).toMatchObject({ code: 0, err: expect.stringContaining("the key was used before: ex_") as string });
+  expect(await onceflow([...runNodes, "--trigger", order("o-2"), "--key", "order-1", "--wait"], folder)).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("key: was used before with another payload") as string,
+  });
+  expect(chargesIn(folder)).toEqual(["o-1-charge"]);
+});
+
+test("a process that dies leaves nothing undone; what it died over is taken over when its lease is over", async () => {
+  const folder = shop();
+  const { file } = on(beside);
+  const { child, url, ended } = await running(folder, beside, ["--lease-ms", "500"]);
+  const { code } = await onceflow(["trigger", "orders", order("o-1"), "--url", url, "--wait"], folder);
+  const stuck = await onceflow(["trigger", "orders", order("stuck"), "--url", url], folder);
+  const charged = (count: number) =>
+    poll(
+      20_000,
+      () => (chargesIn(folder).length === count ? true : undefined),
+      () => `charged so far: ${chargesIn(folder).join()}`,
+    );
+  await charged(2);
+  child.kill("SIGKILL");
+  await ended;
+  // Nobody is there: it is kept until somebody is.
+  const left = await onceflow(["trigger", "orders", order("o-2"), ...file], folder);
+  expect([code, stuck.code, left.code, chargesIn(folder)]).toEqual([0, 0, 0, ["o-1-charge", "stuck-charge"]]);
+  const next = await running(folder, beside);
+  // What it died over is charged again, under the same key.
+  await charged(4);
+  next.child.kill("SIGTERM");
+  expect(await next.ended).toEqual([0, null]);
+  expect(chargesIn(folder).sort()).toEqual(["o-1-charge", "o-2-charge", "stuck-charge", "stuck-charge"]);
+});
+
+test("one that is declined: 1, and no line obeys what a node said", async () => {
+  const folder = shop();
+  const { runNodes } = on(beside);
+  const { code, out } = await onceflow([...runNodes, "--trigger", order("o-1", 10_000), "--wait"], folder);
+  expect([code, chargesIn(folder)]).toEqual([1, []]);
+  expect(out).toMatch(/dead {10}.*PERMANENT: declined \[31m by the bank; pk_\w+ in unpaid/);
+  expect(out).not.toContain("\u001b");
+});
+
 test("bad input is one line, exit code 2, and nothing is written", async () => {
   const folder = shop();
+  const { store, file } = on(beside);
   writeFileSync(join(folder, "empty.mjs"), "export const something = 1;\n");
   writeFileSync(join(folder, "token.txt"), "short\n");
   const before = readdirSync(folder).sort();
@@ -245,6 +269,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["run", ".", "--nodes", "empty.mjs", ...store], /exports no `nodes`/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--trigger", "{"], /must be a JSON object/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /goes with --trigger/],
+    [["run", ".", "--nodes", "nodes.ts", ...store, "--lease-ms", "1"], /whole number from 50 to 3600000/],
     [["trigger", "orders", order("o-1"), ...store], /--file/],
     [["trigger", "orders", "@none.json", ...file], /no such file/],
     [["trigger", "orders", "--url", "nowhere"], /is no http/],
@@ -267,6 +292,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
 
 test("a flow that cannot be entered there is not entered", async () => {
   const folder = shop();
+  const { store, file } = on(beside);
   const { code, err } = await onceflow(["trigger", "orders", order("o"), "--entry", "Charge", ...file], folder);
   expect([code, err]).toEqual([2, expect.stringMatching(/is not entered at "Charge"/)]);
   expect(JSON.parse((await onceflow(["executions", "--json", ...store], folder)).out)).toEqual([]);
@@ -274,6 +300,7 @@ test("a flow that cannot be entered there is not entered", async () => {
 
 test("other machines are served only with a token, which no error repeats", async () => {
   const folder = shop();
+  const { runNodes } = on(beside);
   writeFileSync(join(folder, "token.txt"), "hunter2\n");
   const [open1, short] = await Promise.all([
     onceflow([...runNodes, "--port", "0", "--host", "0.0.0.0"], folder),

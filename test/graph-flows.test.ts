@@ -1,6 +1,4 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { createRuntime, NodeError, NodeOutput } from "onceflow/graph";
+import { createRuntime, NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 import { step, work, workflow } from "onceflow/workflow";
 import { expect } from "vitest";
 import { CreateTicketNode, type Ticket } from "../examples/nodes/create-ticket.js";
@@ -62,6 +60,34 @@ onStores("triggers", packetStores, (test) => {
   });
 });
 
+still("a source that nobody has written takes only what it sends; one that is written, or elsewhere, anything", async ({ time }) => {
+  const order = "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }";
+  const document = (outputs: string, packet = "") =>
+    flow({
+      nodes: `In: { operationId: take, kind: source${outputs} }\nWork: { operationId: work, kind: action }`,
+      edges: `- { from: In, to: Work, delivery: { mode: durable${packet} } }`,
+      rest: order,
+    });
+  const bySource = document(", outputs: { out: { packet: Order } }");
+  const work = () => {};
+  for (const [i, known] of [bySource, document("", ", packet: Order")].entries()) {
+    const runtime = await time.runtime(known, { work });
+    await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: the packet is no Order: \/id/);
+    expect(await runtime.executions()).toHaveLength(i);
+    expect((await runtime.trigger("flow", "In", { id: "a" })).status).toBe("started");
+    await runtime.idle();
+    expect((await runtime.executions())[0]?.status).toBe("completed");
+    await runtime.stop();
+  }
+  const take = () => new NodeOutput().send("out", { id: "made here" });
+  const written = await time.runtime(bySource, { take, work });
+  const store = await time.open();
+  const looking = await time.runtime(bySource, {}, { store, work: false });
+  const partial = await time.runtime(bySource, {}, { store, partial: true });
+  for (const runtime of [written, looking, partial]) expect((await runtime.trigger("flow", "In", { raw: 5 })).status).toBe("started");
+  await written.idle();
+});
+
 onStores("flows", packetStores, (test) => {
   test("paused: triggers are kept and nothing is delivered; archived: triggers are refused; resumed", async ({ scene }) => {
     const seen = recorder();
@@ -74,7 +100,11 @@ onStores("flows", packetStores, (test) => {
     await runtime.idle();
     expect([seen.seen.length, (await runtime.flows())[0]?.state]).toEqual([0, "paused"]);
     await runtime.archive("flow");
-    await expect(other.trigger("flow", "In", {})).rejects.toThrow(/is archived, and takes no triggers/);
+    await expect(other.trigger("flow", "In", {})).rejects.toMatchObject({
+      code: "FLOW_ARCHIVED",
+      message: expect.stringContaining("is archived, and takes no triggers") as string,
+    });
+    await expect(other.trigger("none", "In", {})).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(runtime.pause("nope")).rejects.toThrow(/there is no flow/);
     await runtime.resume("flow");
     await runtime.wait(executionId);
@@ -191,37 +221,35 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     ]);
   });
 
-  test("a webhook hears of every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
-    const heard: { key: unknown; body: Record<string, unknown> }[] = [];
-    const server = createServer(async (request, response) => {
-      const chunks = await request.toArray();
-      heard.push({
-        key: request.headers["idempotency-key"],
-        body: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
-      });
-      response.statusCode = heard.length === 1 ? 500 : 204;
-      response.end();
-    });
-    const url = await listen(server);
-    scene.onEnd(() => server.close());
-    const more = `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
-    const document = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', more);
-    const runtime = await running(scene, document, {
-      work: () => {
-        throw new NodeError("PERMANENT", "no");
-      },
-    });
-    await triggered(runtime, { id: "a" });
-    await triggered(runtime, {});
-    await until("both were told", () => new Set(heard.slice(1).map(({ key }) => key)).size === 2);
-    const letters = await runtime.deadLetters();
-    expect(new Set(heard.map(({ key }) => key))).toEqual(new Set(letters.map(({ id }) => `"alert-${id}"`)));
-    await until("the alerts are gone", async () =>
-      (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
+  test("edges of mode stream, where the store is to deliver them: durable, by key, in the order of their partitions", async ({ scene }) => {
+    const document = oneEdge(
+      '{ mode: stream, topic: orders, ordering: perKey, partitionKey: "{{payload.account}}", idempotencyKey: "{{payload.id}}-work", retryPolicy: { maxAttempts: 1 } }',
     );
-    // One was answered 500, and told again; nothing more.
-    expect(heard).toHaveLength(3);
-    expect(heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+    await expect(running(scene, document, { work: recorder().node })).rejects.toMatchObject({ code: "STREAM_UNBOUND" });
+    const seen: string[] = [];
+    const nodes = {
+      work: (input: NodeInput) => {
+        const id = input.packet("in").getString("id");
+        if (id === "a-9") throw new NodeError("PERMANENT", "no");
+        seen.push(`${id} ${input.context.idempotencyKey}`);
+      },
+    };
+    // Nobody works on that edge yet: what is sent is in the store, and in no process.
+    const sender = await running(scene, document, {}, { partial: true, streams: "store" });
+    const ids: string[] = [];
+    for (const id of ["a-1", "b-1", "a-2", "a-1", "b-2", "a-9"]) {
+      ids.push((await sender.trigger("flow", "In", { id, account: id[0] })).executionId ?? "");
+      await sender.idle();
+    }
+    await sender.stop();
+    const runtime = await running(scene, document, nodes, { streams: "store" });
+    const ended = await Promise.all(ids.map((id) => runtime.wait(id)));
+    expect(ended.map(({ status, duplicates }) => `${status} ${duplicates}`)).toEqual([
+      ...["completed 0", "completed 0", "completed 0", "completed 1", "completed 0", "dead 0"],
+    ]);
+    for (const account of ["a", "b"])
+      expect(seen.filter((each) => each.startsWith(account))).toEqual([`${account}-1 ${account}-1-work`, `${account}-2 ${account}-2-work`]);
+    expect((await runtime.deadLetters()).map(({ queue }) => queue)).toEqual(["orders.dead-letter"]);
     await expectAtRest(runtime);
   });
 
@@ -297,8 +325,3 @@ CreateTicket: { operationId: create_support_ticket, kind: action }`,
   // It names MongoDB, and runs on the store that it is given.
   expect(warned).toContain("ONCEFLOW_STORE_BINDING");
 });
-
-async function listen(server: Server): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-}

@@ -4,6 +4,7 @@ import { createRuntime, NodeError, NodeOutput, type Runtime } from "onceflow/gra
 import { type Served, type ServeOptions, serve } from "onceflow/server";
 import { EffectLedger } from "onceflow/testing";
 import { onTestFinished } from "vitest";
+import type { Scene as Place } from "./workflow-scene.js";
 
 /** Two flows: one that keeps its packets and charges by key, and one that keeps nothing. */
 const documents = [
@@ -53,8 +54,9 @@ export interface Scene {
   readonly trigger: (body: unknown, key?: string, flow?: string) => Promise<Response>;
 }
 
-export async function scene({ store: url = "memory:", ...options }: ServeOptions & { readonly store?: string } = {}): Promise<Scene> {
-  const store = await open(url);
+/** On a database that is given, with all that is on it gone at its end; else in memory. */
+export async function scene({ place, ...options }: ServeOptions & { readonly place?: Place } = {}): Promise<Scene> {
+  const store = await (place?.open() ?? open("memory:"));
   const effects = new EffectLedger({ honoursKeys: true });
   const declined = new Set<string>();
   const held = new Map<string, Promise<void>>();
@@ -77,10 +79,12 @@ export async function scene({ store: url = "memory:", ...options }: ServeOptions
     },
   });
   const server = await serve(runtime, { port: 0, ...options });
-  onTestFinished(async () => {
+  const end = async () => {
     await server.close();
     await store.close();
-  });
+  };
+  if (place) place.onEnd(end);
+  else onTestFinished(end);
   const call = (path: string, init: RequestInit = {}): Promise<Response> => fetch(`${server.url}${path}`, init);
   return {
     store,

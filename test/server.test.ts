@@ -1,27 +1,17 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { validate } from "@cfworker/json-schema";
 import { InvalidInputError } from "onceflow";
 import { createApp, openApi } from "onceflow/server";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { problem, type Scene, scene } from "./server-scene.js";
+import { everyStore, onStores } from "./workflow-scene.js";
 
 const order = { orderId: "o-1", amount: 4200 };
 const json = async (response: Response) => (await response.json()) as Record<string, unknown>;
 
-function sqlite(): string {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-server-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return `sqlite:${join(folder, "server.db")}`;
-}
-
-describe.each(["memory:", "sqlite:"])("a trigger, on %s", (kind) => {
-  const on = () => scene({ store: kind === "memory:" ? kind : sqlite() });
-
-  test("is taken once per key, however often and however it is written", async () => {
-    const { trigger, call, effects } = await on();
+onStores("a trigger", everyStore, (test) => {
+  test("is taken once per key, however often and however it is written", async ({ scene: place }) => {
+    const { trigger, call, effects } = await scene({ place });
     const first = await trigger(order, "order-1");
     expect([first.status, first.headers.get("idempotent-replayed")]).toEqual([202, null]);
     const { executionId, status } = await json(first);
@@ -44,8 +34,8 @@ describe.each(["memory:", "sqlite:"])("a trigger, on %s", (kind) => {
     expect(effects.rawCalls("o-1-charge")).toBe(1);
   });
 
-  test("with the key of another payload is refused", async () => {
-    const { trigger, effects, runtime } = await on();
+  test("with the key of another payload is refused", async ({ scene: place }) => {
+    const { trigger, effects, runtime } = await scene({ place });
     await trigger(order, "order-1");
     expect(await problem(await trigger({ ...order, amount: 1 }, "order-1"))).toMatchObject({ status: 422, name: "http:mismatch" });
     await runtime.idle();
@@ -63,6 +53,10 @@ describe("a trigger", () => {
     expect(await runtime.executions()).toEqual([]);
     // The key names nothing yet.
     expect((await trigger({ to: "x" }, "p-1", "pings")).status).toBe(200);
+    // A source that nobody has written sends on what comes in: it must be what the document says that it sends.
+    const source = await problem(await trigger({ orderId: 5 }, "p-1"));
+    expect(source).toMatchObject({ status: 400, name: "server:payload-invalid", body: { problems: [{}, {}] } });
+    expect(await runtime.executions()).toEqual([]);
   });
 
   test.each([
@@ -127,9 +121,9 @@ describe("a trigger", () => {
   });
 });
 
-describe("flows", () => {
-  test("are listed, shown, paused, resumed and archived", async () => {
-    const { call, trigger, effects, runtime } = await scene();
+onStores("flows", everyStore, (test) => {
+  test("are listed, shown, paused, resumed and archived", async ({ scene: place }) => {
+    const { call, trigger, effects, runtime } = await scene({ place });
     const post = (path: string) => call(path, { method: "POST" });
     expect(await json(await call("/flows"))).toMatchObject({ flows: [{ id: "orders", state: "active" }, { id: "pings" }] });
     expect(await json(await post("/flows/orders/pause"))).toEqual({ id: "orders", state: "paused" });
@@ -145,14 +139,19 @@ describe("flows", () => {
     expect(effects.keys()).toEqual([]);
     expect(await json(await post("/flows/orders/resume"))).toEqual({ id: "orders", state: "active" });
     expect((await runtime.wait(String(executionId))).status).toBe("completed");
+    // Of a flow that keeps nothing there is nothing that could wait.
+    await post("/flows/pings/pause");
+    expect(await problem(await trigger({ to: "x" }, undefined, "pings"))).toMatchObject({ status: 409, name: "server:flow-paused" });
+    await post("/flows/pings/archive");
+    expect(await problem(await trigger({ to: "x" }, undefined, "pings"))).toMatchObject({ status: 409, name: "server:flow-archived" });
     expect(await problem(await post("/flows/none/pause"))).toMatchObject({ status: 404 });
     expect(await problem(await call("/flows/none"))).toMatchObject({ status: 404 });
   });
 });
 
-describe("executions", () => {
-  test("are listed a page at a time", async () => {
-    const { call, trigger, runtime, hold } = await scene();
+onStores("executions", everyStore, (test) => {
+  test("are listed a page at a time", async ({ scene: place }) => {
+    const { call, trigger, runtime, hold } = await scene({ place });
     const go = hold("o-2");
     for (const orderId of ["o-0", "o-1"]) await trigger({ orderId, amount: 1 });
     await runtime.idle();
@@ -170,13 +169,8 @@ describe("executions", () => {
     await runtime.idle();
   });
 
-  test.each(["limit=0", "limit=1001", "limit=x", "status=lost", "before=nobody", "before=ex_zzzz"])("?%s is refused", async (query) => {
-    const { call } = await scene();
-    expect(await problem(await call(`/executions?${query}`))).toMatchObject({ status: 400, name: "server:query-invalid" });
-  });
-
-  test("can be waited for, within a bound", async () => {
-    const { call, trigger, hold, effects } = await scene({ waitMsMax: 20 });
+  test("can be waited for, within a bound", async ({ scene: place }) => {
+    const { call, trigger, hold, effects } = await scene({ place, waitMsMax: 20 });
     const go = hold("o-1");
     const { executionId } = await json(await trigger(order));
     expect(await json(await call(`/executions/${executionId}?wait=600`))).toMatchObject({ status: "running" });
@@ -186,6 +180,13 @@ describe("executions", () => {
     });
     expect(effects.rawCalls("o-1-charge")).toBe(1);
   });
+});
+
+describe("executions", () => {
+  test.each(["limit=0", "limit=1001", "limit=x", "status=lost", "before=nobody", "before=ex_zzzz"])("?%s is refused", async (query) => {
+    const { call } = await scene();
+    expect(await problem(await call(`/executions?${query}`))).toMatchObject({ status: 400, name: "server:query-invalid" });
+  });
 
   test("that are not there are 404, whatever they are called", async () => {
     const { call } = await scene();
@@ -194,7 +195,7 @@ describe("executions", () => {
   });
 });
 
-describe("dead letters", () => {
+onStores("dead letters", everyStore, (test) => {
   async function declinedOrder({ trigger, declined, runtime }: Scene): Promise<string> {
     declined.add("o-1");
     await trigger(order, "order-1");
@@ -202,8 +203,8 @@ describe("dead letters", () => {
     return (await runtime.deadLetters())[0]?.id ?? "";
   }
 
-  test("are listed and shown, re-injected with their key, and discarded", async () => {
-    const all = await scene();
+  test("are listed and shown, re-injected with their key, and discarded", async ({ scene: place }) => {
+    const all = await scene({ place });
     const { call, declined, runtime, effects } = all;
     const id = await declinedOrder(all);
     const listed = (await json(await call("/flows/orders/dead-letters?queue=unpaid")))["deadLetters"];
@@ -224,8 +225,8 @@ describe("dead letters", () => {
     expect(await problem(await call(`${path}/reinject`, { method: "POST" }))).toMatchObject({ status: 404 });
   });
 
-  test("are discarded once, and only by their own flow", async () => {
-    const all = await scene();
+  test("are discarded once, and only by their own flow", async ({ scene: place }) => {
+    const all = await scene({ place });
     const id = await declinedOrder(all);
     for (const [method, path] of [
       ["DELETE", ""],

@@ -147,11 +147,24 @@ function sceneTest(on: StoreName, place: () => Promise<Place>) {
   });
 }
 
+type Cases = (test: SceneTest, on: StoreName) => void;
+
 /** The same cases on each of these stores, side by side. */
-export function onStores(title: string, stores: readonly StoreName[], cases: (test: SceneTest, on: StoreName) => void): void {
+export function onStores(title: string, stores: readonly StoreName[], cases: Cases): void {
+  forStores(stores, cases, (suite, on, all) => suite.concurrent(`${title}, ${on}`, all));
+}
+
+/** One after the other, because each starts processes. */
+export function onStoresInTurn(title: string, stores: readonly StoreName[], cases: Cases): void {
+  forStores(stores, cases, (suite, on, all) => suite(`${title}, ${on}`, all));
+}
+
+type Suite = ReturnType<typeof describe.skipIf>;
+
+function forStores(stores: readonly StoreName[], cases: Cases, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
   const server = inject("postgres");
   for (const on of stores) {
-    describe.skipIf(on === "postgres" && !server.ok).concurrent(`${title}, ${on}`, () => {
+    make(describe.skipIf(on === "postgres" && !server.ok), on, () => {
       let database: FreshDatabase | undefined;
       if (on === "postgres") {
         beforeAll(async () => {

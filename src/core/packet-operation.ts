@@ -1,4 +1,13 @@
-import type { ExecutionNote, ExecutionRecord, ExecutionStatus, FlowState, PacketKey, PacketRecord, PacketState } from "./packet.js";
+import type {
+  ExecutionNote,
+  ExecutionRecord,
+  ExecutionStatus,
+  FlowState,
+  PacketKey,
+  PacketNote,
+  PacketRecord,
+  PacketState,
+} from "./packet.js";
 import type { RecordId } from "./record.js";
 import type { Tx } from "./store.js";
 
@@ -125,6 +134,8 @@ export interface Woken {
   readonly flow: string;
   readonly execution: number | null;
   readonly to: "due" | "duplicate" | "mismatch" | "dead" | "closed";
+  /** Of a dead letter: what it waited for in vain. Null: its key was completed with another packet. */
+  readonly note: PacketNote | null;
 }
 
 /** An execution with nothing under way any more. */

@@ -135,5 +135,6 @@ export function workerNumber(no: number): number {
   );
 }
 
-/** Outputs kept of an execution. */
+/** Outputs and notes kept of an execution: the first ones. */
 export const outputsMax = 100;
+export const notesMax = 1000;

@@ -37,7 +37,7 @@ export class Adder {
     };
     if (tx === undefined || tx === store) {
       await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + addMsMax);
-    } else await inTurn(tx, () => sendWithin(store, tx, send));
+    } else await sendWithin(store, tx, send);
     return checked.id;
   }
 
@@ -82,13 +82,4 @@ async function sendWithin(store: Store, tx: Tx, send: SendPackets): Promise<void
       code: "MISSING_CAPABILITY",
     });
   await packets.sendWithin(tx, send);
-}
-
-const turns = new WeakMap<Tx, Promise<unknown>>();
-
-/** A transaction is one conversation: two adds at once would each see the lane without the other. */
-function inTurn<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
-  const turn = (turns.get(tx) ?? Promise.resolve()).then(work, work);
-  turns.set(tx, turn);
-  return turn;
 }

@@ -1,5 +1,4 @@
 import type { Hono } from "hono";
-import { InvalidInputError } from "../core/errors.js";
 import type { FlowInfo, FlowPlan, Runtime } from "../graph.js";
 import { Refused } from "./problem.js";
 
@@ -27,11 +26,6 @@ export function planOf(runtime: Runtime, id: string): FlowPlan {
   const plan = runtime.plan(id);
   if (plan === undefined) throw new Refused("flow-unknown");
   return plan;
-}
-
-/** Of a flow that is there, this is all that can be wrong with it. */
-export function archivedOr(error: unknown): unknown {
-  return error instanceof InvalidInputError && error.field === "flow" ? new Refused("flow-archived", "resume it first") : error;
 }
 
 function briefly({ id, state, plan: { document, summary, entries } }: FlowInfo) {

@@ -56,7 +56,7 @@ const triggerFlow = operation({
     ),
     400: problem("The payload, the key or a parameter is wrong; `problems` says where"),
     404: absent,
-    409: problem("The flow is archived"),
+    409: problem("The flow is archived; or paused, and it keeps nothing"),
     413: problem("The body is too long"),
     415: problem("The body is no JSON"),
     422: problem("The key was used before with another payload"),

@@ -17,6 +17,7 @@ const problems = {
   "dead-letter-unknown": [404, "There is no such dead letter in this flow"],
   "method-refused": [405, "This path does not take the method"],
   "flow-archived": [409, "The flow is archived, and takes no triggers"],
+  "flow-paused": [409, "The flow is paused, and keeps nothing that could wait", "again"],
   "body-too-long": [413, "The body is longer than what is taken"],
   "media-type-refused": [415, "The body must be application/json"],
   "node-failed": [500, "A node of the flow failed; the flow keeps nothing, and what was done before it is done"],
@@ -51,11 +52,21 @@ export function knownProblem(error: unknown): Response | undefined {
   if (error instanceof InvalidInputError) return invalid(error);
   // What a node says may be about its inside: its code is all that a stranger gets.
   if (error instanceof NodeError) return problemResponse("node-failed", "", { code: error.code, retryable: error.retryable });
-  if (error instanceof ConfigurationError && error.code === "RUNTIME_STOPPED") return problemResponse("stopping");
+  if (error instanceof ConfigurationError) {
+    const name = ofRuntime[error.code];
+    if (name !== undefined) return problemResponse(name);
+  }
   const known = problemOf(error);
   if (known === undefined) return undefined;
   return responseOf(problemReply(known, { retryAfterMs: 1000 }, error instanceof Refusal ? error.message : undefined));
 }
+
+/** What a runtime that is well set up still refuses, by its code. */
+const ofRuntime: Readonly<Record<string, ServerProblem>> = {
+  RUNTIME_STOPPED: "stopping",
+  FLOW_ARCHIVED: "flow-archived",
+  FLOW_PAUSED: "flow-paused",
+};
 
 const ofQuery = /^(before|limit|status|entry|executionId|packetId|wait)$/;
 

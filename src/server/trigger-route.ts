@@ -3,7 +3,7 @@ import type { FlowPlan, Runtime, TriggerOptions } from "../graph.js";
 import { readKey } from "../http/key-header.js";
 import { Refusal } from "../http/problem.js";
 import { jsonBody } from "./body.js";
-import { archivedOr, planOf } from "./flow-routes.js";
+import { planOf } from "./flow-routes.js";
 
 const keyCharsMax = 255;
 
@@ -14,11 +14,7 @@ export function addTriggerRoute(app: Hono, runtime: Runtime, bodyBytesMax: numbe
     const key = readKey(c.req.header("idempotency-key"), keyCharsMax);
     const payload = await jsonBody(c.req.raw, bodyBytesMax);
     const options = { ...(key === undefined ? {} : { key }), ...traceOf(c) };
-    const { status, executionId, mismatch } = await runtime
-      .trigger(plan.id, c.req.query("entry"), payload, options)
-      .catch((error: unknown) => {
-        throw archivedOr(error);
-      });
+    const { status, executionId, mismatch } = await runtime.trigger(plan.id, c.req.query("entry"), payload, options);
     if (mismatch) throw new Refusal("mismatch", "send what was sent first, or use a new key");
     if (status === "duplicate") c.header("idempotent-replayed", "true");
     const kept = executionId !== undefined && keeps(plan);

@@ -31,7 +31,7 @@ function doomed(store: Store): Store {
   const commit = (batch: Parameters<Store["commit"]>[0]) => {
     if (!("packet" in batch)) return store.commit(batch);
     const { packet } = batch;
-    const kind = packet.verb === "sendPackets" ? "trigger" : packet.to.kind;
+    const kind = packet.verb === "settlePacket" ? packet.to.kind : packet.execution === null ? "alert" : "trigger";
     return around(packet.verb === "settlePacket" && packet.packets.length > 0 && kind === "done" ? "sending on" : kind, () =>
       store.commit(batch),
     );
@@ -42,7 +42,7 @@ function doomed(store: Store): Store {
     leave: (worker: number) => around("leave", () => packets.leave(worker)),
     reinject: (no: number) => around("reinject", () => packets.reinject(no)),
     discard: (no: number) => around("discard", () => packets.discard(no)),
-    setFlowState: (name: string, state: "active" | "paused") => around("pause", () => packets.setFlowState(name, state)),
+    setFlowState: (...given: Parameters<typeof packets.setFlowState>) => around("state", () => packets.setFlowState(...given)),
   };
   const wrapped = Object.create(packets, Object.fromEntries(Object.entries(writes).map(([name, value]) => [name, { value }])));
   return Object.create(store, { commit: { value: commit }, packets: { value: wrapped } }) as Store;
@@ -53,12 +53,12 @@ const runtime = await createRuntime({
   store,
   documents: [documentFor(providerUrl)],
   nodes: { charge: chargeAt(providerUrl, act === "hold" ? hold : undefined) },
-  ...{ leaseMs, pollMs: 50, work: act !== "person" },
+  ...{ leaseMs, pollMs: 50, work: act !== "person", onMismatch: "deadLetter" },
 });
-if (about !== "" && act !== "person") await runtime.trigger(flow, "Take", JSON.parse(about), { key: "t" });
+if (about !== "" && act !== "person") await runtime.trigger(flow, "Take", JSON.parse(about), { key: act });
 if (point.endsWith("reinject")) await runtime.reinject(about);
 if (point.endsWith("discard")) await runtime.discard(about);
-if (point.endsWith("pause")) await runtime.pause(flow);
+if (about === "pause" || about === "resume" || about === "archive") await runtime[about](flow);
 if (act === "stop") await runtime.stop();
 // What has not died by now waits for its own death.
 setInterval(() => {}, 1000);

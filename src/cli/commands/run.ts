@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { leaseMsMax, leaseMsMin } from "../../core/options.js";
 import { createRuntime, type Runtime } from "../../graph.js";
 import { ConfigurationError, InvalidInputError, type Store } from "../../index.js";
 import type { Served } from "../../server.js";
@@ -19,6 +20,7 @@ interface Options {
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
   readonly concurrency?: number;
+  readonly leaseMs?: number;
   readonly port?: number;
   readonly host?: string;
   readonly tokenFile?: string;
@@ -42,6 +44,7 @@ export function addRun(program: Command): void {
       new Option("--streams <how>", "edges of mode stream: refuse them, or deliver them by the store").choices(["refuse", "store"]),
     )
     .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
+    .option("--lease-ms <ms>", "how long it may be silent before others take over (default: 30000)", wholeNumber(leaseMsMin, leaseMsMax))
     .option("--port <number>", "serve the HTTP API; 0: on a free port", wholeNumber(0, 65_535))
     .option("--host <address>", "default: 127.0.0.1; any other needs a token")
     .option("--token-file <file>", "the token that callers must send; also ONCEFLOW_TOKEN")
@@ -88,7 +91,7 @@ async function made(
   store: Store,
   documents: readonly string[],
   loaded: NodesModule,
-  { partial, streams, concurrency }: Options,
+  { partial, streams, concurrency, leaseMs }: Options,
 ): Promise<Runtime> {
   return await createRuntime({
     store,
@@ -97,6 +100,7 @@ async function made(
     ...(partial === undefined ? {} : { partial }),
     ...(streams === undefined ? {} : { streams }),
     ...(concurrency === undefined ? {} : { concurrency }),
+    ...(leaseMs === undefined ? {} : { leaseMs }),
   });
 }
 

@@ -63,7 +63,7 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
   if (row.state === "part") {
     tally.note(row, "joinTimeout");
     tally.add(row, { dead: toDead(tally, row, { note: "joinTimeout" }) ? 1 : 0 });
-    tally.wake(row, "dead");
+    tally.wake(row, "dead", "joinTimeout");
     return undefined;
   }
   const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);

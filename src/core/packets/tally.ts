@@ -64,9 +64,9 @@ export class Tally {
     if (execution !== null) this.table.note(execution, { at: this.now, kind, queue, packet: no, about });
   }
 
-  wake({ no, queue, flow, execution }: PacketRow, to: Woken["to"]): void {
+  wake({ no, queue, flow, execution }: PacketRow, to: Woken["to"], note: Woken["note"] = null): void {
     this.#woken ??= [];
-    this.#woken.push({ no, queue, flow, execution, to });
+    this.#woken.push({ no, queue, flow, execution, to, note });
   }
 
   /**
@@ -103,7 +103,7 @@ export class Tally {
     const duplicated = sum.duplicates > 0 && sum.dead === 0;
     for (const part of this.table.parts(execution)) {
       this.note(part, "joinClosed", duplicated ? "duplicate" : null);
-      this.wake(part, duplicated ? "closed" : "dead");
+      this.wake(part, duplicated ? "closed" : "dead", duplicated ? null : "joinClosed");
       if (duplicated) {
         this.table.remove(part);
         sum.duplicates += 1;

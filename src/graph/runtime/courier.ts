@@ -1,7 +1,7 @@
 import type { Clock } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { Looks } from "../../core/looks.js";
-import type { PacketRecord } from "../../core/packet.js";
+import type { PacketNote, PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
@@ -21,7 +21,8 @@ import type { Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
-import { leftAlone, mismatched, type Teller } from "./teller.js";
+import { storeMade } from "./store-made.js";
+import type { Teller } from "./teller.js";
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
@@ -276,20 +277,20 @@ export class Courier implements DeliveryHost {
     if (packet.claim) this.capacity.give(route);
     if (placed.kind === "due") this.wake();
     else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
-    if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, mismatched);
+    if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, null);
   }
 
   #woken(woken: readonly Woken[]): void {
     for (const each of woken) {
       if (each.to === "due") this.wake();
       else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
-      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, leftAlone);
+      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, each.note);
     }
   }
 
   /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
-  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, failure: typeof leftAlone): void {
-    const alerts = route === undefined ? [] : alertFor(this.sender, route, packet, failure);
+  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, note: PacketNote | null): void {
+    const alerts = route === undefined ? [] : alertFor(this.sender, route, packet, storeMade(note));
     if (alerts.length === 0) return;
     const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
     untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(

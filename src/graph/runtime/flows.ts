@@ -18,10 +18,13 @@ export async function routeFlows(
   const plans = await plansOf(options);
   const given = nodesOf((options.nodes ?? {}) as NodesOption);
   const workOf = workFinder(options, given, flows);
+  // Where some nodes are elsewhere, this one may be: what it makes of a payload is not known here.
+  const passesOn = ({ kind, operationId }: PlannedNode) =>
+    kind === "source" && resolved.work && options.partial !== true && !given.has(operationId);
   const routed = new Map<string, Routed>();
   for (const plan of plans) {
     if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
-    const made = route(plan, workOf, resolved.deadRetentionMs);
+    const made = route(plan, workOf, passesOn, resolved.deadRetentionMs);
     routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan)]) });
   }
   checkNodes(plans, options, workOf);

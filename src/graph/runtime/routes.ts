@@ -47,7 +47,12 @@ export interface Routed {
 }
 
 /** A flow's plan, and the nodes of this process: everything that a packet meets on its way, found once. */
-export function route(plan: FlowPlan, workOf: (node: PlannedNode) => FlowNode | undefined, deadRetentionMs: number | null): Routed {
+export function route(
+  plan: FlowPlan,
+  workOf: (node: PlannedNode) => FlowNode | undefined,
+  passesOn: (node: PlannedNode) => boolean,
+  deadRetentionMs: number | null,
+): Routed {
   const nodes = new Map<string, RunningNode>();
   const routes = new Map<string, Route>();
   const letterOf = ({ deadLetters }: PlannedDelivery) =>
@@ -73,7 +78,9 @@ export function route(plan: FlowPlan, workOf: (node: PlannedNode) => FlowNode | 
   };
   for (const id of plan.nodes.keys()) nodeOf(id);
   const entries = plan.entries.map(({ node, port, packet, delivery, filter }): Entry => {
-    return { route: routeTo({ queue: `->${node}.${port}`, port, packet, delivery, when: undefined, entry: true }, node), filter };
+    const planned = plan.nodes.get(node) as PlannedNode;
+    const taken = packet ?? (passesOn(planned) ? sentBy(planned) : undefined);
+    return { route: routeTo({ queue: `->${node}.${port}`, port, packet: taken, delivery, when: undefined, entry: true }, node), filter };
   });
   checkJoins(plan, nodes);
   return { plan, nodes, entries, routes };
@@ -82,6 +89,13 @@ export function route(plan: FlowPlan, workOf: (node: PlannedNode) => FlowNode | 
 function inOrder({ inputs }: PlannedNode, ports: readonly string[]): readonly string[] {
   const named = inputs.map(({ name }) => name).filter((name) => ports.includes(name));
   return [...named, ...ports.filter((port) => !named.includes(port))];
+}
+
+/** What a source sends, where the document says so: by itself, or by the only edge that takes it. */
+function sentBy({ outputs: [output], outgoing: [edge, second] }: PlannedNode): PacketType | undefined {
+  const { name = "out", packet } = output ?? {};
+  const takesAll = second === undefined && edge?.when === undefined && (edge?.from.port ?? name) === name;
+  return packet ?? (takesAll ? edge?.packet : undefined);
 }
 
 /** What is not in the store can't wait there for the other ports of its node. */

@@ -2,17 +2,12 @@ import type { PacketRecord } from "../../core/packet.js";
 import type { Ended, NewPacket, Placed, Woken } from "../../core/packet-operation.js";
 import type { Settling } from "./delivery.js";
 import type { Listeners } from "./event.js";
+import type { Failure } from "./failure.js";
 import { historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 import type { Counters } from "./metrics.js";
 import type { Route } from "./routes.js";
-
-/** Why the store made a dead letter of a packet by itself. */
-export const leftAlone = {
-  code: "INPUT_MISSING",
-  message: "the other ports of its node were not filled, or its key was completed with another packet",
-};
-export const mismatched = { code: "MISMATCH", message: "its key was completed with another packet" };
+import { storeMade } from "./store-made.js";
 
 /** Counts what happens, and tells it where somebody listens: an event that nobody hears is not made. */
 export class Teller {
@@ -55,18 +50,17 @@ export class Teller {
     }
     if (kind === "duplicate" || kind === "mismatch") this.#acknowledged(route, what, kind === "mismatch");
     if (kind === "dead") {
-      const { code, message } = historyOf(packet.failed ?? null).at(-1) ?? mismatched;
-      this.#dead(route, what, code, message);
+      this.#dead(route, what, historyOf(packet.failed ?? null).at(-1) ?? storeMade(null));
     }
   }
 
   /** What became of a packet that had waited; of one whose route is not known here there is nothing to say. */
-  woken(route: Route | undefined, { no, execution, to }: Woken): void {
+  woken(route: Route | undefined, { no, execution, to, note }: Woken): void {
     if (route === undefined) return;
     const what = { no, execution, attempt: 0 };
     if (to === "duplicate" || to === "mismatch") this.#acknowledged(route, what, to === "mismatch");
     if (to === "closed" && this.#listeners.any) this.#listeners.tell({ type: "closed", ...about(route, what) });
-    if (to === "dead") this.#dead(route, what, leftAlone.code, leftAlone.message);
+    if (to === "dead") this.#dead(route, what, storeMade(note));
   }
 
   reinjected(route: Route | undefined, letter: PacketRecord): void {
@@ -94,7 +88,7 @@ export class Teller {
     if (this.#listeners.any) this.#listeners.tell({ type: "acknowledged", ...about(route, what), mismatch });
   }
 
-  #dead(route: Route, what: About, code: string, message: string): void {
+  #dead(route: Route, what: About, { code, message }: Pick<Failure, "code" | "message">): void {
     this.#counters.add("dead", route);
     if (this.#listeners.any) this.#listeners.tell({ type: "dead", ...about(route, what), code, message, deadLetter: route.letter?.name });
   }

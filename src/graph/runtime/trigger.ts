@@ -1,4 +1,4 @@
-import { InvalidInputError, NotKnownError } from "../../core/errors.js";
+import { ConfigurationError, InvalidInputError, NotKnownError } from "../../core/errors.js";
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
@@ -122,8 +122,8 @@ async function triggerDurable(
   throw archived(flow);
 }
 
-function archived(flow: string): InvalidInputError {
-  return new InvalidInputError("flow", `flow "${flow}" is archived, and takes no triggers; resume it first`);
+function archived(flow: string): ConfigurationError {
+  return new ConfigurationError(`[onceflow] flow "${flow}" is archived, and takes no triggers; resume it first`, { code: "FLOW_ARCHIVED" });
 }
 
 /**
@@ -163,7 +163,9 @@ async function triggerDirect(
   const state = courier.states.of(route.flow.id);
   if (state === "archived") throw archived(route.flow.id);
   if (state === "paused")
-    throw new InvalidInputError("flow", `flow "${route.flow.id}" is paused, and keeps nothing that could wait; resume it first`);
+    throw new ConfigurationError(`[onceflow] flow "${route.flow.id}" is paused, and keeps nothing that could wait; resume it first`, {
+      code: "FLOW_PAUSED",
+    });
   if (tx !== undefined)
     throw new InvalidInputError("tx", `flow "${route.flow.id}" keeps nothing: all of its edges are direct or ephemeral`);
   const no = courier.numbers.next();

@@ -2,6 +2,7 @@ import { type ExecutionNote, type ExecutionRecord, type ExecutionStatus, type Pa
 import { type HistoryEntry, historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "./payload.js";
+import { storeMade } from "./store-made.js";
 
 /** An execution as people see it. */
 export interface ExecutionView {
@@ -13,6 +14,7 @@ export interface ExecutionView {
   readonly key: string | undefined;
   /** Packets under way. */
   readonly open: number;
+  /** Packets of it that were not delivered, because their key was completed. A trigger that is sent again is none. */
   readonly duplicates: number;
   readonly dead: number;
   readonly createdAt: Date;
@@ -97,15 +99,9 @@ export function executionDetails(
   };
 }
 
-const whyClosed = {
-  joinTimeout: { code: "INPUT_MISSING", message: "the other ports of its node were not filled in time" },
-  joinClosed: { code: "INPUT_MISSING", message: "the other ports of its node will not be filled: their branches have ended" },
-} as const;
-
 export function deadLetterView(record: PacketRecord): DeadLetterView {
   const { no, flow, queue, execution, key, attempt, dead, note } = record;
   const last = historyOf(record.history).at(-1);
-  const byKey = { code: "MISMATCH", message: "its key was completed with another packet" };
   return {
     id: packetId(no),
     flow,
@@ -116,7 +112,7 @@ export function deadLetterView(record: PacketRecord): DeadLetterView {
     attempts: attempt,
     deadAt: new Date(dead?.at ?? 0),
     expiresAt: typeof dead?.expiresAt === "number" ? new Date(dead.expiresAt) : undefined,
-    error: note !== null ? whyClosed[note] : last ? { code: last.code, message: last.message } : byKey,
+    error: note === null && last ? { code: last.code, message: last.message } : storeMade(note),
   };
 }
 

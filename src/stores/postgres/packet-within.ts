@@ -2,6 +2,7 @@ import { ConfigurationError, InvalidInputError, UnreachableError } from "../../c
 import type { PacketAnswer, SendPackets } from "../../core/packet-operation.js";
 import { sendPackets } from "../../core/packets/send.js";
 import type { Tx } from "../../core/store.js";
+import type { PgClient } from "./driver.js";
 import type { PacketConnection } from "./packet-ask.js";
 import { SeenPackets } from "./packet-discover.js";
 import type { Locked } from "./packet-lock.js";
@@ -12,15 +13,24 @@ import { Overtaken } from "./packet-write.js";
 import { asClient } from "./transact.js";
 
 const triesMax = 6;
+const turns = new WeakMap<PgClient, Promise<unknown>>();
+
+/** A transaction is one conversation: of two sends at once, each would see the lane, or the key of a trigger, without the other. */
+export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Promise<PacketAnswer> {
+  const client = asClient(tx);
+  const inside = () => sendInside(client, schema, send);
+  const turn = (turns.get(client) ?? Promise.resolve()).then(inside, inside);
+  turns.set(client, turn);
+  return await turn;
+}
 
 /**
  * The send inside a handler's transaction. The locks of its lanes are held until that one ends: the order in a lane is the
  * order of commits. What turns out to be another's meanwhile is taken back to a savepoint, and tried again.
  */
-export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Promise<PacketAnswer> {
+async function sendInside(client: PgClient, schema: string, send: SendPackets): Promise<PacketAnswer> {
   if (send.packets.some(({ claim }) => claim))
     throw new InvalidInputError("packets", "can't be claimed by a send inside a transaction: nobody may deliver them before it commits");
-  const client = asClient(tx);
   // Not prepared: the connection is not ours, and may be another one at every transaction.
   const connection: PacketConnection = { client, schema, prepared: false };
   const wishes = wishesOf(send, SeenPackets.none);

@@ -1,3 +1,4 @@
+import { notesMax } from "../../core/packet.js";
 import { binaryColumns } from "./binary-array.js";
 import { type Columns, type Scalar, unnest } from "./columns.js";
 import { ask, type PacketConnection } from "./packet-ask.js";
@@ -36,6 +37,9 @@ const noteColumns: Columns = [
   ["packet", "bigint"],
   ["about", "text"],
 ];
+/** Which one of its execution's a note would be. */
+const nth = `SELECT a.*, row_number() OVER (PARTITION BY a.execution ORDER BY a.ord)
+  + (SELECT count(*) FROM $schema.notes n WHERE n.execution = a.execution) AS nth`;
 const pastColumns: Columns = [
   ["scope", "text"],
   ["key", "text"],
@@ -118,9 +122,9 @@ function groupsOf(changes: PacketChanges, claim: number | undefined): Record<str
       write: (rows) => update("executions", executionChangeColumns, rows),
     },
     {
-      ...{ name: "noted", columns: noteColumns },
+      ...{ name: "noted", columns: noteColumns, any: true },
       rows: notes.map(({ execution, at, kind, queue, packet, about }) => [execution, at, kind, queue, packet, about]),
-      write: (rows) => `${insert("notes", noteColumns, rows)} ORDER BY a.ord`,
+      write: (rows) => `${insert("notes", noteColumns, `(${nth} FROM ${rows}) a`)} WHERE a.nth <= ${notesMax} ORDER BY a.ord`,
     },
   ];
   const keys: Part[] = [

@@ -1,5 +1,5 @@
 import { rowOf } from "../../core/group-commit.js";
-import type { ExecutionNote, FlowState } from "../../core/packet.js";
+import { type ExecutionNote, type FlowState, notesMax } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
 import type { ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
@@ -133,7 +133,7 @@ export class MemoryTable implements PacketTable {
     if (!this.executions.has(execution)) return;
     const notes = this.notes.get(execution) ?? [];
     this.notes.set(execution, notes);
-    notes.push(Object.freeze(note));
+    if (notes.length < notesMax) notes.push(Object.freeze(note));
   }
 
   flowState(flow: string): FlowState {

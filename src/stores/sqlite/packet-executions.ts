@@ -1,4 +1,4 @@
-import type { ExecutionNote } from "../../core/packet.js";
+import { type ExecutionNote, notesMax } from "../../core/packet.js";
 import type { ExecutionRow, ExecutionSums } from "../../core/packets/table.js";
 import type { SqliteValue } from "./driver.js";
 import type { Prepared } from "./prepared.js";
@@ -14,7 +14,8 @@ const insert = `INSERT INTO onceflow_executions
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
 const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, packet, about)
-  SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)`;
+  SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)
+  AND (SELECT count(*) FROM onceflow_notes WHERE execution = ?) < ${notesMax}`;
 
 export function readExecution(sql: Prepared, no: number): ExecutionRow | undefined {
   const row = sql(select).get(no);
@@ -60,7 +61,7 @@ export class Executions {
   note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
     // A note is of an execution that is there.
     if (this.#begun.has(execution)) this.finish();
-    this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
+    this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution, execution);
   }
 
   /** Before COMMIT. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { outputsMax } from "../../../core/packet.js";
+import { notesMax, outputsMax } from "../../../core/packet.js";
 import type { ContractGroup } from "../contract-case.js";
 import { handOf, packetCase } from "./packet-case.js";
-import { countersOf, dead, done, executionOf, flow, kept, kindsOf, notesOf, numbersOf, retry, submit } from "./packet-operations.js";
+import { countersOf, dead, done, executionOf, flow, kept, keyOf, kindsOf, notesOf, numbersOf, retry, submit } from "./packet-operations.js";
 
 export const executing: ContractGroup = {
   verb: "execution",
@@ -60,6 +60,21 @@ export const executing: ContractGroup = {
       await submit(hand.store, hand.settleOf(packet, done, [], many));
       const { outputs } = await executionOf(hand.store, execution);
       assert.deepEqual(outputs, ['"1"', '"2"', ...many.slice(0, outputsMax - 2)]);
+    }),
+
+    packetCase("what was out of the ordinary is noted, and no more than a bound; it is counted all the same", async (scene) => {
+      const hand = await handOf(scene);
+      const key = keyOf("k");
+      await hand.done(await hand.sendAndClaim({ key }));
+      const execution = await hand.trigger({});
+      const many = (length: number, queue: string) => Array.from({ length }, () => hand.packet({ execution, claim: true, key, queue }));
+      const { placed } = await hand.done(await hand.take(), ...many(notesMax - 2, "first"), hand.packet({ execution, claim: true }));
+      const last = placed.at(-1);
+      assert.ok(last?.kind === "claimed");
+      await hand.done(last.packet, ...many(5, "more"));
+      const notes = await hand.store.packets.notes(execution, notesMax + 10);
+      assert.deepEqual([notes.length, notes.filter(({ queue }) => queue === "more").length], [notesMax, 2]);
+      assert.deepEqual(await countersOf(hand.store, execution), [0, notesMax + 3, 0, true]);
     }),
 
     packetCase("outputs of a settle that is sent again are there once", async (scene) => {

@@ -1,4 +1,4 @@
-import { InvalidInputError, NotKnownError, UnreachableError } from "../../../core/errors.js";
+import { NotKnownError, UnreachableError } from "../../../core/errors.js";
 import { executionNo, packetId } from "../../../graph/runtime/ids.js";
 import type { Runtime } from "../../../graph/runtime/runtime.js";
 import { PromiseBroken } from "../observer.js";
@@ -85,7 +85,5 @@ function persist(
 function isPassing(error: unknown): boolean {
   if (error instanceof NotKnownError || error instanceof UnreachableError) return true;
   const { code = "" } = error as { readonly code?: string };
-  return (
-    code === "RUNTIME_STOPPED" || code === "STORE_CLOSED" || (error instanceof InvalidInputError && error.message.includes("archived"))
-  );
+  return code === "RUNTIME_STOPPED" || code === "STORE_CLOSED" || code === "FLOW_ARCHIVED";
 }

@@ -1,0 +1,167 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { NodeError, type Runtime, type RuntimeOptions } from "onceflow/graph";
+import { expect } from "vitest";
+import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, triggered } from "./graph-scene.js";
+import { gate, onStores, type Scene, until } from "./workflow-scene.js";
+
+interface Told {
+  readonly key: unknown;
+  readonly body: {
+    readonly node: string;
+    readonly deadLetter: string;
+    readonly error: { readonly code: string; readonly message: string };
+  };
+}
+
+interface Webhook {
+  readonly url: string;
+  readonly heard: Told[];
+  /** It answers 500 so often. */
+  failures: number;
+}
+
+async function webhook(scene: Scene): Promise<Webhook> {
+  const hook = { url: "", heard: [] as Told[], failures: 0 };
+  const server = createServer(async (request, response) => {
+    const body = Buffer.concat(await request.toArray()).toString();
+    hook.heard.push({ key: request.headers["idempotency-key"], body: JSON.parse(body) as Told["body"] });
+    response.statusCode = hook.failures-- > 0 ? 500 : 204;
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  hook.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  scene.onEnd(() => server.close());
+  return hook;
+}
+
+const alerting = ({ url }: Webhook) => `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
+
+/** Until every dead letter was told; then each of them was told once, by its key, and of what it died. */
+async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly string[]): Promise<void> {
+  await until("all were told", () => new Set(heard.map(({ key }) => key)).size === codes.length);
+  await until("the alerts are gone", async () =>
+    (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
+  );
+  const letters = await runtime.deadLetters();
+  expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
+  const told = heard.map(({ key, body }) => `${String(key)} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  expect(told.sort()).toEqual(letters.map(({ id, error }) => `"alert-${id}" ${id} ${error.code}: ${error.message}`).sort());
+  await expectAtRest(runtime);
+}
+
+const keyed = (hook: Webhook) =>
+  oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', alerting(hook));
+const strict = { onMismatch: "deadLetter" } as const;
+
+onStores("a webhook hears of", packetStores, (test) => {
+  test("every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
+    const hook = await webhook(scene);
+    hook.failures = 1;
+    const runtime = await running(scene, keyed(hook), {
+      work: () => {
+        throw new NodeError("PERMANENT", "no");
+      },
+    });
+    await triggered(runtime, { id: "a" });
+    await until("the first has been told twice", () => hook.heard.length === 2);
+    expect(hook.heard[0]).toEqual(hook.heard[1]);
+    hook.heard.shift();
+    await triggered(runtime, {});
+    await expectTold(runtime, hook, ["PERMANENT", "VALIDATION"]);
+    expect(hook.heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+  });
+
+  test("a key that was completed with another packet, seen when that is sent", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const work = recorder();
+    const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    expect((await triggered(runtime, { id: "a", n: 2 })).status).toBe("dead");
+    await expectTold(runtime, hook, ["MISMATCH"]);
+    expect(work.seen).toHaveLength(1);
+  });
+
+  test("one that is seen when it is claimed", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const work = recorder();
+    const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    await runtime.stop();
+    // Who has no room for what it sends leaves it to others: they find the key completed.
+    const sender = await running(scene, keyed(hook), {}, { ...strict, partial: true });
+    const { executionId = "" } = await sender.trigger("flow", "In", { id: "a", n: 2 });
+    await until("it is due", async () =>
+      (await sender.execution(executionId))?.packets.some(({ edge, state }) => edge === "In->Work.in" && state === "due"),
+    );
+    await sender.stop();
+    const next = await running(scene, keyed(hook), { work: work.node }, strict);
+    expect((await next.wait(executionId)).status).toBe("dead");
+    await expectTold(next, hook, ["MISMATCH"]);
+    expect(work.seen).toHaveLength(1);
+  });
+
+  test("one that had waited for the other", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const [began, go] = [gate(), gate()];
+    const runtime = await running(
+      scene,
+      keyed(hook),
+      {
+        work: async () => {
+          began.open();
+          await go.opened;
+        },
+      },
+      strict,
+    );
+    const codes: string[] = [];
+    runtime.on((event) => {
+      if (event.type === "dead") codes.push(event.code);
+    });
+    await runtime.trigger("flow", "In", { id: "a", n: 1 });
+    await began.opened;
+    const { executionId = "" } = await runtime.trigger("flow", "In", { id: "a", n: 2 });
+    await until("it is held", async () => (await runtime.execution(executionId))?.packets.some(({ state }) => state === "held"));
+    go.open();
+    expect((await runtime.wait(executionId)).status).toBe("dead");
+    await expectTold(runtime, hook, ["MISMATCH"]);
+    expect(codes).toEqual(["MISMATCH"]);
+  });
+
+  const joined = (hook: Webhook) =>
+    flow({
+      nodes: `In: { operationId: take, kind: source }
+Left: { operationId: left, kind: transform }
+Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook)} }`,
+      edges: `- { from: In, to: Left, delivery: { mode: durable, retryPolicy: { maxAttempts: 1 } } }
+- { from: Left, to: Join.a, delivery: { mode: durable } }
+- { from: In, to: Join.b, delivery: { mode: durable } }`,
+    });
+
+  const joining = (scene: Scene, hook: Webhook, left: Nodes[string], options: Partial<RuntimeOptions> = {}) =>
+    running(scene, joined(hook), { left, join: recorder().node }, options);
+
+  test("a part that is left alone, because the other branch died", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const runtime = await joining(scene, hook, () => {
+      throw new NodeError("PERMANENT", "no");
+    });
+    expect(await triggered(runtime, { id: 1 })).toMatchObject({ status: "dead", dead: 2 });
+    // The other letter's node has no webhook.
+    const [branch] = (await runtime.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
+    await runtime.discard(branch?.id ?? "");
+    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+
+  test("a part that has waited too long", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const go = gate();
+    const runtime = await joining(scene, hook, () => go.opened, { joinWaitMs: 50, pollMs: 50 });
+    const { executionId = "" } = await runtime.trigger("flow", "In", { id: 1 });
+    await until("it has been given up", async () => (await runtime.deadLetters()).length === 1);
+    go.open();
+    await runtime.wait(executionId);
+    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+});
