@@ -18,10 +18,14 @@ board.sleep(board.leaseMsMin / 10);
 await load().catch(() => {});
 
 for (;;) {
+  await look();
   // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
   board.sleep(board.leaseMsMin / 4);
+}
+
+async function look(): Promise<void> {
   const silentMs = board.silentMs();
-  if (silentMs < board.leaseMsMin / 2 || silentMs > stallMsMax) continue;
+  if (silentMs < board.leaseMsMin / 2 || silentMs > stallMsMax) return;
   // A healthy event loop beats at a third of the shortest lease it holds now, which may be a long one.
   const due = board.read().filter(({ owner, leaseMs }) => Math.min(silentMs, sinceRenewed(owner) * 2) >= leaseMs / 2);
   if (due.length > 0) await renew(due);
