@@ -177,7 +177,7 @@ async function dieAuditing(row: table.AuditRow, scene: Scene): Promise<void> {
   expect((await inspect(store, crash))?.audit).toMatchObject(Array.from({ length: row.left }, () => entry));
   expect((await store.read({ scope: "", key: "crash" }))?.record).toEqual(before?.record);
 
-  const logging = await open(database.url, { audit: "all" });
+  const logging = await open(database.url, { audit: "all", stallMsMax: 0 });
   expect(await once(logging, crash, callOf(scene))).toEqual({ status: "replayed", ...outcomeOf(1) });
   await logging.close();
   expect((await inspect(store, crash))?.audit).toMatchObject(Array.from({ length: row.left + 1 }, () => entry));
@@ -186,7 +186,7 @@ async function dieAuditing(row: table.AuditRow, scene: Scene): Promise<void> {
 
 /** `gone` is over, with an ended attempt and an entry of the audit log; `stripped` has a result that is over; `kept` stays. */
 async function leaveOver({ url }: CrashDatabase): Promise<void> {
-  const store = await open(url, { audit: "all", purgeEveryMs: 0 });
+  const store = await open(url, { audit: "all", purgeEveryMs: 0, stallMsMax: 0 });
   const gone = { key: key.of("gone"), retentionMs: 0 };
   const failed = once(store, gone, () => Promise.reject(new Error("first")));
   await expect(failed).rejects.toThrow("first");
@@ -236,7 +236,7 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   const left = await database.ours();
   if (row.left === "as it was" && !inTurn) expect(left).toEqual(before);
 
-  const store = await open(database.url);
+  const store = await open(database.url, { stallMsMax: 0 });
   const there = await database.ours();
   expect(there).not.toEqual({});
   // Done by the one that died, or by the last one in turn, which got through: not a bit is missing.
@@ -262,7 +262,7 @@ function cases(
     const database = await create(onTestFinished);
     const provider = await serveEffects({ honoursKeys });
     onTestFinished(() => provider.close());
-    const store = await open(database.url, { purgeEveryMs: 0 });
+    const store = await open(database.url, { purgeEveryMs: 0, stallMsMax: 0 });
     onTestFinished(() => store.close());
     return { database, store, provider };
   };

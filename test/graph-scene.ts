@@ -48,7 +48,7 @@ export async function doomed(
   nodes: Nodes,
   options: Given = {},
 ): Promise<{ readonly runtime: Runtime; readonly mortal: Mortal }> {
-  const dying = mortal(await scene.open({ stallMsMax: 0 }));
+  const dying = mortal(await scene.open());
   const runtime = await createRuntime({ store: dying.store, documents: [document], nodes, leaseMs: shortMs, ...options });
   return { runtime, mortal: dying };
 }

@@ -69,7 +69,7 @@ interface Scene {
 async function sceneOf(context: TestContext, database: CrashDatabase, tx: boolean | undefined): Promise<Scene> {
   const provider = await serveEffects({ honoursKeys: true });
   context.onTestFinished(() => provider.close());
-  const store = await open(database.url);
+  const store = await open(database.url, { stallMsMax: 0 });
   context.onTestFinished(() => store.close());
   const where = { url: database.url, providerUrl: provider.url };
   const die = () => expect.unreachable("only others die");

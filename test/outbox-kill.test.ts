@@ -53,7 +53,7 @@ async function sceneOf(context: TestContext, place: string): Promise<Scene> {
   context.onTestFinished(() => at.drop());
   const broker = await serveEffects({ honoursKeys: true });
   context.onTestFinished(() => broker.close());
-  const store = await open(at.url);
+  const store = await open(at.url, { stallMsMax: 0 });
   context.onTestFinished(() => store.close());
   return { url: at.url, broker, store, outbox: createOutbox(store, outboxOptions) };
 }

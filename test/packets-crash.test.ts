@@ -42,7 +42,7 @@ type Name = keyof typeof databases;
 
 async function setScene(name: Name, { onTestFinished }: Pick<TestContext, "onTestFinished">): Promise<Scene> {
   const database = await databases[name](onTestFinished);
-  const store = await open(database.url, { purgeEveryMs: 0 });
+  const store = await open(database.url, { purgeEveryMs: 0, stallMsMax: 0 });
   onTestFinished(() => store.close());
   return { database, store, hand: await Hand.on(store) };
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { describe, expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "./heavy.js";
 import { freshTable } from "./servers/dynamodb-tables.js";
 import { freshDatabase } from "./servers/free-database.js";
@@ -15,9 +15,13 @@ takeTurns();
 
 const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
 const packetProgram = new URL("../.build/test/programs/stuck-packets.js", import.meta.url);
-const leaseMs = 2000;
+const leaseMs = 4000;
 
-function start(url: string, stuckMs: number, stallMsMax: number, of = program): ChildProcess {
+/** Side by side: they do little but wait. */
+const options = { concurrent: true };
+type StoreUrl = (context: TestContext) => Promise<string>;
+
+function start({ onTestFinished }: TestContext, url: string, stuckMs: number, stallMsMax: number, of = program): ChildProcess {
   const worker = fork(of, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
   onTestFinished(() => void worker.kill("SIGKILL"));
   return worker;
@@ -30,10 +34,10 @@ function message(worker: ChildProcess): Promise<unknown> {
   });
 }
 
-function cases(storeUrl: () => Promise<string>): void {
-  test("in a healthy process the stand-in renews nothing, also when a short lease was held before", async () => {
-    const store = await open(await storeUrl());
-    onTestFinished(() => store.close());
+function cases(storeUrl: StoreUrl): void {
+  test("in a healthy process the stand-in renews nothing, also when a short lease was held before", async (context) => {
+    const store = await open(await storeUrl(context));
+    context.onTestFinished(() => store.close());
     await once(store, { key: key.of("short"), leaseMs: 50 }, () => 1);
     await once(store, { key: key.of("long"), leaseMs: 10_000 }, async () => {
       await delay(600);
@@ -42,11 +46,11 @@ function cases(storeUrl: () => Promise<string>): void {
     });
   });
 
-  test("a handler that blocks the event loop for three leases keeps its key", async () => {
-    const url = await storeUrl();
+  test("a handler that blocks the event loop for three leases keeps its key", async (context) => {
+    const url = await storeUrl(context);
     const store = await open(url);
-    onTestFinished(() => store.close());
-    const worker = start(url, leaseMs * 3, 60_000);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 3, 60_000);
     expect(await message(worker)).toBe("started");
     const ended = message(worker);
     let asked = 0;
@@ -65,11 +69,11 @@ function cases(storeUrl: () => Promise<string>): void {
     expect((await inspect(store, { key: "stuck" }))?.attempts).toHaveLength(1);
   });
 
-  test("a process that is stuck for longer than the bound loses its key, and cannot settle it", async () => {
-    const url = await storeUrl();
+  test("a process that is stuck for longer than the bound loses its key, and cannot settle it", async (context) => {
+    const url = await storeUrl(context);
     const store = await open(url);
-    onTestFinished(() => store.close());
-    const worker = start(url, leaseMs * 4, leaseMs);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 4, leaseMs);
     expect(await message(worker)).toBe("started");
     const ended = message(worker);
     const taken = await once(store, { key: key.of("stuck"), leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
@@ -80,12 +84,12 @@ function cases(storeUrl: () => Promise<string>): void {
 }
 
 /** Packets of a worker, under its one lease. */
-function packetCases(storeUrl: () => Promise<string>): void {
-  async function stuck(stuckMs: number, stallMsMax: number) {
-    const url = await storeUrl();
+function packetCases(storeUrl: StoreUrl): void {
+  async function stuck(context: TestContext, stuckMs: number, stallMsMax: number) {
+    const url = await storeUrl(context);
     const store = await open(url);
-    onTestFinished(() => store.close());
-    const worker = start(url, stuckMs, stallMsMax, packetProgram);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, stuckMs, stallMsMax, packetProgram);
     expect(await message(worker)).toBe("started");
     const own = await store.packets.join({ leaseMs: 600_000 });
     const claim = () => store.packets.claim({ worker: own, queues: [{ flow: "flow", queue: "edge", limit: 1 }], limit: 1 });
@@ -101,16 +105,16 @@ function packetCases(storeUrl: () => Promise<string>): void {
     return { outcome, claims };
   }
 
-  test("a worker that blocks the event loop for three leases keeps its packets", async () => {
-    const { outcome, claims } = await stuck(leaseMs * 3, 60_000);
+  test("a worker that blocks the event loop for three leases keeps its packets", async (context) => {
+    const { outcome, claims } = await stuck(context, leaseMs * 3, 60_000);
     expect(claims.length).toBeGreaterThan(20);
     expect(Math.max(...claims)).toBe(0);
     expect(outcome).toBe("packetSettled");
   });
 }
 
-describe("a stuck event loop on SQLite", () => {
-  const url = async () => {
+describe("a stuck event loop on SQLite", options, () => {
+  const url = async ({ onTestFinished }: TestContext) => {
     const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     return `sqlite:${join(folder, "ledger.db")}`;
@@ -120,8 +124,8 @@ describe("a stuck event loop on SQLite", () => {
 });
 
 const postgres = inject("postgres");
-describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", () => {
-  cases(async () => {
+describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", options, () => {
+  cases(async ({ onTestFinished }) => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());
     return database.url;
@@ -129,13 +133,13 @@ describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", () => {
 });
 
 const redis = inject("redis");
-describe.skipIf(!redis.ok)("a stuck event loop on Redis", () => {
+describe.skipIf(!redis.ok)("a stuck event loop on Redis", options, () => {
   cases(async () => `${redis.ok ? redis.url : ""}?prefix=stuck-${randomUUID()}`);
 });
 
 const dynamodb = inject("dynamodb");
-describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", () => {
-  cases(async () => {
+describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", options, () => {
+  cases(async ({ onTestFinished }) => {
     const table = freshTable(dynamodb.ok ? dynamodb.url : "");
     onTestFinished(() => table.drop());
     return table.url;
@@ -143,8 +147,8 @@ describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", () => {
 });
 
 const mongodb = inject("mongodb");
-describe.skipIf(!mongodb.ok)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", () => {
-  cases(async () => {
+describe.skipIf(!mongodb.ok)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", options, () => {
+  cases(async ({ onTestFinished }) => {
     const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
     onTestFinished(() => database.drop());
     return database.url;

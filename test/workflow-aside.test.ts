@@ -69,7 +69,7 @@ onStores("values aside", everyStore, (test) => {
       await wait();
       return [input, grown];
     });
-    const doomed = mortal(await scene.open({ asideBytes, stallMsMax: 0 }));
+    const doomed = mortal(await scene.open({ asideBytes }));
     await work(doomed.store, { workflows: [run], leaseMs: shortMs, background: true });
     // It would keep them in the journal, and finds them wherever they were put.
     const store = await scene.open({ asideBytes: 0 });

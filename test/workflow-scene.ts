@@ -56,9 +56,12 @@ export class Scene {
     return `${name} ${named}`;
   }
 
-  /** Another handle, as another process would have it. */
+  /**
+   * Another handle, as another process would have it. Without its stand-in: that is a thread, which takes longer to start
+   * than most cases take, and would go on renewing for a process that is not really dead.
+   */
   async open(options: OpenOptions = {}): Promise<Store> {
-    const store = await this.#place.open({ purgeEveryMs: 0, ...options });
+    const store = await this.#place.open({ purgeEveryMs: 0, stallMsMax: 0, ...options });
     this.#stores.push(store);
     return store;
   }
@@ -73,8 +76,7 @@ export class Scene {
 
   /** A worker whose process will die; nobody has to stop it. */
   async workAndDie(options: WorkerOptions = {}, opening: OpenOptions = {}): Promise<Mortal> {
-    // The stand-in is a thread, and would go on renewing for a process that is not really dead.
-    const doomed = mortal(await this.open({ stallMsMax: 0, ...opening }));
+    const doomed = mortal(await this.open(opening));
     await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
     return doomed;
   }

@@ -323,7 +323,7 @@ onStores("streams", everyStore, (test) => {
     };
     const run = workflow(scene.name("run"), async () => await work());
     // Once the body has begun, its heartbeat does not get through, and nothing else is wrong with it.
-    const own = await scene.open({ stallMsMax: 0 });
+    const own = await scene.open();
     let begun = false;
     const renew: Store["runs"]["renew"] = (query) => (begun ? new Promise(() => {}) : own.runs.renew(query));
     const deaf = Object.create(own, { runs: { value: Object.create(own.runs, { renew: { value: renew } }) } }) as Store;

@@ -113,7 +113,7 @@ onStores("the completion write fails", everyStore, (test) => {
       return effects.call(stepId, { attempt, result: "charged" });
     });
     const order = workflow(scene.name("order"), async () => await charge());
-    const doomed = mortal(await scene.open({ stallMsMax: 0 }));
+    const doomed = mortal(await scene.open());
     const bad = failing(doomed.store, () => effects.keys().length > 0, "unreachable");
     await work(bad.store, { workflows: [order], leaseMs: 300, background: true });
     await start(order, [], { id: "o-1", store: bad.store });
@@ -145,7 +145,7 @@ onStores("a crash at any commit", everyStore, (test) => {
         return first + second + third + (await effect(4));
       });
       const stores: Store[] = [];
-      for (let at = 0; at < 9; at++) stores.push(await scene.open({ stallMsMax: 0 }));
+      for (let at = 0; at < 9; at++) stores.push(await scene.open());
       // One run for every commit to die at; those that have fewer commits end without a death.
       const deaths = await Promise.all(stores.map((store, at) => dieAt(store, order, `o-${at}`, at, side)));
       expect(deaths.filter(Boolean).length).toBeGreaterThanOrEqual(5);

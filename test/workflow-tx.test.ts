@@ -233,7 +233,7 @@ onStores("step.tx", durableStores, (test, on) => {
       return attempt;
     });
     const run = workflow(scene.name("run"), async () => await book());
-    const own = await scene.open({ stallMsMax: 0 });
+    const own = await scene.open();
     const ended = gate<unknown>();
     let silent = false;
     const renew: Store["runs"]["renew"] = (query) => (silent ? new Promise(() => {}) : own.runs.renew(query));

@@ -4,7 +4,7 @@ import { ConfigurationError, InvalidInputError } from "../core/errors.js";
 import type { Backend, Store } from "../core/store.js";
 
 export interface OpenOptions extends StoreOptions {
-  /** How long a process whose event loop is stuck keeps its leases. Default 60 s. */
+  /** How long a process whose event loop is stuck keeps its leases. Default 60 s; 0: no thread stands in for it. */
   readonly stallMsMax?: number;
 }
 

@@ -1,7 +1,8 @@
 import { writeSync } from "node:fs";
 import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
 import { type Backend, createStore } from "onceflow/store";
-import { type CrashPoint, withCrashPoint } from "onceflow/testing";
+import type { CrashPoint } from "onceflow/testing";
+import { inPackage } from "./in-package.js";
 import { watchStatements } from "./watch-statements.js";
 
 /** Does one thing to a ledger and dies over it, by SIGKILL, at the point it was told. */
@@ -27,7 +28,10 @@ export type MigrationPoint = "before migration" | "inside migration" | "after mi
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
+const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../dist/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
+/** No thread stands in: it would renew past the point to die at, and takes as long to start as all the rest. */
+const alone = { stallMsMax: 0 };
 
 const acts = {
   once: (store: Store) => once(store, { ...options, effect, ...(tx ? { tx: true as const } : {}) }, call),
@@ -58,18 +62,18 @@ async function openDoomed(): Promise<Store> {
   switch (point) {
     case undefined:
     case "inside reconcile":
-      return await open(url);
+      return await open(url, alone);
     case "before migration":
     case "inside migration":
     case "after migration":
       dieInTransaction(point).arm();
-      return await open(watchedUrl());
+      return await open(watchedUrl(), alone);
     case "after a version":
       commitVersion(nth ?? 1);
-      return await open(watchedUrl());
+      return await open(watchedUrl(), alone);
     case "inside purge": {
       const transaction = dieInTransaction(point);
-      const store = await open(watchedUrl());
+      const store = await open(watchedUrl(), alone);
       transaction.arm();
       return store;
     }
@@ -79,7 +83,7 @@ async function openDoomed(): Promise<Store> {
     case "after audit":
       return createStore(withCrashPoint(await openBackend(), point, die), { audit: "all" });
     default:
-      return withCrashPoint(await open(url), point, die);
+      return withCrashPoint(await open(url, alone), point, die);
   }
 }
 
@@ -126,27 +130,26 @@ function watchedUrl(): string {
   return url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url;
 }
 
-/** What `open` makes a store of. The package does not export it: it is taken from beside the package's index file. */
+/** What `open` makes a store of. */
 async function openBackend(): Promise<Backend> {
-  const inPackage = (file: string) => import(new URL(file, import.meta.resolve("onceflow")).href);
   if (url.startsWith("sqlite:")) {
     const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../dist/stores/sqlite/open.js");
-    return await openSqlite({ path: url.slice("sqlite:".length), stallMsMax: 0 });
+    return await openSqlite({ path: url.slice("sqlite:".length), ...alone });
   }
   if (url.startsWith("dynamodb:")) {
     const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../dist/stores/dynamodb/open.js");
-    return await openDynamo({ url, stallMsMax: 0 });
+    return await openDynamo({ url, ...alone });
   }
   if (url.startsWith("redis:")) {
     const { openRedis } = (await inPackage("stores/redis/open.js")) as typeof import("../../dist/stores/redis/open.js");
-    return await openRedis({ url, stallMsMax: 0 });
+    return await openRedis({ url, ...alone });
   }
   if (url.startsWith("mongodb:")) {
     const { openMongoUrl } = (await inPackage("stores/mongodb/open.js")) as typeof import("../../dist/stores/mongodb/open.js");
-    return await openMongoUrl({ url, stallMsMax: 0 });
+    return await openMongoUrl({ url, ...alone });
   }
   const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../dist/stores/postgres/open.js");
-  return await openPostgres({ url, stallMsMax: 0 });
+  return await openPostgres({ url, ...alone });
 }
 
 function found(): { found: { attempt: number } } {

@@ -48,7 +48,7 @@ function doomed(store: Store): Store {
   return Object.create(store, { commit: { value: commit }, packets: { value: wrapped } }) as Store;
 }
 
-const store = doomed(await open(url));
+const store = doomed(await open(url, { stallMsMax: 0 }));
 const runtime = await createRuntime({
   store,
   documents: [documentFor(providerUrl)],

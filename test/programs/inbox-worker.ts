@@ -1,6 +1,7 @@
 import { open } from "onceflow";
 import { createInbox, type MessageHandler, PermanentError } from "onceflow/inbox";
-import { type CrashPoint, withCrashPoint } from "onceflow/testing";
+import type { CrashPoint } from "onceflow/testing";
+import { inPackage } from "./in-package.js";
 
 /** Consumes a message, or redrives or discards it, and dies over it, by SIGKILL, where it was told. Else its last word is the answer. */
 export interface InboxDoom {
@@ -46,6 +47,7 @@ if (given !== undefined && import.meta.filename === process.argv[1]) {
   const doom = JSON.parse(given) as InboxDoom;
   const die = () => process.kill(process.pid, "SIGKILL");
   const { url, dieAt, act, tx } = doom;
+  const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../dist/testing/crash-point.js");
   const opened = await open(url, { stallMsMax: 0 });
   const store = dieAt === undefined || dieAt.endsWith("call") ? opened : withCrashPoint(opened, dieAt as CrashPoint, die);
   const inbox = createInbox(store, inboxOptions(tx));

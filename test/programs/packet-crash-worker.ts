@@ -24,7 +24,7 @@ const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
 
 process.on("disconnect", () => process.exit());
 const dooming = dieAtDurable();
-const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0 });
+const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await perform(store);
 console.error("it went through");

@@ -1,6 +1,7 @@
 import { open } from "onceflow";
+import { block } from "./block.js";
 
-/** Has a packet and computes for a while without ever giving the event loop a turn; then says how its settle was answered. */
+/** Has a packet and gives the event loop no turn for a while; then says how its settle was answered. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
@@ -12,8 +13,7 @@ const rest = { execution: null, payload: "1", key: null, lane: null, join: null,
 const packets = [{ no, flow: "flow", queue: "edge", ...rest }];
 await store.commit({ packet: { verb: "sendPackets", worker, execution: null, packets } });
 await new Promise<void>((sent) => process.send?.("started", () => sent()));
-const until = performance.now() + Number(stuckMs);
-while (performance.now() < until);
+block(Number(stuckMs));
 lease.alive();
 const to = { kind: "done", keep: false, note: null } as const;
 const { kind } = await store.commit({ packet: { verb: "settlePacket", no, worker, attempt: 1, to, packets: [], outputs: [] } });

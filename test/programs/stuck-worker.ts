@@ -1,6 +1,7 @@
 import { key, once, open } from "onceflow";
+import { block } from "./block.js";
 
-/** Holds a key and computes for a while without ever giving the event loop a turn; then says how it ended. */
+/** Holds a key and gives the event loop no turn for a while; then says how it ended. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
@@ -10,8 +11,7 @@ const ended = once(store, { key: key.of("stuck"), leaseMs: Number(leaseMs) }, ()
   // The message above leaves only with a turn of the event loop: the handler has to give it one before it blocks.
   return new Promise<string>((resolve) => {
     setImmediate(() => {
-      const until = performance.now() + Number(stuckMs);
-      while (performance.now() < until);
+      block(Number(stuckMs));
       resolve("computed");
     });
   });

@@ -1,6 +1,7 @@
 import { open, type SqliteTx, type Tx } from "onceflow";
 import { createHook, getStepMetadata, sleep, step, type WorkerOptions, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
+import { block } from "./block.js";
 import { watchStatements } from "./watch-statements.js";
 
 /** A process of its own that starts runs, works on them, or dies over them: whatever it is told by its parent. */
@@ -67,13 +68,13 @@ const hold = step("hold", async () => {
   return `attempt ${attempt}`;
 });
 
-/** Gives the event loop no turn for so long, and leaves the processor to those who measure it. */
+/** Gives the event loop no turn for so long. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
   say({ say: "called", stepId, attempt });
   // What it said leaves with a turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  block(ms);
   return attempt;
 });
 

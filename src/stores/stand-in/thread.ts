@@ -1,8 +1,6 @@
 import { workerData } from "node:worker_threads";
 import type { Renew } from "../../core/operation.js";
 import type { Backend, HeldLease } from "../../core/store.js";
-import { openPostgres } from "../postgres/open.js";
-import { openSqlite } from "../sqlite/open.js";
 import { type Held, LeaseBoard } from "./lease-board.js";
 import type { StandInData } from "./stand-in.js";
 
@@ -11,17 +9,23 @@ const { target, stallMsMax, board: memory } = workerData as StandInData;
 const board = new LeaseBoard(memory);
 let renewedAt = new Map<string, number>();
 let backend: Promise<Backend> | undefined;
+/** The store is open elsewhere in this process: it was checked there. */
+const check = false;
 
-// A driver takes a good part of a short lease to load: not when the lease is at stake. Nor at once: most stores that are
-// soon closed never need it.
+// A store and its driver take a good part of a short lease to load: not when the lease is at stake. Nor at once: most
+// stores that are soon closed never need them.
 board.sleep(board.leaseMsMin / 10);
-await loadDriver().catch(() => {});
+await load().catch(() => {});
 
 for (;;) {
+  await look();
   // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
   board.sleep(board.leaseMsMin / 4);
+}
+
+async function look(): Promise<void> {
   const silentMs = board.silentMs();
-  if (silentMs < board.leaseMsMin / 2 || silentMs > stallMsMax) continue;
+  if (silentMs < board.leaseMsMin / 2 || silentMs > stallMsMax) return;
   // A healthy event loop beats at a third of the shortest lease it holds now, which may be a long one.
   const due = board.read().filter(({ owner, leaseMs }) => Math.min(silentMs, sinceRenewed(owner) * 2) >= leaseMs / 2);
   if (due.length > 0) await renew(due);
@@ -49,35 +53,38 @@ async function renew(leases: readonly Held[]): Promise<void> {
   }
 }
 
-async function loadDriver(): Promise<unknown> {
+/** What this store needs to be opened, and no other one. */
+async function load(): Promise<() => Promise<Backend>> {
   switch (target.kind) {
-    case "sqlite":
-      return undefined;
-    case "postgres":
-      return (await import("../postgres/driver.js")).loadDriver();
-    case "mongodb":
-      return (await import("../mongodb/driver.js")).loadDriver();
-    case "dynamodb":
-      return (await import("../dynamodb/driver.js")).loadDriver();
-    case "redis":
-      return (await import("../redis/driver.js")).loadDriver();
+    case "sqlite": {
+      const { openSqlite } = await import("../sqlite/open.js");
+      return () => openSqlite(target);
+    }
+    case "postgres": {
+      await (await import("../postgres/driver.js")).loadDriver();
+      const { openPostgres } = await import("../postgres/open.js");
+      return () => openPostgres({ ...target, check });
+    }
+    case "mongodb": {
+      await (await import("../mongodb/driver.js")).loadDriver();
+      const { openMongoUrl } = await import("../mongodb/open.js");
+      return () => openMongoUrl({ url: target.url, check });
+    }
+    case "dynamodb": {
+      await (await import("../dynamodb/driver.js")).loadDriver();
+      const { openDynamo } = await import("../dynamodb/open.js");
+      return () => openDynamo({ ...target, check });
+    }
+    case "redis": {
+      await (await import("../redis/driver.js")).loadDriver();
+      const { openRedis } = await import("../redis/open.js");
+      return () => openRedis({ ...target, check });
+    }
   }
 }
 
-/** The store is open elsewhere in this process: it was checked there. */
 async function openTarget(): Promise<Backend> {
-  switch (target.kind) {
-    case "sqlite":
-      return openSqlite(target);
-    case "postgres":
-      return openPostgres({ ...target, check: false });
-    case "mongodb":
-      return (await import("../mongodb/open.js")).openMongoUrl({ url: target.url, check: false });
-    case "dynamodb":
-      return (await import("../dynamodb/open.js")).openDynamo({ ...target, check: false });
-    case "redis":
-      return (await import("../redis/open.js")).openRedis({ ...target, check: false });
-  }
+  return (await load())();
 }
 
 /** By record, and one per record: of two attempts of one record the later one counts. */

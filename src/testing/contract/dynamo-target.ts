@@ -1,8 +1,8 @@
 import { loadDriver } from "../../stores/dynamodb/driver.js";
 import { type DynamoClient, dynamoStore } from "../../stores/dynamodb/open.js";
 import { parseDynamoUrl } from "../../stores/dynamodb/url.js";
-import { open } from "../../stores/open.js";
 import { cuttingProxy } from "../cutting-proxy.js";
+import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
 
 export interface DynamoTarget extends ContractTarget {
@@ -45,7 +45,7 @@ export async function dynamoTarget({ url, by = "url" }: DynamoTargetOptions): Pr
       const own = tableUrl(url, table, proxy && `http://127.0.0.1:${proxy.port}`);
       return {
         open: (options) =>
-          by === "client" ? dynamoStore({ ...options, client: client as DynamoClient, table, create: true }) : open(own, options),
+          by === "client" ? dynamoStore({ ...options, client: client as DynamoClient, table, create: true }) : openTarget(own, options),
         sever: async () => proxy?.cutAll(),
         async remove() {
           await client.send(new DeleteTableCommand({ TableName: table })).catch(() => undefined);

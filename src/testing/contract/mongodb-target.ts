@@ -2,8 +2,8 @@ import type { ClientSession, MongoClient } from "mongodb";
 import { loadDriver } from "../../stores/mongodb/driver.js";
 import { mongoStore } from "../../stores/mongodb/store.js";
 import { clientOf } from "../../stores/mongodb/transact.js";
-import { open } from "../../stores/open.js";
 import { type CuttingProxy, cuttingProxy } from "../cutting-proxy.js";
+import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
 export interface MongoTarget extends ContractTarget {
@@ -45,7 +45,7 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
           own.port = String((await proxy).port);
           own.searchParams.set("directConnection", "true");
           own.searchParams.set("prefix", prefix);
-          return await open(own.href, options);
+          return await openTarget(own.href, options);
         },
         business: businessRows(client, prefix),
         sever: async () => (await proxy)?.cutAll(),

@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { open } from "../../stores/open.js";
 import { loadDriver } from "../../stores/postgres/driver.js";
+import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
 export interface PostgresTarget extends ContractTarget {
@@ -29,7 +29,7 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
       own.searchParams.set("schema", schema);
       own.searchParams.set("application_name", schema);
       return {
-        open: (options) => open(own.href, options),
+        open: (options) => openTarget(own.href, options),
         business: businessRows(pool, schema),
         async sever() {
           await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", [schema]);

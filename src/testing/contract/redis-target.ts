@@ -1,12 +1,12 @@
 import { createStore, type StoreOptions } from "../../core/create-store.js";
 import type { Store } from "../../core/store.js";
-import { open } from "../../stores/open.js";
 import { parseAddress } from "../../stores/redis/address.js";
 import { connect } from "../../stores/redis/connect.js";
 import { loadDriver, loadIoRedis } from "../../stores/redis/driver.js";
 import type { RedisClient, RedisServer } from "../../stores/redis/link.js";
 import { openRedis } from "../../stores/redis/open.js";
 import { redisStore } from "../../stores/redis/store.js";
+import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
 
 export interface RedisTarget extends ContractTarget {
@@ -35,8 +35,6 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
     name: client === undefined ? "redis" : "redis with a client of the user's own",
     capabilities: { transactions: false, sharedClock: true, durable: true, runs: false, packets: false },
     severs: client === undefined,
-    // Of a Cluster six processes share the machine with the tests.
-    leaseMs: 1000,
     async create() {
       created += 1;
       const prefix = `contract-${process.pid}-${created}`;
@@ -45,8 +43,8 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
       return {
         async open(options?: StoreOptions): Promise<Store> {
           if (client !== undefined) return await redisStore({ ...options, client, prefix });
-          if (driver === undefined) return await open(at, options);
-          return createStore(await openRedis({ url: at, driver: await loadIoRedis() }), options);
+          if (driver === undefined) return await openTarget(at, options);
+          return createStore(await openRedis({ url: at, driver: await loadIoRedis(), stallMsMax: 0 }), options);
         },
         sever: async () => void (await Promise.all(servers.map((server) => severOn(server, prefix)))),
         remove: async () => void (await Promise.all(servers.map((server) => removeFrom(server, prefix)))),

@@ -40,7 +40,7 @@ export class Scene {
 
   /** A lease that a heartbeat holds. */
   get leaseMs(): number {
-    return this.target.leaseMs ?? 300;
+    return this.target.leaseMs ?? 1000;
   }
 
   get business(): BusinessRows {

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../core/clock.js";
-import { open } from "../../stores/open.js";
 import { whenFree } from "../../stores/sqlite/connection.js";
 import { chooseDriver, openDatabase, type SqliteDriver } from "../../stores/sqlite/driver.js";
 import type { SqliteTx } from "../../stores/sqlite/transact.js";
+import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
 /** The SQLite store, each ledger in a folder of its own that is removed after use. Without a driver: the one it chooses itself. */
@@ -20,7 +20,7 @@ export function sqliteTarget(options: { readonly driver?: SqliteDriver } = {}): 
       const folder = await mkdtemp(join(tmpdir(), "onceflow-contract-"));
       const path = join(folder, "ledger.db");
       return {
-        open: (said) => open(`sqlite:${encodeURI(path)}${query}`, said),
+        open: (said) => openTarget(`sqlite:${encodeURI(path)}${query}`, said),
         business: businessRows(path, driver),
         remove: () => rm(folder, { recursive: true, force: true }),
       };

@@ -7,7 +7,7 @@ export interface ContractTarget {
   readonly capabilities: Capabilities;
   /** Whether its ledgers have `sever`. */
   readonly severs: boolean;
-  /** A lease that is renewed in time also on a busy machine. Default 300 ms; more where the server itself is slow. */
+  /** A lease that is renewed in time also on a busy machine. Default 1000 ms; more where the server itself is slow. */
   readonly leaseMs?: number;
   /** A new, empty ledger (database, file, schema …) that nobody has opened yet. Cases run at the same time, each on its own. */
   create(): Promise<ContractLedger>;

@@ -11,6 +11,7 @@ import type {
 } from "../../../core/packet-operation.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
+import { Witness } from "../witness.js";
 import { compareWithTable } from "./compare.js";
 import { type KnownPacket, PacketBook } from "./packet-book.js";
 import { describeClaims, describeOperation } from "./packet-trace.js";
@@ -19,7 +20,7 @@ import { describeClaims, describeOperation } from "./packet-trace.js";
  * Watches every call at the store's side, and checks on the spot: one owner at a time and nobody before the lease is over,
  * attempts without gaps, lanes in order, completed keys at rest, and that the store's rows are what the observer knows.
  */
-export class PacketObserver {
+export class PacketObserver extends Witness {
   readonly book = new PacketBook();
   /** Ends of leases, by worker. */
   readonly workers = new Map<number, number>();
@@ -29,31 +30,11 @@ export class PacketObserver {
   readonly completedKeys = new Map<string, string>();
   readonly #settled = new Set<string>();
   readonly #table: MemoryTable;
-  readonly #trace: (() => string)[] = [];
-  /** The first promise that was broken. Kept, not thrown: nobody's error handling must swallow it. */
-  broken: Error | undefined;
-  operations = 0;
   #last: Promise<void> = Promise.resolve();
 
   constructor(table: MemoryTable) {
+    super(() => table.now());
     this.#table = table;
-  }
-
-  get trace(): string[] {
-    return this.#trace.map((line) => line());
-  }
-
-  note(line: () => string): void {
-    const at = this.#table.now();
-    this.#trace.push(() => `${at} ${line()}`);
-  }
-
-  guard(check: () => void): void {
-    try {
-      check();
-    } catch (error) {
-      this.broken ??= error as Error;
-    }
   }
 
   /** One call at a time, and what it did is looked at before the next one. */

@@ -4,6 +4,8 @@ import type { Store } from "../../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { EffectLedger } from "../../effect-ledger.js";
+import { startBlows } from "../blows.js";
+import type { Customer } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import { Random } from "../random.js";
 import { SimulationFailure } from "../simulate.js";
@@ -11,8 +13,7 @@ import type { Storm } from "../workflow/run-faults.js";
 import { startTroubleWatch } from "../workflow/trouble-watch.js";
 import { SimulatedProcess, World } from "../world.js";
 import { CallWatch } from "./call-watch.js";
-import { startGraphBlows } from "./graph-blows.js";
-import { type GraphCustomer, startPause, startPerson, startTrigger } from "./graph-customers.js";
+import { startPause, startPerson, startTrigger } from "./graph-customers.js";
 import { GraphFleet } from "./graph-fleet.js";
 import { type GraphPlan, graphPlanOf } from "./graph-plan.js";
 import { verifyGraph } from "./graph-verify.js";
@@ -73,7 +74,7 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
       ...plan.pauses.map((pause) => startPause(simulation, pause)),
     ];
     startPerson(simulation);
-    startGraphBlows(simulation);
+    startBlows(simulation);
     world.after(plan.stormMs, () => {
       storm.over = true;
       fleet.recover();
@@ -121,7 +122,7 @@ function isQuiet({ table, fleet, storm }: GraphSimulation): boolean {
   return fleet.living.every(({ up }) => up === undefined || up.metrics.inFlight === 0);
 }
 
-function stillOpen({ table, fleet }: GraphSimulation, customers: readonly GraphCustomer[]): string {
+function stillOpen({ table, fleet }: GraphSimulation, customers: readonly Customer[]): string {
   const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
   const rows = [...table.packets.values()].filter(({ state }) => state !== "dead");
   const facts = rows.map(({ queue, no, state, owner, dueAt, hold }) => `${queue} ${JSON.stringify({ no, state, owner, dueAt, hold })}`);

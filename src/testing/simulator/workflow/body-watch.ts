@@ -1,7 +1,7 @@
 import type { StepBody } from "../../../workflow/step-body.js";
 import { PromiseBroken } from "../observer.js";
 import type { World } from "../world.js";
-import type { Fleet } from "./fleet.js";
+import type { WorkflowFleet } from "./fleet.js";
 import type { RunObserver } from "./run-observer.js";
 
 interface Attempt {
@@ -12,7 +12,7 @@ interface Attempt {
 /** Looks at every body as it begins and as it calls the other side. */
 export class BodyWatch {
   readonly #world: World;
-  readonly #fleet: Fleet;
+  readonly #fleet: WorkflowFleet;
   readonly #observer: RunObserver;
   readonly #leaseMs: number;
   readonly #begun = new Map<string, Map<number, Attempt>>();
@@ -20,7 +20,7 @@ export class BodyWatch {
   replaying = false;
   bodies = 0;
 
-  constructor(world: World, fleet: Fleet, observer: RunObserver, leaseMs: number) {
+  constructor(world: World, fleet: WorkflowFleet, observer: RunObserver, leaseMs: number) {
     this.#world = world;
     this.#fleet = fleet;
     this.#observer = observer;

@@ -1,34 +1,30 @@
 import { decode, encode } from "../../../core/codec.js";
-import { NotKnownError, UnreachableError } from "../../../core/errors.js";
 import { decodeError } from "../../../core/stored-error.js";
 import { getRun, resumeHook } from "../../../workflow/api.js";
 import { HookNotFoundError, RunCancelledError, RunFailedError, RunNotFoundError } from "../../../workflow/errors.js";
 import type { Run } from "../../../workflow/run-handle.js";
 import { start } from "../../../workflow/start.js";
+import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
-import type { Host } from "./fleet.js";
+import type { WorkflowHost } from "./fleet.js";
 import type { MeddlerPlan, ResumerPlan, StarterPlan, WatcherPlan } from "./plan.js";
 import type { Program } from "./program.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
-
-export interface Customer {
-  readonly wants: string;
-  done: boolean;
-}
 
 const otherProgram: Program = { do: "draw" };
 
 /** Starts a run, again after every answer that is none, and perhaps waits for its end. */
 export function startStarter(simulation: WorkflowSimulation, { run, otherInput, slot, startMs, waits }: StarterPlan): Customer {
   const program = otherInput ? otherProgram : run.program;
-  return persist(simulation, { wants: `to start ${run.id}`, slot, startMs }, async (host) => {
+  const act = async (host: WorkflowHost) => {
     const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store });
     const stored = simulation.memory.runs.get(run.id);
     if (stored === undefined) throw new PromiseBroken(`${run.id}: started, as its starter was told, and it is not there`);
     const differs = stored.input !== encode([program]);
     if (handle.mismatch !== differs) throw new PromiseBroken(`${run.id}: whether its input was another one was told wrongly`);
     if (waits) await expectEnd(simulation, handle);
-  });
+  };
+  return persist(simulation, { wants: `to start ${run.id}`, slot, startMs, act, isPassing });
 }
 
 async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<void> {
@@ -48,22 +44,16 @@ async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<v
 
 /** Cancels a run, or ends its sleeps; gives up when it was never started. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
-  return persist(
-    simulation,
-    { wants: `${does} of ${run}`, slot, startMs },
-    whenThere(run, (handle) => handle[does]()),
-  );
+  const act = whenThere(run, (handle) => handle[does]());
+  return persist(simulation, { wants: `${does} of ${run}`, slot, startMs, act, isPassing });
 }
 
 export function startWatcher(simulation: WorkflowSimulation, { run, slot, startMs }: WatcherPlan): Customer {
-  return persist(
-    simulation,
-    { wants: `the end of ${run}`, slot, startMs },
-    whenThere(run, (handle) => expectEnd(simulation, handle)),
-  );
+  const act = whenThere(run, (handle) => expectEnd(simulation, handle));
+  return persist(simulation, { wants: `the end of ${run}`, slot, startMs, act, isPassing });
 }
 
-function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: Host) => Promise<void> {
+function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: WorkflowHost) => Promise<void> {
   let tries = 0;
   return async ({ store }) => {
     try {
@@ -79,7 +69,7 @@ function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: Hos
 export function startResumer(simulation: WorkflowSimulation, { token, payloads, slot, startMs }: ResumerPlan): Customer {
   const { world } = simulation;
   let sent = 0;
-  const send = async (host: Host): Promise<void> => {
+  const send = async (host: WorkflowHost): Promise<void> => {
     if (sent >= payloads) return;
     await resumeHook(token, { token, i: sent }, { store: host.store, key: `${sent}` });
     // Another delivery of what was delivered: it must not arrive a second time.
@@ -88,36 +78,9 @@ export function startResumer(simulation: WorkflowSimulation, { token, payloads, 
     await world.wait(world.random.between(0, simulation.plan.leaseMs));
     return await send(host);
   };
-  return persist(simulation, { wants: `to resume ${token}`, slot, startMs }, send);
-}
-
-/** Does it on one process after the other until it is done. */
-function persist(
-  { world, fleet, plan, observer }: WorkflowSimulation,
-  { wants, slot, startMs }: { readonly wants: string; readonly slot: number; readonly startMs: number },
-  act: (host: Host) => Promise<void>,
-): Customer {
-  const customer: Customer = { wants, done: false };
-  const attempt = async (tries: number) => {
-    const host = fleet.host((slot + tries) % plan.slots.length);
-    try {
-      const ended = await Promise.race([act(host).then(() => "done"), host.died]);
-      if (ended === "died") return later(tries);
-      customer.done = true;
-    } catch (error) {
-      if (isPassing(error)) return later(tries);
-      customer.done = true;
-      observer.guard(() => {
-        throw error;
-      });
-    }
-  };
-  const later = (tries: number) => void world.after(world.random.between(1, plan.leaseMs * 2), () => void attempt(tries + 1));
-  world.after(startMs, () => void attempt(0));
-  return customer;
+  return persist(simulation, { wants: `to resume ${token}`, slot, startMs, act: send, isPassing });
 }
 
 function isPassing(error: unknown): boolean {
-  if (error instanceof NotKnownError || error instanceof UnreachableError) return true;
   return error instanceof HookNotFoundError || error instanceof RunNotFoundError;
 }

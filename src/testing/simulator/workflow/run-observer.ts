@@ -3,6 +3,7 @@ import type { Append, Claimed, Entry, RunAnswer, RunBackend, RunOperation, Start
 import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
 import { decodeEvents } from "../../../workflow/event.js";
 import { PromiseBroken } from "../observer.js";
+import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";
 import { describeAnswer, describeOperation } from "./trace.js";
 
@@ -38,20 +39,13 @@ export interface RunObserverOptions {
  * Watches every call at the store's side, and checks on the spot: one owner at a time and nobody before the lease is
  * over, journals without gaps and without words of those who were overtaken, one run per id, mail once and in order.
  */
-export class RunObserver {
+export class RunObserver extends Witness {
   readonly #options: RunObserverOptions;
   readonly #runs = new Map<string, KnownRun>();
-  readonly #trace: (() => string)[] = [];
-  /** The first promise that was broken. Kept, not thrown: nobody's error handling must swallow it. */
-  broken: Error | undefined;
-  operations = 0;
 
   constructor(options: RunObserverOptions) {
+    super(options.now);
     this.#options = options;
-  }
-
-  get trace(): string[] {
-    return this.#trace.map((line) => line());
   }
 
   run(id: string): KnownRun | undefined {
@@ -60,19 +54,6 @@ export class RunObserver {
 
   runs(): KnownRun[] {
     return [...this.#runs.values()];
-  }
-
-  note(line: () => string): void {
-    const at = this.#options.now();
-    this.#trace.push(() => `${at} ${line()}`);
-  }
-
-  guard(check: () => void): void {
-    try {
-      check();
-    } catch (error) {
-      this.broken ??= error as Error;
-    }
   }
 
   observe(runs: RunBackend): RunBackend {

@@ -5,14 +5,15 @@ import type { Store } from "../../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
 import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
 import { EffectLedger } from "../../effect-ledger.js";
+import { startBlows } from "../blows.js";
+import type { Customer } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import { Random } from "../random.js";
 import { SimulationFailure } from "../simulate.js";
 import { SimulatedProcess, World } from "../world.js";
-import { startBlows } from "./blows.js";
 import { BodyWatch } from "./body-watch.js";
-import { type Customer, startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
-import { Fleet } from "./fleet.js";
+import { startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
+import { WorkflowFleet } from "./fleet.js";
 import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
 import { startResolver } from "./resolver.js";
 import type { Storm } from "./run-faults.js";
@@ -50,7 +51,7 @@ export interface WorkflowSimulation {
   /** What transactional steps have written. */
   readonly rows: BusinessRows;
   readonly observer: RunObserver;
-  readonly fleet: Fleet;
+  readonly fleet: WorkflowFleet;
   readonly effects: EffectLedger;
   readonly watch: BodyWatch;
   readonly play: Play;
@@ -77,7 +78,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     ];
     for (const resumer of plan.resumers) startResumer(simulation, resumer);
     startResolver(simulation);
-    startBlows(simulation);
+    startBlows(simulation, plan.jumps ? (ms) => fleet.jump(ms) : undefined);
     world.after(plan.stormMs, () => {
       storm.over = true;
       fleet.recover();
@@ -116,7 +117,7 @@ function prepare(
   const server = withTransactions(observed, memory, rows);
   const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
   const note = (line: () => string) => observer.note(line);
-  const fleet: Fleet = new Fleet({ world, plan, storm, server, engine, play: () => play, note });
+  const fleet: WorkflowFleet = new WorkflowFleet({ world, plan, storm, server, engine, play: () => play, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
   const steps = stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow });
   const play: Play = playOf(steps, (run) => observer.run(run)?.journal.asked ?? false);

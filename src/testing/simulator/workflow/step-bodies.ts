@@ -9,7 +9,7 @@ import type { StepBody } from "../../../workflow/step-body.js";
 import type { EffectLedger } from "../../effect-ledger.js";
 import type { World } from "../world.js";
 import type { BodyWatch } from "./body-watch.js";
-import type { Fleet } from "./fleet.js";
+import type { WorkflowFleet } from "./fleet.js";
 import type { WorkflowPlan } from "./plan.js";
 import type { Program, StepKind } from "./program.js";
 import type { SimulatedTx } from "./transactions.js";
@@ -24,7 +24,7 @@ export type Steps = Readonly<Record<StepKind, Step<[Given], unknown>>>;
 export interface BodyScene {
   readonly world: World;
   readonly plan: WorkflowPlan;
-  readonly fleet: Fleet;
+  readonly fleet: WorkflowFleet;
   readonly effects: EffectLedger;
   readonly watch: BodyWatch;
   /** What a step may start. */

@@ -1,13 +1,30 @@
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { Host, HostFleet } from "./host-fleet.js";
+import type { World } from "./world.js";
 
-/** What hits processes at any time, not only when they call the store: death, a pause, a restart; and the store's clock. */
-export function startBlows({ world, plan, fleet, storm, observer }: WorkflowSimulation): void {
+interface Struck {
+  readonly world: World;
+  readonly plan: {
+    readonly slots: readonly unknown[];
+    readonly leaseMs: number;
+    readonly blowMs: number;
+    readonly weather: { readonly pauseMsMax: number };
+  };
+  readonly fleet: HostFleet<Host>;
+  readonly storm: { readonly over: boolean };
+  readonly observer: { note(line: () => string): void };
+}
+
+/**
+ * What hits processes at any time, not only when they call the store: death, a pause, a restart; and the store's clock,
+ * where it can `jump`.
+ */
+export function startBlows({ world, plan, fleet, storm, observer }: Struck, jump?: (ms: number) => void): void {
   const { random } = world;
   const strike = () => {
     if (storm.over) return;
     const slot = random.between(0, plan.slots.length - 1);
     const { process } = fleet.host(slot);
-    switch (random.between(0, plan.jumps ? 4 : 3)) {
+    switch (random.between(0, jump ? 4 : 3)) {
       case 0:
         fleet.kill(slot, "of a blow");
         break;
@@ -25,8 +42,7 @@ export function startBlows({ world, plan, fleet, storm, observer }: WorkflowSimu
         break;
       case 4: {
         const ms = random.between(1, plan.leaseMs * 2);
-        fleet.ahead += ms;
-        fleet.jumpedAt = world.now();
+        jump?.(ms);
         observer.note(() => `the store's clock jumps by ${ms} ms`);
       }
     }
