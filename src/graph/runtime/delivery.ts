@@ -195,7 +195,7 @@ function done(delivery: Delivery, { stored, ephemeral, outputs }: Leaving): Sett
 const isDone: PacketOutcome = { kind: "done", keep: false, note: null };
 const doneAndKept: PacketOutcome = { kind: "done", keep: true, note: null };
 
-export function failed(delivery: Delivery, failure: Failure): Settling {
+function failed(delivery: Delivery, failure: Failure): Settling {
   const { host, route, packet } = delivery;
   const failures = packet.attempt - packet.since - packet.crashes;
   const judged = judge(failure, route.delivery.retry, failures, host.random);
