@@ -174,19 +174,35 @@ describe("references", () => {
     expect(answers(tree, cyclic)).toEqual({ sure: false, library: "throws" });
   });
 
-  test("and schemas in schemas are counted alike", () => {
-    const not = (levels: number): unknown => (levels === 0 ? { type: "string" } : { not: not(levels - 1) });
-    const list = (levels: number): unknown => (levels === 0 ? {} : { items: list(levels - 1) });
-    for (const [levels, sure] of [
-      [98, true],
-      [100, false],
-    ] as const) {
-      expect(answers(not(levels), "a")).toEqual({ sure, library: true });
-      // Levels that no value reaches do not count.
-      expect(answers(list(levels), [[]])).toEqual({ sure: true, library: true });
-      const chain = Object.fromEntries(Array.from({ length: levels }, (_, i) => [`D${i}`, { $ref: `#/definitions/D${i + 1}` }]));
-      expect(answers({ $ref: "#/definitions/D1" }, 1, { ...chain, [`D${levels}`]: {} })).toEqual({ sure, library: true });
-    }
+  type Wrap = (inner: unknown) => unknown;
+  const same: Wrap = (value) => value;
+  test.each<[string, Wrap, Wrap]>([
+    ["not", (not) => ({ not }), same],
+    ["allOf", (one) => ({ allOf: [one] }), same],
+    ["anyOf", (one) => ({ anyOf: [one] }), same],
+    ["oneOf", (one) => ({ oneOf: [one] }), same],
+    ["if", (one) => ({ if: one }), same],
+    ["then", (one) => ({ if: true, then: one }), same],
+    ["else", (one) => ({ if: false, else: one }), same],
+    ["dependencies", (a) => ({ dependencies: { a } }), same],
+    ["items", (items) => ({ items }), (value) => [value]],
+    ["items in place", (one) => ({ items: [one] }), (value) => [value]],
+    ["contains", (contains) => ({ contains }), (value) => [value]],
+    ["properties", (b) => ({ properties: { b } }), (b) => ({ b })],
+    ["additionalProperties", (one) => ({ additionalProperties: one }), (b) => ({ b })],
+    ["patternProperties", (one) => ({ patternProperties: { "": one } }), (b) => ({ b })],
+  ])("and schemas in schemas are counted alike: %s", (_, schemaAround, valueAround) => {
+    const nest = (levels: number, inner: unknown, wrap: Wrap): unknown => (levels === 0 ? inner : wrap(nest(levels - 1, inner, wrap)));
+    const at = (levels: number) => answers(nest(levels, {}, schemaAround), nest(levels, { a: 1 }, valueAround));
+    expect(at(98)).toEqual({ sure: true, library: true });
+    expect(at(102)).toEqual({ sure: false, library: true });
+  });
+
+  test("and references to references", () => {
+    const chain = (levels: number) =>
+      Object.fromEntries(Array.from({ length: levels }, (_, i) => [`D${i}`, i === 0 || { $ref: `#/definitions/D${i - 1}` }]));
+    expect(answers({ $ref: "#/definitions/D97" }, 1, chain(98))).toEqual({ sure: true, library: true });
+    expect(answers({ $ref: "#/definitions/D101" }, 1, chain(102))).toEqual({ sure: false, library: true });
   });
 
   test.each([
