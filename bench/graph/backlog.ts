@@ -20,11 +20,13 @@ export async function drain(folder: string, packets: number, onProgress: (done: 
   try {
     const filler = await chainOf(store, "durable", { edges: 1, work: false });
     let put = 0;
+    let filled = 0;
     const fill = async () => {
       while (put < packets) {
         put += 1;
         await filler.put(`b-${put}`);
-        if (put % 1000 === 0) onProgress(500);
+        filled += 1;
+        if (filled % 1000 === 0) onProgress(500);
       }
     };
     await Promise.all(Array.from({ length: fillers }, fill));
