@@ -14,9 +14,47 @@ const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = 
 const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, packet, about)
   SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)`;
 
-export function readExecution(sql: Prepared, no: number): ExecutionRow | undefined {
-  const row = sql(select).get(no);
-  return row === undefined ? undefined : toExecution(row);
+/** Executions as one transaction sees them. One that begins in it is written once, as it is at the end. */
+export class Executions {
+  readonly #sql: Prepared;
+  readonly #begun = new Map<number, ExecutionRow>();
+
+  constructor(sql: Prepared) {
+    this.#sql = sql;
+  }
+
+  read(no: number): ExecutionRow | undefined {
+    const begun = this.#begun.get(no);
+    if (begun !== undefined) return begun;
+    const row = this.#sql(select).get(no);
+    return row === undefined ? undefined : toExecution(row);
+  }
+
+  insert(row: ExecutionRow): void {
+    this.#begun.set(row.no, row);
+  }
+
+  change(row: ExecutionRow): void {
+    if (this.#begun.has(row.no)) this.#begun.set(row.no, row);
+    else changeExecution(this.#sql, row);
+  }
+
+  /** Nothing where it has been purged. */
+  note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
+    const begun = this.#begun.get(execution);
+    if (begun !== undefined) this.#write(begun);
+    this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
+  }
+
+  /** Before COMMIT. */
+  finish(): void {
+    for (const row of this.#begun.values()) this.#write(row);
+  }
+
+  #write(row: ExecutionRow): void {
+    insertExecution(this.#sql, row);
+    this.#begun.delete(row.no);
+  }
 }
 
 export function toExecution(found: unknown): ExecutionRow {
@@ -26,19 +64,15 @@ export function toExecution(found: unknown): ExecutionRow {
   return { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, outputs, retentionMs };
 }
 
-export function insertExecution(sql: Prepared, row: ExecutionRow): void {
+function insertExecution(sql: Prepared, row: ExecutionRow): void {
   const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, input } = row;
   const names = [no, text(flow), text(entry), text(key)];
   sql(insert).run(...names, open, duplicates, dead, createdAt, endedAt, retentionMs, expiryOf(row), outputsOf(row), text(input));
 }
 
-export function changeExecution(sql: Prepared, row: ExecutionRow): void {
+function changeExecution(sql: Prepared, row: ExecutionRow): void {
   const { no, open, duplicates, dead, endedAt } = row;
   sql(change).run(open, duplicates, dead, endedAt, expiryOf(row), outputsOf(row), no);
-}
-
-export function writeNote(sql: Prepared, execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
-  sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
 }
 
 /** Only what has ended has an expiry. */

@@ -5,7 +5,7 @@ import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js"
 import { canBeBundled } from "./packet-bundle.js";
 import type { BundledRows } from "./packet-bundled.js";
 import { Bundles } from "./packet-bundles.js";
-import { changeExecution, insertExecution, readExecution, writeNote } from "./packet-executions.js";
+import { Executions } from "./packet-executions.js";
 import { OwnedRows } from "./packet-owned.js";
 import { QueueNumbers } from "./packet-queues.js";
 import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./packet-row.js";
@@ -32,6 +32,8 @@ const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY 
 /** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
+/** A delete that finds nothing has opened every index of the table for writing. */
+const selectKept = `SELECT 1 FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays} LIMIT 1`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
 const selectWorker = "SELECT lease_until AS until FROM onceflow_workers WHERE no = ?";
@@ -40,8 +42,8 @@ const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHE
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
 /**
- * Packets as one transaction sees them: made for it, and of no use after it. Whoever can claim what it sends, or settle,
- * gives what is known of bundles, and calls `finish` before COMMIT.
+ * Packets as one transaction sees them: made for it, and of no use after it. Whoever writes calls `finish` before COMMIT.
+ * Whoever may claim what it sends, or settle, gives what is known of bundles.
  */
 export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
@@ -49,6 +51,7 @@ export class SqlitePacketTable implements PacketTable {
   readonly #queues: QueueNumbers;
   readonly #owned: OwnedRows;
   readonly #bundles: Bundles | undefined;
+  readonly #executions: Executions;
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
@@ -59,9 +62,11 @@ export class SqlitePacketTable implements PacketTable {
     this.#queues = queues;
     this.#owned = owned;
     this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
+    this.#executions = new Executions(sql);
   }
 
   finish(): void {
+    this.#executions.finish();
     this.#bundles?.finish();
   }
 
@@ -152,23 +157,23 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   execution(no: number): ExecutionRow | undefined {
-    return readExecution(this.#sql, no);
+    return this.#executions.read(no);
   }
 
   insertExecution(row: ExecutionRow): void {
-    insertExecution(this.#sql, row);
+    this.#executions.insert(row);
   }
 
   changeExecution(row: ExecutionRow, to: Partial<ExecutionRow>): void {
-    changeExecution(this.#sql, { ...row, ...to });
+    this.#executions.change({ ...row, ...to });
   }
 
   removeKept(execution: number): void {
-    this.#sql(removeKept).run(execution);
+    if (this.#sql(selectKept).get(execution) !== undefined) this.#sql(removeKept).run(execution);
   }
 
   note(execution: number, note: ExecutionNote): void {
-    writeNote(this.#sql, execution, note);
+    this.#executions.note(execution, note);
   }
 
   flowState(flow: string): FlowState {

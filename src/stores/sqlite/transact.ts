@@ -83,7 +83,11 @@ export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
   if (send.packets.some(({ claim }) => claim))
     throw new StoreRefusedError("[onceflow] [sqlite] what is sent in a transaction cannot be claimed in it: it may be rolled back");
   const handle = handleOf(tx);
-  return sendPackets(new SqlitePacketTable(prepareOnce(handle), new RecordStatements(handle)), send);
+  // Nothing that is sent here was ever claimed as it was sent: none of it can be in a bundle.
+  const rows = new SqlitePacketTable(prepareOnce(handle), new RecordStatements(handle));
+  const answer = sendPackets(rows, send);
+  rows.finish();
+  return answer;
 }
 
 /** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
