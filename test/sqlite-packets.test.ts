@@ -5,7 +5,7 @@ import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { chooseDriver, openDatabase, type SqliteDatabase } from "../dist/stores/sqlite/driver.js";
 import { migrate } from "../dist/stores/sqlite/schema.js";
-import { dead, done, Hand, keyOf, partOf, retry, submit } from "../dist/testing/contract/packets/packet-operations.js";
+import { countersOf, dead, done, Hand, keyOf, notesOf, partOf, retry, submit } from "../dist/testing/contract/packets/packet-operations.js";
 import { watchedPackets } from "./watched-packets.js";
 
 let path = "";
@@ -129,6 +129,18 @@ describe("statements of packets on SQLite", () => {
     const next = placed[0]?.kind === "claimed" ? placed[0].packet : expect.fail();
     await hand.done(next);
     expect(said().filter((text) => text === "UPDATE onceflow_executions")).toHaveLength(1);
+  });
+
+  test("an execution that begins is looked for once and written once, also when it ends at once, with a note", async () => {
+    const { hand, said } = await watchedPackets(handle(), path);
+    said();
+    const execution = await hand.trigger({ claim: true });
+    const written = ["SELECT onceflow_executions", "INSERT onceflow_executions"];
+    expect(said().filter((text) => text.includes("executions"))).toEqual(written);
+    expect(await countersOf(hand.store, execution)).toEqual([1, 0, 0, false]);
+    const failed = await hand.trigger({ failed: '["never"]', letter: null });
+    expect(await countersOf(hand.store, failed)).toEqual([0, 0, 0, true]);
+    expect(await notesOf(hand.store, failed)).toEqual(["dropped"]);
   });
 
   test("every statement that a delivery needs is answered by an index", async () => {

@@ -41,8 +41,8 @@ const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHE
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
 /**
- * Packets as one transaction sees them: made for it, and of no use after it. Whoever can claim what it sends, or settle,
- * gives what is known of bundles, and calls `finish` before COMMIT.
+ * Packets as one transaction sees them: made for it, and of no use after it. Whoever writes calls `finish` before COMMIT.
+ * Whoever may claim what it sends, or settle, gives what is known of bundles.
  */
 export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
@@ -64,6 +64,7 @@ export class SqlitePacketTable implements PacketTable {
     this.#owned = owned;
     this.#executions = new Executions(sql);
     this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
+    this.#executions = new Executions(sql);
   }
 
   finish(): void {
