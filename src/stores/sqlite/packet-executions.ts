@@ -17,47 +17,9 @@ const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, pack
   SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)
   AND (SELECT count(*) FROM onceflow_notes WHERE execution = ?) < ${notesMax}`;
 
-/** Executions as one transaction sees them. One that begins in it is written once, as it is at the end. */
-export class Executions {
-  readonly #sql: Prepared;
-  readonly #begun = new Map<number, ExecutionRow>();
-
-  constructor(sql: Prepared) {
-    this.#sql = sql;
-  }
-
-  read(no: number): ExecutionRow | undefined {
-    const begun = this.#begun.get(no);
-    if (begun !== undefined) return begun;
-    const row = this.#sql(select).get(no);
-    return row === undefined ? undefined : toExecution(row);
-  }
-
-  insert(row: ExecutionRow): void {
-    this.#begun.set(row.no, row);
-  }
-
-  change(row: ExecutionRow): void {
-    if (this.#begun.has(row.no)) this.#begun.set(row.no, row);
-    else changeExecution(this.#sql, row);
-  }
-
-  /** Nothing where it has been purged. */
-  note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
-    const begun = this.#begun.get(execution);
-    if (begun !== undefined) this.#write(begun);
-    this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution);
-  }
-
-  /** Before COMMIT. */
-  finish(): void {
-    for (const row of this.#begun.values()) this.#write(row);
-  }
-
-  #write(row: ExecutionRow): void {
-    insertExecution(this.#sql, row);
-    this.#begun.delete(row.no);
-  }
+export function readExecution(sql: Prepared, no: number): ExecutionRow | undefined {
+  const row = sql(select).get(no);
+  return row === undefined ? undefined : toExecution(row);
 }
 
 export function toExecution(found: unknown): ExecutionRow {

@@ -32,6 +32,7 @@ const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY 
 /** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
+/** A delete that finds nothing has opened every index of the table for writing. */
 const selectWaitsOrKept = `SELECT 1 FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept') AND ${stays} LIMIT 1`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
@@ -62,7 +63,6 @@ export class SqlitePacketTable implements PacketTable {
     this.#records = records;
     this.#queues = queues;
     this.#owned = owned;
-    this.#executions = new Executions(sql);
     this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
     this.#executions = new Executions(sql);
   }
