@@ -254,6 +254,11 @@ export class Courier implements DeliveryHost {
     this.capacity.give(route);
     this.#checkpoints.ended(route);
     this.#ephemeral.pump();
+    this.hasRoom(route);
+  }
+
+  /** Somebody has gone: more may be looked for, if the last look left any. */
+  hasRoom(route: Route): void {
     if (this.#more || this.#full.has(route.node)) this.#lookSoon();
     this.#checkIdle();
   }

@@ -23,7 +23,7 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
     take: (route) => courier.states.isActive(route.flow.id) && capacity.take(route),
     give(route) {
       capacity.give(route);
-      courier.wake();
+      courier.hasRoom(route);
     },
     async onceByKey(route, key, { data }, work) {
       if (key === undefined) return await work();

@@ -67,9 +67,9 @@ export class Ephemeral {
   }
 
   send(sent: readonly Sent[], execution: number | null, trace: Trace): void {
-    for (const each of sent) {
-      this.#count(each.route, 1);
-      this.#put({ ...each, execution, trace, attempt: 1, no: this.#host?.next() ?? 0 });
+    for (const { route, data, problem } of sent) {
+      this.#count(route, 1);
+      this.#put({ route, data, problem, execution, trace, attempt: 1, no: this.#host?.next() ?? 0 });
     }
   }
 
@@ -96,14 +96,13 @@ export class Ephemeral {
   }
 
   async #run(host: EphemeralHost, item: Item): Promise<void> {
-    const { route, attempt } = item;
+    const { route } = item;
     const began = host.clock.now();
-    const told = { ...item, attempt };
     try {
-      host.teller.delivering(route, told);
+      host.teller.delivering(route, item);
       await this.#deliver(host, item);
       this.#count(route, -1);
-      host.teller.settled(route, told, { to: { kind: "done", keep: false, note: null }, failure: undefined, ms: host.clock.now() - began });
+      host.teller.settled(route, item, { to: { kind: "done", keep: false, note: null }, failure: undefined, ms: host.clock.now() - began });
     } catch (error) {
       await this.#failed(host, item, error);
     } finally {
