@@ -193,12 +193,14 @@ test("a bundle that is remembered is not taken for a later one with the same num
   for (const { no } of others) expect(await elsewhere.packets.packet(no)).toMatchObject({ no });
 });
 
-test("more than a process remembers is found in the file", async () => {
+test("more than 10,000 are not remembered, and are found in the file", async () => {
   const scene = await watched();
   const sent: PacketRecord[] = [];
   for (let i = 0; i < 11; i++) sent.push(...(await sendTogether(scene, 1000)));
   expect(inFile(scene.database).bundles).toHaveLength(88);
+  scene.said();
   for (const packet of [sent[0], sent[5500], sent[10_999]]) await scene.hand.done(packet as PacketRecord);
+  expect(scene.said().slice(0, 3)).toEqual(["SELECT onceflow_packets", "SELECT onceflow_bundles", "SELECT onceflow_bundles"]);
   expect(inFile(scene.database)).toMatchObject({ gone: [1, 1, 1], rows: 0 });
   for (const at of [0, 1, 5500, 5501, 10_999]) {
     const packet = await scene.packets.packet(sent[at]?.no ?? 0);
