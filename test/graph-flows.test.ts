@@ -60,6 +60,29 @@ onStores("triggers", packetStores, (test) => {
   });
 });
 
+still("whoever waits for an execution does not look for its packets in the backlog until it has ended", async ({ time }) => {
+  const store = await time.open();
+  let looks = 0;
+  const packetsOf: typeof store.packets.packetsOf = (...of) => {
+    looks += 1;
+    return store.packets.packetsOf(...of);
+  };
+  const packets = Object.create(store.packets, { packetsOf: { value: packetsOf } }) as typeof store.packets;
+  const go = gate();
+  const runtime = await time.runtime(
+    oneEdge(),
+    { work: () => go.opened },
+    { store: Object.create(store, { packets: { value: packets } }) as typeof store },
+  );
+  const { executionId = "" } = await runtime.trigger("flow", "In", {});
+  const ended = runtime.wait(executionId);
+  await time.pass(10_000);
+  expect(looks).toBe(0);
+  go.open();
+  await time.pass(10_000);
+  expect([(await ended).status, looks]).toEqual(["completed", 1]);
+});
+
 still("a source that nobody has written takes only what it sends; one that is written, or elsewhere, anything", async ({ time }) => {
   const order = "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }";
   const document = (outputs: string, packet = "") =>

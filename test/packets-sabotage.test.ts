@@ -196,6 +196,28 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
+    "keeps every note",
+    "execution",
+    rows((table) => {
+      const note = table.note.bind(table);
+      table.note = (execution, one) => {
+        const before = table.notes.get(execution)?.length ?? 0;
+        note(execution, one);
+        if (before > 0 && table.notes.get(execution)?.length === before) table.notes.get(execution)?.push(one);
+      };
+    }),
+  ],
+  [
+    "does not say why a part is given up",
+    "join",
+    verbs(({ claim }) => ({
+      claim: async (query) => {
+        const claims = await claim(query);
+        return { ...claims, closed: claims.closed.map((each) => ({ ...each, note: null })) };
+      },
+    })),
+  ],
+  [
     "removes letters that are kept for ever",
     "dead letter",
     verbs(({ purge }, memory) => ({

@@ -1,80 +1,76 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { takeTurns } from "./heavy.js";
 import { poll } from "./servers/bounded.js";
 import { freePort } from "./servers/free-port.js";
+import { durableStores, onStoresInTurn } from "./workflow-scene.js";
 
 takeTurns();
 
 const program = new URL("../.build/test/programs/graph-server.js", import.meta.url);
 const orders = 20;
 const copies = 3;
-const kills = 4;
+const kills = 3;
 /** It is killed whenever so many calls more have reached the other side: in the middle of others. */
 const callsPerKill = 3;
 
-test("a server that is killed again and again takes every trigger once, and charges it once", { timeout: 180_000 }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-server-kill-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
-  onTestFinished(() => provider.close());
-  const url = `sqlite:${join(folder, "flows.db")}`;
-  const port = await freePort();
-  let child: ChildProcess;
-  const startServer = async () => {
-    child = fork(program, [url, provider.url, String(port)], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    await once(child, "message");
-  };
-  const kill = async () => {
-    const gone = once(child, "exit");
-    child.kill("SIGKILL");
-    await gone;
-  };
-  await startServer();
-  onTestFinished(kill);
-
-  const answers = new Map<string, Set<string>>();
-  const trigger = async (order: string) => {
-    const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ order }) };
-    const options = { key: order, triesMax: 500, backoffMs: 20, waitMsMax: 500, tryMs: 10_000 };
-    const response = await idempotentFetch(`http://127.0.0.1:${port}/flows/orders/trigger`, init, options);
-    expect([200, 202]).toContain(response.status);
-    const { executionId } = (await response.json()) as { executionId: string };
-    answers.set(order, (answers.get(order) ?? new Set()).add(executionId));
-  };
-  const names = Array.from({ length: orders }, (_, i) => `order-${i}`);
-  const customers = Promise.all(names.flatMap((order) => Array.from({ length: copies }, () => trigger(order))));
-  const calls = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
-  for (let i = 0; i < kills; i += 1) {
-    const until = calls() + callsPerKill;
-    await poll(
-      60_000,
-      () => (calls() >= until ? true : undefined),
-      () => `${calls()} calls, and no more come`,
-    );
-    await kill();
+onStoresInTurn("a server that is killed again and again", durableStores, (test) => {
+  test("takes every trigger once, and charges it once", { timeout: 180_000 }, async ({ scene }) => {
+    const { url } = scene;
+    const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
+    onTestFinished(() => provider.close());
+    const port = await freePort();
+    let child: ChildProcess;
+    const startServer = async () => {
+      child = fork(program, [url, provider.url, String(port)], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+      await once(child, "message");
+    };
+    const kill = async () => {
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    };
     await startServer();
-  }
-  await customers;
+    onTestFinished(kill);
 
-  // One execution per key, whoever asked for it and whenever.
-  expect([...answers.values()].map((set) => set.size)).toEqual(Array(orders).fill(1));
-  const store = await open(url);
-  onTestFinished(() => store.close());
-  const looking = await createRuntime({ store, documents: [], work: false });
-  const all = async () => {
-    const executions = await looking.executions({ limit: 1000 });
-    return executions.every(({ status }) => status === "completed") ? executions : undefined;
-  };
-  const executions = await poll(60_000, all, () => "not all of them end");
-  expect(executions.map(({ key }) => key).sort()).toEqual([...names].sort());
-  expect(provider.effects.keys().map((key) => provider.effects.applied(key))).toEqual(Array(orders).fill(1));
+    const answers = new Map<string, Set<string>>();
+    const trigger = async (order: string) => {
+      const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ order }) };
+      const options = { key: order, triesMax: 500, backoffMs: 20, waitMsMax: 500, tryMs: 10_000 };
+      const response = await idempotentFetch(`http://127.0.0.1:${port}/flows/orders/trigger`, init, options);
+      expect([200, 202]).toContain(response.status);
+      const { executionId } = (await response.json()) as { executionId: string };
+      answers.set(order, (answers.get(order) ?? new Set()).add(executionId));
+    };
+    const names = Array.from({ length: orders }, (_, i) => `order-${i}`);
+    const customers = Promise.all(names.flatMap((order) => Array.from({ length: copies }, () => trigger(order))));
+    const calls = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
+    for (let i = 0; i < kills; i += 1) {
+      const until = calls() + callsPerKill;
+      await poll(
+        60_000,
+        () => (calls() >= until ? true : undefined),
+        () => `${calls()} calls, and no more come`,
+      );
+      await kill();
+      await startServer();
+    }
+    await customers;
+
+    // One execution per key, whoever asked for it and whenever.
+    expect([...answers.values()].map((set) => set.size)).toEqual(Array(orders).fill(1));
+    const store = await scene.open();
+    const looking = await createRuntime({ store, documents: [], work: false });
+    const all = async () => {
+      const executions = await looking.executions({ limit: 1000 });
+      return executions.every(({ status }) => status === "completed") ? executions : undefined;
+    };
+    const executions = await poll(60_000, all, () => "not all of them end");
+    expect(executions.map(({ key }) => key).sort()).toEqual([...names].sort());
+    expect(provider.effects.keys().map((key) => provider.effects.applied(key))).toEqual(Array(orders).fill(1));
+  });
 });

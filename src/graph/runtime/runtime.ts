@@ -1,7 +1,7 @@
 import { sleep } from "../../core/clock.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
 import { duration } from "../../core/options.js";
-import type { ExecutionStatus, FlowState } from "../../core/packet.js";
+import { type ExecutionRecord, type ExecutionStatus, type FlowState, statusOf } from "../../core/packet.js";
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
 import type { FlowPlan } from "../plan.js";
@@ -136,10 +136,13 @@ export class Runtime {
   }
 
   async execution(id: string): Promise<ExecutionDetails | undefined> {
+    const found = await this.store.packets.execution(executionNo(id));
+    return found && (await this.#details(found));
+  }
+
+  async #details(found: ExecutionRecord): Promise<ExecutionDetails> {
     const { packets } = this.store;
-    const no = executionNo(id);
-    const found = await packets.execution(no);
-    return found && executionDetails(found, await packets.notes(no, pageMax), await packets.packetsOf(no, pageMax));
+    return executionDetails(found, await packets.notes(found.no, pageMax), await packets.packetsOf(found.no, pageMax));
   }
 
   /** The execution when it has ended. What is still in memory only, on ephemeral edges, is not waited for. */
@@ -153,9 +156,10 @@ export class Runtime {
     for (;;) {
       const changed = this.#nextEnd(id);
       try {
-        const found = await this.execution(id);
+        // Its numbers only: what is still under way is not looked for in a backlog, again and again.
+        const found = await this.store.packets.execution(executionNo(id));
         if (found === undefined) throw new InvalidInputError("executionId", `there is no execution ${id}`);
-        if (found.status !== "running") return found;
+        if (statusOf(found) !== "running") return await this.#details(found);
         const left = Math.min(this.#options.pollMs, until - clock.now());
         if (left <= 0) throw new InvalidInputError("timeoutMs", `execution ${id} is still running after ${timeoutMs} ms`);
         // Another process may end it: then nobody here is told.

@@ -24,8 +24,15 @@ const statements = {
   execution: "SELECT coalesce(json_agg(e), '[]')::text AS answer FROM $schema.executions e WHERE e.no = $1",
   notes: `SELECT coalesce(json_agg(json_build_object('at', n.at, 'kind', n.kind, 'queue', n.queue, 'packet', n.packet, 'about', n.about)
     ORDER BY n.id), '[]')::text AS answer FROM (SELECT * FROM $schema.notes WHERE execution = $1 ORDER BY id LIMIT $2::int) n`,
-  of: `SELECT coalesce(json_agg(p), '[]')::text AS answer FROM (
-    SELECT * FROM $schema.packets WHERE execution = $1 ORDER BY created_at, no LIMIT $2::int) p`,
+  // What is under way has no index by execution: it is looked for only while there is some, until all of it is found.
+  of: `WITH e AS (SELECT open, dead FROM $schema.executions WHERE no = $1)
+    SELECT coalesce(json_agg(p), '[]')::text AS answer FROM (SELECT * FROM (
+      SELECT * FROM $schema.packets WHERE execution = $1 AND state = 'part'
+      UNION ALL SELECT * FROM $schema.packets WHERE execution = $1 AND state = 'kept'
+      UNION ALL SELECT * FROM $schema.packets WHERE execution = $1 AND state = 'dead' AND coalesce((SELECT dead FROM e), 1) > 0
+      UNION ALL (SELECT * FROM $schema.packets WHERE execution = $1 AND state IN ('due', 'held')
+        AND coalesce((SELECT open FROM e), 1) > 0 LIMIT (SELECT open FROM e))
+    ) p ORDER BY created_at, no LIMIT $2::int) p`,
   counts: `SELECT coalesce(json_agg(c), '[]')::text AS answer FROM (
     SELECT flow, queue, count(*) FILTER (WHERE owner IS NOT NULL) AS owned,
       count(*) FILTER (WHERE owner IS NULL AND state = 'due') AS due, count(*) FILTER (WHERE owner IS NULL AND state = 'held') AS held,

@@ -91,7 +91,7 @@ export const joining: ContractGroup = {
       assert.ok(part);
       await reach(scene, hand, part.dueAt);
       const { claimed, closed } = await hand.claim();
-      assert.deepEqual([claimed, closed.map(({ no, to }) => [no, to])], [[], [[part.no, "dead"]]]);
+      assert.deepEqual([claimed, closed.map(({ no, to, note }) => [no, to, note])], [[], [[part.no, "dead", "joinTimeout"]]]);
       assert.equal((await packetOf(hand.store, part.no)).note, "joinTimeout");
       assert.deepEqual(await notesOf(hand.store, execution), ["joinTimeout"]);
       assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 1, false]);
@@ -101,7 +101,7 @@ export const joining: ContractGroup = {
       const hand = await handOf(scene);
       const execution = await hand.trigger({}, { join: a });
       const { ended, woken } = await hand.settle(await hand.take(), dead);
-      assert.deepEqual([numbersOf(ended), woken.map(({ to }) => to)], [[execution], ["dead"]]);
+      assert.deepEqual([numbersOf(ended), woken.map(({ to, note }) => [to, note])], [[execution], [["dead", "joinClosed"]]]);
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 2, true]);
       assert.deepEqual(await notesOf(hand.store, execution), ["dead", "joinClosed"]);
       const letters = await hand.store.packets.deadLetters({ limit: 10 });

@@ -137,7 +137,8 @@ export const keying: ContractGroup = {
         const prints = { fingerprint: "b", onMismatch: "deadLetter" } as const;
         const { hand, packet, second, held } = await oneAndHeld(scene, prints, { fingerprint: "a" });
         const third = await hand.trigger({ key: { ...key, fingerprint: "c" }, claim: true });
-        assert.deepEqual((await hand.done(packet)).woken.map(({ to }) => to).sort(), ["dead", "mismatch"]);
+        const { woken } = await hand.done(packet);
+        assert.deepEqual(woken.map(({ to, note }) => `${to} ${note}`).sort(), ["dead null", "mismatch null"]);
         assert.equal((await packetOf(hand.store, held.no)).state, "dead");
         assert.deepEqual(await countersOf(hand.store, second), [0, 0, 1, true]);
         assert.deepEqual(await countersOf(hand.store, third), [0, 1, 0, true]);
