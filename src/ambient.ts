@@ -3,7 +3,7 @@ import { lentStore } from "./core/lent-store.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
 import { setPublicUrl } from "./workflow/public-url.js";
-import type { WorkerOptions } from "./workflow/worker.js";
+import type { WorkerOptions } from "./workflow/worker-options.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;

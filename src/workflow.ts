@@ -37,6 +37,7 @@ export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
 export type { StreamOptions } from "./workflow/stream-name.js";
 export { createWebhook, type Webhook, type WebhookOptions } from "./workflow/webhook.js";
 export type { RequestWithResponse } from "./workflow/webhook-request.js";
-export type { Worker, WorkerOptions } from "./workflow/worker.js";
+export type { Worker } from "./workflow/worker.js";
+export type { WorkerOptions } from "./workflow/worker-options.js";
 export { work } from "./workflow/workers.js";
 export { getWritable } from "./workflow/writable.js";

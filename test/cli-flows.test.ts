@@ -9,27 +9,13 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { appFolder } from "./app-folder.js";
 import { onceflow, program } from "./cli-process.js";
+import { ordersDocument } from "./orders-document.js";
 import { poll } from "./servers/bounded.js";
 import { isRunning } from "./servers/processes.js";
 import { durableStores, onStoresInTurn, type Scene } from "./workflow-scene.js";
 
 // Dozens of processes: on a machine that has other things to do they take their time.
 vi.setConfig({ testTimeout: 240_000 });
-
-const document = `
-flowdsl: "1.0"
-info: { title: Orders, version: "1.0.0" }
-nodes:
-  TakeOrder: { operationId: take_order, kind: source, outputs: { out: { packet: Order } } }
-  Charge: { operationId: charge, kind: action, inputs: { in: { packet: Order } } }
-edges:
-  - from: TakeOrder
-    to: Charge
-    delivery: { mode: durable, packet: Order, idempotencyKey: "{{payload.orderId}}-charge", retryPolicy: { maxAttempts: 1 }, deadLetterQueue: unpaid }
-components:
-  packets:
-    Order: { type: object, required: [orderId, amount], properties: { orderId: { type: string }, amount: { type: number } } }
-`;
 
 /** Charges are counted in a file, which outlives whoever charges. */
 const nodes = `
@@ -46,7 +32,7 @@ export const nodes = {
 };
 `;
 
-const shop = () => appFolder({ "orders.flowdsl.yaml": document, "nodes.ts": nodes });
+const shop = () => appFolder({ "orders.flowdsl.yaml": ordersDocument, "nodes.ts": nodes });
 const chargesIn = (folder: string) =>
   existsSync(join(folder, "charges.txt")) ? readFileSync(join(folder, "charges.txt"), "utf8").trim().split("\n") : [];
 const order = (orderId: string, amount = 1) => JSON.stringify({ orderId, amount });

@@ -103,7 +103,7 @@ const step = fc.oneof(
 const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
 
 /** On a busy machine; alone it takes a tenth of that. */
-const compareMsMax = 120_000;
+const compareMsMax = 240_000;
 
 let histories = 0;
 
@@ -245,7 +245,10 @@ describe.concurrent("postgres judges in SQL as decide() does", { timeout: compar
 
   test.for([1, 2, 3, 4])("on 80 random histories, part %i", async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
-    await compare(await openPostgres({ url: database.url, schema: `part_${part}` }), 80);
+    const url = new URL(database.url);
+    // What a crash would lose is not looked for here: no commit has to wait for the disk.
+    url.searchParams.set("options", "-c synchronous_commit=off");
+    await compare(await openPostgres({ url: url.href, schema: `part_${part}` }), 80);
   });
 });
 

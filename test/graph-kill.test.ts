@@ -8,8 +8,8 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
+import { mortalPostgres } from "./mortal-postgres.js";
 import { document, flow, leaseMs } from "./programs/graph-kill-flow.js";
-import { acquire } from "./servers/acquire.js";
 
 takeTurns();
 
@@ -158,23 +158,11 @@ describe(`${triggers} triggers, each sent twice, ${workers} workers, one killed 
     await verify("SQLite", store, provider, blows);
   });
 
-  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 1_200_000 }, async ({ skip }) => {
-    const acquired = await acquire("postgres");
-    if (!acquired.ok) return skip(acquired.reason);
-    const { url, kill, restart, stop } = acquired.running;
-    if (kill === undefined || restart === undefined) return skip("this server is not ours to kill");
-    onTestFinished(() => stop());
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 1_200_000 }, async (context) => {
+    const { url, strike, restarts } = await mortalPostgres(context);
     const provider = await slowProvider();
-    let restarts = 0;
-    const worse = async () => {
-      if (restarts === 3) return;
-      restarts += 1;
-      await kill();
-      await delay(150);
-      await restart();
-    };
-    const { store, blows } = await runUnderBlows(url, provider, worse);
-    expect(restarts).toBeGreaterThan(0);
-    await verify(`PostgreSQL, killed ${restarts} times`, store, provider, blows);
+    const { store, blows } = await runUnderBlows(url, provider, strike);
+    expect(restarts()).toBeGreaterThan(0);
+    await verify(`PostgreSQL, killed ${restarts()} times`, store, provider, blows);
   });
 });

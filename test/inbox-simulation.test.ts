@@ -9,6 +9,7 @@ import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-l
 import { EffectLedger, Random } from "../src/testing/index.js";
 import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../src/testing/simulator/world.js";
+import { simulateSeeds } from "./seeds.js";
 
 /**
  * A broker and clients ask for the same operations: copies, late, out of order and at once, of processes that crash, stall
@@ -293,12 +294,7 @@ describe("an inbox and a route, simulated", () => {
   const seeds = 400;
 
   test(`keep their promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
-    const total: Totals = { crashes: 0, answers: 0, calls: 0, dead: 0, redriven: 0, held: 0 };
-    for (let seed = 1; seed <= seeds; seed++) {
-      const totals = await simulateSeed(seed);
-      for (const name of Object.keys(total) as (keyof Totals)[]) total[name] += totals[name];
-    }
-    console.log(`${seeds} seeds: ${JSON.stringify(total)}`);
+    const total = await simulateSeeds(seeds, simulateSeed);
     // A storm in which nothing goes wrong proves nothing.
     expect(total.crashes).toBeGreaterThan(200);
     expect(total.dead).toBeGreaterThan(50);

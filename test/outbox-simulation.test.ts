@@ -6,6 +6,7 @@ import { createMemoryLedger, memoryBackend } from "../src/stores/memory/memory-l
 import { Random } from "../src/testing/index.js";
 import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../src/testing/simulator/world.js";
+import { simulateSeeds } from "./seeds.js";
 
 /**
  * Processes that add and relay, crash, stall, stop and lose messages; a broker that is down now and then; messages that
@@ -255,12 +256,7 @@ describe("an outbox, simulated", () => {
   const seeds = 150;
 
   test(`keeps its promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
-    const total: Totals = { crashes: 0, stops: 0, came: 0, again: 0, dead: 0, readds: 0 };
-    for (let seed = 1; seed <= seeds; seed++) {
-      const totals = await simulateSeed(seed);
-      for (const name of Object.keys(total) as (keyof Totals)[]) total[name] += totals[name];
-    }
-    console.log(`${seeds} seeds: ${JSON.stringify(total)}`);
+    const total = await simulateSeeds(seeds, simulateSeed);
     // A storm in which nothing goes wrong proves nothing.
     expect(total.crashes).toBeGreaterThan(200);
     expect(total.stops).toBeGreaterThan(100);

@@ -12,6 +12,7 @@ import { openPostgres } from "../dist/stores/postgres/open.js";
 import { beginOf, completed } from "../dist/testing/contract/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../dist/testing/contract/packets/packet-operations.js";
 import { history, Numbers, nth, queryOf, type Step } from "./packet-histories.js";
+import { PostgresClock } from "./postgres-clock.js";
 import { poll } from "./servers/bounded.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
@@ -35,26 +36,19 @@ afterAll(async () => {
  * ours, so that answers, packets, executions, notes and keys have to be equal to the millisecond.
  */
 describe.skipIf(!server.ok)("postgres does with packets what memory does", { timeout: 240_000 }, () => {
-  let now = 1_000_000;
   let backend: Backend;
+  let clock: PostgresClock;
   let packets: PacketBackend;
 
   beforeAll(async () => {
-    await direct.query(`CREATE SCHEMA ours; CREATE SEQUENCE ours.clock MINVALUE 0;
-      CREATE FUNCTION ours.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-        $$ SELECT timestamptz 'epoch' + last_value * interval '1 millisecond' FROM ours.clock $$`);
-    const url = new URL(database.url);
-    url.searchParams.set("options", "-c search_path=ours,pg_catalog -c synchronous_commit=off");
-    backend = await openPostgres({ url: url.href, schema: "differential" });
+    ({ backend, clock } = await PostgresClock.open(database.url));
     assert.ok(backend.packets);
     packets = backend.packets;
   });
-  afterAll(() => backend.close());
-
-  async function setClock(at: number): Promise<void> {
-    now = at;
-    await direct.query("SELECT setval('ours.clock', $1)", [at]);
-  }
+  afterAll(async () => {
+    await backend.close();
+    await clock.close();
+  });
 
   const byNumber = (a: { no: number }, b: { no: number }) => a.no - b.no;
   const sorted = ({ claimed, closed, ended, resting, ...rest }: PacketClaims) => ({
@@ -68,8 +62,8 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
   async function play(steps: readonly Step[]): Promise<void> {
     await direct.query(`TRUNCATE differential.packets, differential.executions, differential.notes, differential.flows, differential.workers,
       differential.records, differential.attempts RESTART IDENTITY`);
-    await setClock(1_000_000);
-    const ledger = createMemoryLedger(() => now);
+    await clock.set(1_000_000);
+    const ledger = createMemoryLedger(() => clock.now());
     const model = memoryBackend(ledger).packets as PacketBackend;
     const { table } = ledger.packets;
     const numbers = new Numbers();
@@ -81,8 +75,8 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
     const worker = (n: number) => nth([...table.workers.keys()], n) ?? 99;
     for (const _ of [1, 2]) await both((of) => of.join({ leaseMs: 10_000 }));
     for (const [i, one] of steps.entries()) {
-      await setClock(now + 1);
-      if ("pass" in one) await setClock(now + one.pass);
+      await clock.pass(1);
+      if ("pass" in one) await clock.pass(one.pass);
       else if ("purge" in one) await both((of) => of.purge(one.purge));
       else if ("renew" in one) await both((of) => of.renew(worker(one.renew), 10_000));
       else if ("leave" in one) await both((of) => of.leave(worker(one.leave)));
@@ -132,7 +126,7 @@ describe.skipIf(!server.ok)("postgres does with packets what memory does", { tim
       packets: (await Promise.all(executions.slice(-2).map((no) => of.packetsOf(no, 100)))).map((each) => [...each].sort(byNumber)),
       some: await Promise.all(nos.slice(-2).map((no) => of.packet(no))),
       dead: await of.deadLetters({ limit: 100 }),
-      some_dead: await of.deadLetters({ flow: "f", name: "dead", limit: 2, before: { at: now, no: 20 } }),
+      some_dead: await of.deadLetters({ flow: "f", name: "dead", limit: 2, before: { at: clock.now(), no: 20 } }),
       executions: await of.executions({ limit: 100 }),
       page: await of.executions({ flow: "f", status: "running", limit: 2 }),
       notes: await Promise.all(executions.slice(-3).map((no) => of.notes(no, 10))),

@@ -8,6 +8,7 @@ import type { Append, Entry, HookChange, RunAnswer, RunBackend, RunOperation, Se
 import type { Backend } from "../dist/core/store.js";
 import { createMemoryRuns, memoryRunBackend } from "../dist/stores/memory/memory-runs.js";
 import { openPostgres } from "../dist/stores/postgres/open.js";
+import { PostgresClock } from "./postgres-clock.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
 
 const server = inject("postgres");
@@ -159,26 +160,19 @@ describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeou
   const history = fc.array(step, { minLength: 15, maxLength: 40, size: "max" });
   type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-  let now = 1_000_000;
   let backend: Backend;
+  let clock: PostgresClock;
   let runs: RunBackend;
 
   beforeAll(async () => {
-    await direct.query(`CREATE SCHEMA ours; CREATE SEQUENCE ours.clock MINVALUE 0;
-      CREATE FUNCTION ours.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-        $$ SELECT timestamptz 'epoch' + last_value * interval '1 millisecond' FROM ours.clock $$`);
-    const url = new URL(database.url);
-    url.searchParams.set("options", "-c search_path=ours,pg_catalog");
-    backend = await openPostgres({ url: url.href, schema: "differential" });
+    ({ backend, clock } = await PostgresClock.open(database.url));
     assert.ok(backend.runs);
     runs = backend.runs;
   });
-  afterAll(() => backend.close());
-
-  async function setClock(at: number): Promise<void> {
-    now = at;
-    await direct.query("SELECT setval('ours.clock', $1)", [at]);
-  }
+  afterAll(async () => {
+    await backend.close();
+    await clock.close();
+  });
 
   /** Whatever else an operation can touch: of a flush, what touches the same run twice is left out, because its order is open. */
   async function touched(model: RunBackend, operation: RunOperation): Promise<Set<string>> {
@@ -204,7 +198,7 @@ describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeou
   async function expectEqual(model: RunBackend): Promise<void> {
     const look = async (of: RunBackend) => ({
       all: await of.list({ limit: 100 }),
-      page: await of.list({ limit: 2, after: { createdAt: now, id: "b" } }),
+      page: await of.list({ limit: 2, after: { createdAt: clock.now(), id: "b" } }),
       some: await of.list({ limit: 3, workflow: "w", status: "running" }),
       ended: await of.list({ limit: 1, status: "completed" }),
       each: await Promise.all(
@@ -220,20 +214,22 @@ describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeou
 
   async function play(steps: readonly Step[]): Promise<void> {
     await direct.query("TRUNCATE differential.runs, differential.journal, differential.mail, differential.hooks");
-    await setClock(1_000_000);
+    await clock.set(1_000_000);
     const memory = createMemoryRuns();
-    const model = memoryRunBackend(memory, () => now);
+    const model = memoryRunBackend(memory, () => clock.now());
     for (const one of steps) {
       // Two instants are never the same: what is older is told apart from what is newer.
-      await setClock(now + 1);
-      if ("pass" in one) await setClock(now + one.pass);
+      await clock.pass(1);
+      if ("pass" in one) await clock.pass(one.pass);
       else if ("purge" in one) assert.equal(await runs.purge(one.purge), await model.purge(one.purge));
       else if ("renew" in one) {
         const sorted = async (of: RunBackend) => [...(await of.renew(one.renew))].sort((a, b) => (a.id < b.id ? -1 : 1));
         assert.deepEqual(await sorted(runs), await sorted(model));
       } else if ("claim" in one) {
         // Which of two runs of the same instant is the older one is nobody's business.
-        const due = [...memory.runs.values()].filter(({ wakeAt, owner }) => wakeAt !== null && wakeAt <= now && owner !== one.claim.owner);
+        const due = [...memory.runs.values()].filter(
+          ({ wakeAt, owner }) => wakeAt !== null && wakeAt <= clock.now() && owner !== one.claim.owner,
+        );
         const ties = new Set(due.map(({ wakeAt }) => wakeAt)).size < due.length;
         const query = ties ? { ...one.claim, limit: 50 } : one.claim;
         const taken = async (of: RunBackend) => {

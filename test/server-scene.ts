@@ -4,26 +4,12 @@ import { createRuntime, NodeError, NodeOutput, type Runtime } from "onceflow/gra
 import { type Served, type ServeOptions, serve } from "onceflow/server";
 import { EffectLedger } from "onceflow/testing";
 import { onTestFinished } from "vitest";
+import { ordersDocument } from "./orders-document.js";
 import type { Scene as Place } from "./workflow-scene.js";
 
 /** Two flows: one that keeps its packets and charges by key, and one that keeps nothing. */
 const documents = [
-  {
-    text: `
-flowdsl: "1.0"
-info: { title: Orders, version: "1.0.0" }
-nodes:
-  TakeOrder: { operationId: take_order, kind: source, outputs: { out: { packet: Order } } }
-  Charge: { operationId: charge, kind: action, inputs: { in: { packet: Order } } }
-edges:
-  - from: TakeOrder
-    to: Charge
-    delivery: { mode: durable, packet: Order, idempotencyKey: "{{payload.orderId}}-charge", retryPolicy: { maxAttempts: 1 }, deadLetterQueue: unpaid }
-components:
-  packets:
-    Order: { type: object, required: [orderId, amount], properties: { orderId: { type: string }, amount: { type: number } } }
-`,
-  },
+  { text: ordersDocument },
   {
     text: `
 flowdsl: "1.0.0"

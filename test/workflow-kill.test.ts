@@ -9,7 +9,7 @@ import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
-import { acquire } from "./servers/acquire.js";
+import { mortalPostgres } from "./mortal-postgres.js";
 
 takeTurns();
 
@@ -112,23 +112,11 @@ describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed a
     report("SQLite", kills, await tally(store, provider));
   });
 
-  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 180_000 }, async ({ skip }) => {
-    const acquired = await acquire("postgres");
-    if (!acquired.ok) return skip(acquired.reason);
-    const { url, kill, restart, stop } = acquired.running;
-    if (kill === undefined || restart === undefined) return skip("this server is not ours to kill");
-    onTestFinished(() => stop());
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 180_000 }, async (context) => {
+    const { url, strike, restarts } = await mortalPostgres(context);
     const provider = await slowProvider();
-    let restarts = 0;
-    const worse = async () => {
-      if (restarts === 3) return;
-      restarts += 1;
-      await kill();
-      await delay(150);
-      await restart();
-    };
-    const { store, kills } = await killUntilDone(url, provider, { worse });
-    expect(restarts).toBe(3);
+    const { store, kills } = await killUntilDone(url, provider, { worse: strike });
+    expect(restarts()).toBe(3);
     report("PostgreSQL", kills, await tally(store, provider));
   });
 });

@@ -1,42 +1,23 @@
 import { sleep } from "../core/clock.js";
 import { decode } from "../core/codec.js";
-import { assert, InvalidInputError, LeaseLostError, NotKnownError, UnreachableError } from "../core/errors.js";
-import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
+import { assert } from "../core/errors.js";
 import { newOwner } from "../core/owner.js";
-import { hasEnded } from "../core/run.js";
-import type { Claimed, Renewed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
+import type { RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
-import { broughtBack, inputOfStart, withLongValues } from "./aside.js";
+import { Adoption } from "./adoption.js";
+import { inputOfStart } from "./aside.js";
+import { Claims } from "./claims.js";
+import { commitUntilAnswered } from "./commit-until-answered.js";
 import { runOutside } from "./context.js";
-import { definedWorkflows, definitionOf, type WorkflowDefinition, type WorkflowFunction } from "./define.js";
+import { definedWorkflows, type WorkflowDefinition } from "./define.js";
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
 import type { Asked, Departure, Host, StepFunction } from "./host.js";
+import { MailLook } from "./mail-look.js";
+import { RunLeases } from "./run-leases.js";
 import type { StepBody } from "./step-body.js";
-
-export interface WorkerOptions {
-  /** What it works on. Default: everything that is defined in this process. */
-  readonly workflows?: readonly WorkflowFunction[];
-  /** Runs in memory at once. Default 100. */
-  readonly concurrency?: number;
-  /** How long this process may fall silent before others take its runs over. Default 10 s. */
-  readonly leaseMs?: number;
-  /** How often it looks for work that nobody told it of. Default 1 s. */
-  readonly pollMs?: number;
-  /** False: it works only when `tick` is called. Default true. */
-  readonly auto?: boolean;
-  /** True: it does not keep the process alive. Default false. */
-  readonly background?: boolean;
-  /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
-  readonly random?: () => number;
-}
-
-const backoffMsMax = 1000;
-/** How often the mail of all runs here is looked at, when some other process writes and writes. */
-const mailEveryMs = 100;
-/** When a run that could not be read here is tried again: whoever can may have started by then. */
-const unreadableRetryMs = 60_000;
+import { type CheckedWorkerOptions, checkedWorkerOptions, type WorkerOptions } from "./worker-options.js";
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -47,72 +28,54 @@ export class Worker implements Host {
   readonly owner = newOwner();
   readonly leaseMs: number;
   readonly random: () => number;
-  readonly #concurrency: number;
-  readonly #pollMs: number;
-  readonly #auto: boolean;
-  readonly #background: boolean;
-  readonly #named: ReadonlyMap<string, WorkflowDefinition> | undefined;
+  readonly #options: CheckedWorkerOptions;
   readonly #live = new Map<string, Execution>();
   readonly #starting = new Map<string, (departure: Departure | "created") => void>();
   readonly #ends: EndBoard;
-  readonly #lease: { readonly alive: () => void; readonly release: () => void };
+  readonly #adoption: Adoption;
+  readonly #claims: Claims;
+  readonly #mail: MailLook;
+  readonly #leases: RunLeases;
   readonly #stopWatching: () => void;
   readonly #forgetClose: () => void;
   #touched: Execution[] = [];
   #turn = false;
   #resting: (() => void)[] = [];
-  #claiming: Promise<number> | undefined;
-  #claimAgain = false;
-  #cancelLook: () => void = () => {};
-  #lookAt = Number.POSITIVE_INFINITY;
-  #cancelRenew: () => void = () => {};
-  #mailLook = false;
-  #mailLookedAt = Number.NEGATIVE_INFINITY;
-  #renewing = false;
-  #renewAgain = false;
-  readonly #reloading = new Set<string>();
-  #renewedAt: number;
   /** Store's time minus ours. */
   #offset: number | undefined;
   #stopped = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(
-    store: Store,
-    {
-      workflows,
-      concurrency = 100,
-      leaseMs = 10_000,
-      pollMs = 1000,
-      auto = true,
-      background = false,
-      random = Math.random,
-    }: WorkerOptions = {},
-  ) {
+  constructor(store: Store, options: WorkerOptions = {}) {
     requireRuns(store);
-    duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);
-    duration("pollMs", pollMs, 1, leaseMsMax);
-    if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 100_000)
-      throw new InvalidInputError("concurrency", `must be a whole number from 1 to 100000, not ${String(concurrency)}`);
+    this.#options = checkedWorkerOptions(options);
+    const { leaseMs, random } = this.#options;
+    const live = this.#live;
     this.store = store;
     this.leaseMs = leaseMs;
     this.random = random;
-    this.#concurrency = concurrency;
-    this.#pollMs = Math.min(pollMs, Math.ceil(leaseMs / 2));
-    this.#auto = auto;
-    this.#background = background;
-    this.#named = workflows && new Map(workflows.map(checkedDefinition));
     this.#ends = EndBoard.of(store);
-    this.#renewedAt = store.clock.now();
-    this.#lease = store.holdRuns({ owner: this.owner, leaseMs });
+    this.#adoption = new Adoption({ host: this, live, workflow: (name) => this.#workflow(name), stopped: () => this.#stopped });
+    this.#claims = new Claims(this, { ...this.#options, adoption: this.#adoption });
+    this.#mail = new MailLook({ store, live, due: () => this.#claims.look() });
+    this.#leases = new RunLeases(this, {
+      live,
+      isStarting: (id) => this.#starting.has(id),
+      has: (id) => this.#adoption.has(id),
+      fetchMail: (execution) => this.#mail.of(execution),
+      claimsOver: () => this.#claims.over(),
+    });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
-    this.#scheduleRenew(Math.max(10, leaseMs / 3));
-    if (auto) this.#look();
+    this.#claims.look();
   }
 
   get workflows(): readonly string[] {
-    return [...(this.#named ?? definedWorkflows()).keys()];
+    return [...(this.#options.named ?? definedWorkflows()).keys()];
+  }
+
+  #workflow(name: string): WorkflowDefinition | undefined {
+    return (this.#options.named ?? definedWorkflows()).get(name);
   }
 
   get running(): number {
@@ -123,7 +86,7 @@ export class Worker implements Host {
 
   /** One round by hand: claims what is due and works until nothing is left to do now. Returns how many it claimed. */
   async tick(): Promise<number> {
-    const claimed = await this.#claim();
+    const claimed = await this.#claims.claim();
     await this.#rest();
     return claimed;
   }
@@ -136,9 +99,9 @@ export class Worker implements Host {
 
   async #stop(graceMs: number): Promise<void> {
     this.#stopped = true;
-    this.#cancelLook();
+    this.#claims.stop();
     this.#stopWatching();
-    await this.#claiming?.catch(() => {});
+    await this.#claims.over();
     for (const execution of this.#live.values()) execution.handBack();
     const until = this.store.clock.now() + graceMs;
     await this.#empty(until);
@@ -146,8 +109,7 @@ export class Worker implements Host {
     for (const execution of this.#live.values()) execution.abandon(reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
-    this.#cancelRenew();
-    this.#lease.release();
+    this.#leases.release();
     this.#forgetClose();
   }
 
@@ -161,10 +123,10 @@ export class Worker implements Host {
    */
   async start(create: Omit<StartRun, "first">): Promise<Departure | "created" | undefined> {
     // The first look at the store tells its time, and a run must not go by this machine's.
-    if (this.#offset === undefined) await this.#claiming?.catch(() => {});
+    if (this.#offset === undefined) await this.#claims.over();
     if (this.#offset === undefined) return undefined;
-    const workflow = (this.#named ?? definedWorkflows()).get(create.workflow);
-    if (workflow === undefined || this.#stopped || !this.#auto || this.crowded() || this.#live.has(create.id)) return undefined;
+    const workflow = this.#workflow(create.workflow);
+    if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     return await new Promise((resolve) => {
       const startedAt = this.now();
       // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
@@ -205,7 +167,12 @@ export class Worker implements Host {
   }
 
   crowded(): boolean {
-    return this.#live.size >= this.#concurrency;
+    return this.room <= 0;
+  }
+
+  /** How many more runs it takes. */
+  get room(): number {
+    return this.#options.concurrency - this.#live.size;
   }
 
   touch(execution: Execution): void {
@@ -228,40 +195,24 @@ export class Worker implements Host {
     if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
   };
 
-  /** The same operation until it is answered: a lost reply finds its own success. */
-  async commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined> {
-    for (let backoffMs = 20; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
-      try {
-        const answer = await this.store.commit({ run: operation });
-        if (answer.kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
-        return answer;
-      } catch (error) {
-        if (!wanted()) return undefined;
-        const passing = error instanceof UnreachableError || error instanceof NotKnownError;
-        if (!passing || this.store.closed) return this.#cannotCommit(operation, error);
-        await sleep(this.store.clock, backoffMs);
-        if (!wanted()) return undefined;
-      }
-    }
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined> {
+    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, refused: this.#refused });
   }
 
   renew(): void {
-    this.#renewAgain = true;
-    if (this.#renewing) return;
-    this.#cancelRenew();
-    void this.#renew();
+    this.#leases.renewNow();
   }
 
   left(execution: Execution, departure: Departure): void {
     this.#live.delete(execution.id);
     this.#settleStart(execution.id, departure);
     this.#ends.left(execution.id, departure);
-    if (departure.why === "overtaken") void this.#reload(execution);
+    if (departure.why === "overtaken") void this.#adoption.reload(execution);
     // Mail that it had no time for has made the run due.
     const due = departure.why === "released" && execution.hasUntold;
-    if ((this.#claimAgain || due) && !this.#stopped && this.#auto) this.#look();
+    if (this.#claims.missed || due) this.#claims.look();
     // Nobody else tells us of its timer.
-    if (departure.why === "released" && departure.wakeAt !== null) this.#scheduleLook(departure.wakeAt - this.now());
+    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
     if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
   }
 
@@ -271,219 +222,34 @@ export class Worker implements Host {
     settle?.(departure);
   }
 
-  /** The store will not take it, whatever we do: the run is left to lapse, and somebody has to look. */
-  #cannotCommit(operation: RunOperation, error: unknown): undefined {
+  readonly #answered = (operation: RunOperation, { kind }: RunAnswer): void => {
+    if (kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
+  };
+
+  /** The run is left to lapse, and somebody has to look. */
+  readonly #refused = (operation: RunOperation, error: unknown): void => {
     const id = operation.verb === "send" ? "" : operation.id;
     process.emitWarning(`run "${id}" could not be written: ${error instanceof Error ? error.message : String(error)}`, {
       type: "OnceflowWarning",
       code: "ONCEFLOW_RUN_NOT_WRITTEN",
     });
     this.#live.get(id)?.lose(error);
-    return undefined;
-  }
-
-  // ——— claims
+  };
 
   #changed(run: string | null, ended: boolean): void {
     if (this.#stopped || ended) return;
     if (run !== null) {
       const execution = this.#live.get(run);
-      if (execution) return void this.#fetchMail(execution);
-    } else this.#lookForMail();
-    if (this.#auto) this.#look();
-  }
-
-  /** Somebody has written something: it may be mail for any run here, also for one whose step is under way. */
-  #lookForMail(): void {
-    if (this.#mailLook) return;
-    this.#mailLook = true;
-    const { clock } = this.store;
-    const go = () => {
-      this.#mailLook = false;
-      this.#mailLookedAt = clock.now();
-      for (const execution of this.#live.values()) void this.#fetchMail(execution);
-    };
-    clock.after(Math.max(0, this.#mailLookedAt + mailEveryMs - clock.now()), go, true);
-  }
-
-  async #fetchMail(execution: Execution): Promise<void> {
-    try {
-      const mail = await this.store.runs.mail(execution.id, execution.heard);
-      if (!execution.gone) execution.receive(mail);
-      // It has left meanwhile, and its mail has made it due.
-      else if (mail.length > 0 && this.#auto) this.#look();
-    } catch {
-      // The next renewal tells of it again.
-    }
-  }
-
-  /** Looks for work now; if it is doing so already, once more afterwards. */
-  #look(): void {
-    if (this.#stopped) return;
-    if (this.#claiming !== undefined) {
-      this.#claimAgain = true;
-      return;
-    }
-    void this.#claim().catch(() => {});
-  }
-
-  async #claim(): Promise<number> {
-    if (this.#claiming !== undefined) return await this.#claiming;
-    this.#claimAgain = false;
-    this.#claiming = runOutside(() => this.#claimNow());
-    let nextMs = this.#pollMs;
-    try {
-      return await this.#claiming;
-    } catch (error) {
-      nextMs = this.#pollMs;
-      throw error;
-    } finally {
-      this.#claiming = undefined;
-      if (this.#auto && !this.#stopped) this.#scheduleLook(this.#claimAgain && !this.crowded() ? 0 : nextMs);
-    }
-  }
-
-  async #claimNow(): Promise<number> {
-    // Nobody would renew what it claims.
-    if (this.#stopped) return 0;
-    const limit = Math.min(this.#concurrency - this.#live.size, 100);
-    if (limit <= 0) {
-      this.#claimAgain = true;
-      return 0;
-    }
-    const { owner, leaseMs, workflows } = this;
-    if (workflows.length === 0) return 0;
-    const askedAt = this.store.clock.now();
-    const { now, claimed, nextAt } = await this.store.runs.claim({ owner, workflows, leaseMs, limit });
-    this.learn(now);
-    // All of them, also when one fails: a run that is on its way here must not be given back meanwhile.
-    await Promise.allSettled(claimed.map((each) => this.#adopt(each, askedAt)));
-    if (claimed.length === limit) this.#claimAgain = true;
-    else if (nextAt !== null) this.#scheduleLook(nextAt - this.now());
-    return claimed.length;
-  }
-
-  #scheduleLook(ms: number): void {
-    if (!this.#auto || this.#stopped) return;
-    const at = this.store.clock.now() + Math.max(0, Math.min(ms, this.#pollMs));
-    if (at >= this.#lookAt) return;
-    this.#cancelLook();
-    this.#lookAt = at;
-    const go = () => {
-      this.#lookAt = Number.POSITIVE_INFINITY;
-      this.#look();
-    };
-    this.#cancelLook = this.store.clock.after(Math.max(0, at - this.store.clock.now()), go, this.#background);
-  }
-
-  async #adopt(claimed: Claimed, heldAt: number): Promise<void> {
-    const { run, lapsed, journal, mail: unread, hooks } = claimed;
-    const workflow = (this.#named ?? definedWorkflows()).get(run.workflow);
-    let history: History;
-    let args: unknown[];
-    try {
-      history = new History(journal);
-      history.deliveries = await withLongValues(this.store, run.id, history.deliveries);
-      args = decode(await broughtBack(this.store, run.id, run.input)) as unknown[];
-    } catch (error) {
-      // When the store is away, the next renewal finds that the run is ours and not here.
-      if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
-      return await this.#putAside(claimed, error);
-    }
-    const mail = history.parked === undefined ? unread : await this.store.runs.mail(run.id, history.parked);
-    if (workflow === undefined || this.#live.has(run.id)) return;
-    const seq = (journal.at(-1)?.seq ?? 0) + 1;
-    const startedAt = run.startedAt ?? run.createdAt;
-    const execution = new Execution({ host: this, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
-    this.#live.set(run.id, execution);
-    execution.run();
-  }
-
-  /**
-   * It can't be read here: no key for it, or a class that is not registered. Others may be able to. With mail that was not
-   * taken in it would be due at once, again and again; so that one is kept until the next renewal gives it back.
-   */
-  async #putAside({ run, mail }: Claimed, error: unknown): Promise<void> {
-    const why = `its input or journal cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
-    if (mail.length > 0) return;
-    const then = { kind: "release", wakeAt: this.now() + unreadableRetryMs, status: "diverged", trouble: why } as const;
-    const entry = { events: null, consumed: null, hooks: [], children: [], then };
-    await this.store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry } });
-  }
-
-  /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
-  async #reload({ id, epoch, heldAt }: Pick<Execution, "id" | "epoch" | "heldAt">): Promise<void> {
-    this.#reloading.add(id);
-    try {
-      const now = await this.store.runs.load(id);
-      if (now === undefined || hasEnded(now.run.status) || now.run.owner !== this.owner || now.run.epoch !== epoch) return;
-      if (!this.#stopped) await this.#adopt({ ...now, lapsed: true }, heldAt);
-    } catch {
-      // The next renewal finds it again.
-    } finally {
-      this.#reloading.delete(id);
-    }
-  }
-
-  // ——— leases
-
-  #scheduleRenew(ms: number): void {
-    this.#cancelRenew = this.store.clock.after(ms, () => void this.#renew(), true);
-  }
-
-  async #renew(): Promise<void> {
-    let nextMs = Math.max(10, this.leaseMs / 3);
-    this.#renewing = true;
-    this.#renewAgain = false;
-    this.#lease.alive();
-    const sentAt = this.store.clock.now();
-    const held = [...this.#live.values()].filter((execution) => !this.#starting.has(execution.id));
-    try {
-      const renewed = await this.store.runs.renew({ owner: this.owner, leaseMs: this.leaseMs });
-      this.#renewedAt = sentAt;
-      const still = new Map(renewed.map((each) => [each.id, each]));
-      for (const execution of held) {
-        const mine = still.get(execution.id);
-        if (execution.gone || this.#live.get(execution.id) !== execution) continue;
-        if (mine?.epoch !== execution.epoch) {
-          execution.lose(lost(execution, "another worker has taken the run over"));
-          continue;
-        }
-        execution.held(sentAt);
-        if (mine.mail > execution.heard) void this.#fetchMail(execution);
-      }
-      void this.#giveBack(renewed.filter(({ id }) => !this.#live.has(id)));
-      if (this.#renewAgain) nextMs = 0;
-    } catch {
-      if (this.store.clock.now() - this.#renewedAt >= this.leaseMs)
-        for (const execution of held) execution.lose(lost(execution, "the store could not be reached for a whole lease"));
-    }
-    this.#renewing = false;
-    if (!this.#stopped || this.#live.size > 0) this.#scheduleRenew(nextMs);
-  }
-
-  /**
-   * Ours in the store and not here: the reply to a claim was lost, or we gave it up too early. What we may have sent for
-   * it could still arrive, and be taken for what a second execution in the same epoch sends; so it is claimed anew.
-   */
-  async #giveBack(runs: readonly Renewed[]): Promise<void> {
-    // Those may just be on their way to us.
-    if (runs.length > 0) await this.#claiming?.catch(() => {});
-    for (const { id, epoch } of runs) {
-      if (this.#live.has(id) || this.#reloading.has(id)) continue;
-      const then = { kind: "release", wakeAt: 0, status: "running", trouble: null } as const;
-      const entry = { events: null, consumed: null, hooks: [], children: [], then };
-      // Refused when it is ours no longer; when it fails, the next renewal finds it again.
-      await this.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } }).catch(() => {});
-    }
+      if (execution) return void this.#mail.of(execution);
+    } else this.#mail.all();
+    this.#claims.look();
   }
 
   // ——— waiting for an end
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;
-    return this.#claiming === undefined;
+    return !this.#claims.underWay;
   }
 
   #rest(): Promise<void> {
@@ -493,13 +259,4 @@ export class Worker implements Host {
   async #empty(until: number): Promise<void> {
     while (this.#live.size > 0 && this.store.clock.now() < until) await sleep(this.store.clock, 5);
   }
-}
-
-function lost({ id, epoch }: Execution, why: string): LeaseLostError {
-  return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
-}
-
-function checkedDefinition(from: WorkflowFunction, i: number): [string, WorkflowDefinition] {
-  const definition = definitionOf(from, `workflows[${i}]`);
-  return [definition.name, definition];
 }

@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../core/errors.js";
 import type { Store } from "../core/store.js";
-import { Worker, type WorkerOptions } from "./worker.js";
+import { Worker } from "./worker.js";
+import type { WorkerOptions } from "./worker-options.js";
 
 /** The workers of this process, so that what is started here can be executed here at once. */
 const workers = new WeakMap<Store, Worker>();

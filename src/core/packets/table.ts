@@ -35,7 +35,7 @@ export interface PacketTable {
 
   execution(no: number): ExecutionSums | undefined;
   insertExecution(row: ExecutionRow): void;
-  changeExecution(row: ExecutionSums, to: Partial<ExecutionSums>): void;
+  changeExecution(row: ExecutionSums, to: ExecutionChange): void;
   removeKept(execution: number): void;
   /** Nothing where the execution has been purged. */
   note(execution: number, note: ExecutionNote): void;
@@ -68,5 +68,6 @@ export interface ExecutionRow extends ExecutionRecord {
   readonly retentionMs: number | null;
 }
 
-/** What the verbs look at, and change. */
+/** What the verbs look at, and what they change of it. */
 export type ExecutionSums = Pick<ExecutionRow, "no" | "flow" | "open" | "duplicates" | "dead" | "endedAt" | "outputs" | "retentionMs">;
+export type ExecutionChange = Pick<ExecutionRow, "open" | "duplicates" | "dead" | "endedAt" | "outputs">;

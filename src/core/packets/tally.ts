@@ -90,8 +90,8 @@ export class Tally {
     };
     if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
     const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
-    const outputs = change.outputs.length === 0 ? {} : { outputs: [...execution.outputs, ...change.outputs].slice(0, outputsMax) };
-    this.table.changeExecution(execution, { ...sum, ...outputs, endedAt });
+    const outputs = change.outputs.length === 0 ? execution.outputs : [...execution.outputs, ...change.outputs].slice(0, outputsMax);
+    this.table.changeExecution(execution, { open: sum.open, duplicates: sum.duplicates, dead: sum.dead, endedAt, outputs });
     if (endedAt === null || execution.endedAt !== null) return;
     this.table.removeKept(no);
     this.#ended ??= [];

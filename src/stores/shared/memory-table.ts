@@ -1,7 +1,7 @@
 import { rowOf } from "../../core/group-commit.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
-import type { ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { DueHeap } from "./due-heap.js";
 
@@ -120,7 +120,7 @@ export class MemoryTable implements PacketTable {
     this.executions.set(row.no, Object.freeze(row));
   }
 
-  changeExecution({ no }: ExecutionSums, to: Partial<ExecutionSums>): void {
+  changeExecution({ no }: ExecutionSums, to: ExecutionChange): void {
     const row = this.executions.get(no);
     if (row !== undefined) this.insertExecution({ ...row, ...to });
   }

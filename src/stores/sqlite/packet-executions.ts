@@ -1,5 +1,5 @@
 import { type ExecutionNote, notesMax } from "../../core/packet.js";
-import type { ExecutionRow, ExecutionSums } from "../../core/packets/table.js";
+import type { ExecutionChange, ExecutionRow, ExecutionSums } from "../../core/packets/table.js";
 import type { SqliteValue } from "./driver.js";
 import type { Prepared } from "./prepared.js";
 import { text } from "./run-row.js";
@@ -45,17 +45,23 @@ export class Executions {
     const begun = this.#begun.get(no);
     if (begun !== undefined) return begun;
     const row = this.#sql(selectSums).get(no) as (Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null }) | undefined;
-    return row && { ...row, outputs: outputsIn(row.outputs) };
+    if (row === undefined) return undefined;
+    const { flow, open, duplicates, dead, endedAt, outputs, retentionMs } = row;
+    return { no, flow, open, duplicates, dead, endedAt, outputs: outputsIn(outputs), retentionMs };
   }
 
   insert(row: ExecutionRow): void {
     this.#begun.set(row.no, row);
   }
 
-  change(row: ExecutionSums, to: Partial<ExecutionSums>): void {
-    const begun = this.#begun.get(row.no);
-    if (begun !== undefined) this.#begun.set(row.no, { ...begun, ...to });
-    else changeSums(this.#sql, { ...row, ...to });
+  change({ no, retentionMs }: ExecutionSums, to: ExecutionChange): void {
+    const begun = this.#begun.get(no);
+    if (begun !== undefined) {
+      this.#begun.set(no, { ...begun, ...to });
+      return;
+    }
+    const { open, duplicates, dead, endedAt, outputs } = to;
+    this.#sql(change).run(open, duplicates, dead, endedAt, expiryOf(endedAt, retentionMs), outputsOf(outputs), no);
   }
 
   note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
@@ -73,8 +79,8 @@ export class Executions {
 
 function insertExecution(sql: Prepared, row: ExecutionRow): void {
   const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, input } = row;
-  const expiry = expiryOf(row);
-  const outputs = outputsOf(row);
+  const expiry = expiryOf(endedAt, retentionMs);
+  const outputs = outputsOf(row.outputs);
   sql(insert).run(
     no,
     text(flow),
@@ -92,20 +98,15 @@ function insertExecution(sql: Prepared, row: ExecutionRow): void {
   );
 }
 
-function changeSums(sql: Prepared, row: ExecutionSums): void {
-  const { no, open, duplicates, dead, endedAt } = row;
-  sql(change).run(open, duplicates, dead, endedAt, expiryOf(row), outputsOf(row), no);
-}
-
 function outputsIn(outputs: string | null): string[] {
   return outputs === null ? [] : (JSON.parse(outputs) as string[]);
 }
 
 /** Only what has ended has an expiry. */
-function expiryOf({ endedAt, retentionMs }: ExecutionSums): SqliteValue {
+function expiryOf(endedAt: number | null, retentionMs: number | null): SqliteValue {
   return endedAt === null || retentionMs === null ? null : endedAt + retentionMs;
 }
 
-function outputsOf({ outputs }: ExecutionSums): SqliteValue {
+function outputsOf(outputs: readonly string[]): SqliteValue {
   return outputs.length === 0 ? null : JSON.stringify(outputs);
 }

@@ -1,6 +1,6 @@
 import type { ExecutionNote, FlowState } from "../../core/packet.js";
 import { never } from "../../core/packets/lane.js";
-import type { ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
+import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/table.js";
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/record.js";
 import { canBeBundled } from "./packet-bundle.js";
 import type { BundledRows } from "./packet-bundled.js";
@@ -169,7 +169,7 @@ export class SqlitePacketTable implements PacketTable {
     this.#executions.insert(row);
   }
 
-  changeExecution(row: ExecutionSums, to: Partial<ExecutionSums>): void {
+  changeExecution(row: ExecutionSums, to: ExecutionChange): void {
     this.#executions.change(row, to);
   }
 

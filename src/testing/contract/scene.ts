@@ -7,7 +7,7 @@ import { type Held, membersOf, start } from "./operations.js";
 import type { BusinessRows, ContractLedger, ContractTarget } from "./target.js";
 
 /** Nothing that a case waits for takes this long, also on a busy machine. */
-const waitMsMax = 20_000;
+const waitMsMax = 40_000;
 
 /** What a case plays on: a ledger of its own, any number of handles on it, and its time. */
 export class Scene {

@@ -4,7 +4,7 @@ import { lendStore } from "../../core/lent-store.js";
 import { duration } from "../../core/options.js";
 import type { Store } from "../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
-import type { WorkerOptions } from "../../workflow/worker.js";
+import type { WorkerOptions } from "../../workflow/worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
 import type { WithRuns } from "../simulator/workflow/run-faults.js";
 import { withTransactions } from "../simulator/workflow/transactions.js";
