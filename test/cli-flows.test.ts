@@ -109,7 +109,7 @@ onStoresInTurn("looking", durableStores, (test) => {
     const charge = (input: NodeInput): void => {
       if (input.packet("in").getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\u001b[31m by the bank");
     };
-    const runtime = await createRuntime({ store: await scene.open(), documents: [{ text: document }], nodes: { charge } });
+    const runtime = await createRuntime({ store: await scene.open(), documents: [{ text: ordersDocument }], nodes: { charge } });
     for (const orderId of ["o-1", "o-2", "o-3"]) {
       const payload = { orderId, amount: orderId === "o-1" ? 1 : 10_000 };
       const { executionId = "" } = await runtime.trigger("orders", undefined, payload, { key: orderId });

@@ -74,7 +74,7 @@ const stores: Record<string, GraphSimulationOptions> = {
   "counts one too few": meddles(({ verb, ...operation }, table) => {
     const { execution } = operation as Send;
     const row = verb === "sendPackets" && execution ? table.execution(execution.no) : undefined;
-    if (row && row.open > 0) table.changeExecution(row, { open: row.open - 1 });
+    if (row && row.open > 0) table.changeExecution(row, { ...row, open: row.open - 1 });
   }),
   "gives out what somebody living has": claims((faithful, table) => async (query) => {
     for (const worker of table.workers.keys()) if (worker !== query.worker) table.workers.set(worker, 0);
@@ -111,7 +111,8 @@ const stores: Record<string, GraphSimulationOptions> = {
       async reinject(no) {
         const execution = table.execution(table.packet(no)?.execution ?? 0);
         const done = await faithful.reinject(no);
-        if (done && execution) table.changeExecution(table.execution(execution.no) ?? execution, { open: execution.open });
+        const now = execution && (table.execution(execution.no) ?? execution);
+        if (done && now) table.changeExecution(now, { ...now, open: execution.open });
         return done;
       },
     }),

@@ -180,7 +180,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     "execution",
     rows((table) => {
       const change = table.changeExecution.bind(table);
-      table.changeExecution = (row, { dead: _, ...to }) => change(row, to);
+      table.changeExecution = (row, to) => change(row, { ...to, dead: row.dead });
     }),
   ],
   [
