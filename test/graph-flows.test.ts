@@ -250,10 +250,14 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     );
     await expect(running(scene, document, { work: recorder().node })).rejects.toMatchObject({ code: "STREAM_UNBOUND" });
     const seen: string[] = [];
+    const others = gate();
     const nodes = {
-      work: (input: NodeInput) => {
+      work: async (input: NodeInput) => {
         const id = input.packet("in").getString("id");
         if (id === "a-9") throw new NodeError("PERMANENT", "no");
+        // The first of its partition takes its time: what is behind it waits, another partition does not.
+        if (id === "b-2") others.open();
+        if (id === "a-1") await others.opened;
         seen.push(`${id} ${input.context.idempotencyKey}`);
       },
     };

@@ -1,7 +1,7 @@
 import { InvalidInputError, type Store, type Tx } from "onceflow";
 import type { Runtime, Triggered } from "onceflow/graph";
 import { expect } from "vitest";
-import { listening, oneEdge, recorder, running } from "./graph-scene.js";
+import { expectAtRest, listening, oneEdge, recorder, running } from "./graph-scene.js";
 import { statement } from "./outbox-scene.js";
 import { durableStores, onStores, type Scene, until } from "./workflow-scene.js";
 
@@ -45,6 +45,22 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect([status, told]).toEqual(["started", []]);
     expect(await runtime.wait(executionId)).toMatchObject({ status: "completed", key: "k", outputs: [{ data: { id: "o" } }] });
     expect([seen, await rows()]).toEqual([[{ id: "o" }], 1]);
+  });
+
+  test("who works itself triggers, too: nothing is delivered before the commit, and no room is kept for what does not come", async ({
+    scene,
+  }) => {
+    const { runtime, seen } = await shop(scene);
+    const never = runtime.store.transact(async (tx) => {
+      await runtime.trigger("flow", "In", { id: "never" }, { tx });
+      throw new Error("changed my mind");
+    });
+    await expect(never).rejects.toThrow("changed my mind");
+    await expectAtRest(runtime);
+    const { executionId = "" } = await within(runtime.store, runtime, { id: "o" });
+    expect((await runtime.wait(executionId)).status).toBe("completed");
+    expect(seen).toEqual([{ id: "o" }]);
+    await expectAtRest(runtime);
   });
 
   test("rolled back, neither is there, and the key is free", async ({ scene }) => {

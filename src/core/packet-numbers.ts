@@ -1,13 +1,18 @@
 import { numbersPerWorker } from "./packet.js";
 import type { Store } from "./store.js";
 
+const storeStepMs = 1;
+
 /** A worker's number in the store, its lease, and the numbers of packets that it may give. */
 export class Numbers {
   readonly #store: Store;
   readonly #leaseMs: number;
   #worker = 0;
   #count = 0;
-  /** Counted from when it was asked for: the store's own lease ends later than this, never earlier. */
+  /**
+   * Counted from when it was asked for: the store's own lease ends later than this, never earlier. It counts in whole
+   * milliseconds, rounded down, so its lease may be one shorter than what was asked for.
+   */
   #sureUntil = 0;
   #joining: Promise<void> | undefined;
   #renewing: Promise<boolean> | undefined;
@@ -38,7 +43,7 @@ export class Numbers {
     const asked = this.#store.clock.now();
     this.#worker = await this.#store.packets.join({ leaseMs: this.#leaseMs });
     this.#count = 0;
-    this.#sureUntil = asked + this.#leaseMs;
+    this.#sureUntil = asked + this.#leaseMs - storeStepMs;
   }
 
   /** From here on nothing is this worker's, also what the store says later. */
@@ -62,7 +67,7 @@ export class Numbers {
     const worker = this.#worker;
     const known = await packets.renew(worker, this.#leaseMs);
     if (worker !== this.#worker) return true;
-    if (known) this.#sureUntil = asked + this.#leaseMs;
+    if (known) this.#sureUntil = asked + this.#leaseMs - storeStepMs;
     return known;
   }
 
