@@ -27,10 +27,10 @@ test("who is sure of its lease has it in the store, too, to the last fraction of
   const { at, lease, numbers } = between();
   for (const ask of [() => numbers.join(), () => numbers.renew()]) {
     await ask();
-    expect(numbers.sure).toBe(true);
+    expect(numbers.isSure(at.now)).toBe(true);
     const { until } = lease;
-    for (at.now = until - 2; at.now < until + 2; at.now += 0.1) if (numbers.sure) expect(at.now).toBeLessThan(until);
-    expect(numbers.sure).toBe(false);
+    for (at.now = until - 2; at.now < until + 2; at.now += 0.1) if (numbers.isSure(at.now)) expect(at.now).toBeLessThan(until);
+    expect(numbers.isSure(at.now)).toBe(false);
     at.now = Math.floor(at.now) + 0.7;
   }
 });

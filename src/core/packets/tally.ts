@@ -9,7 +9,7 @@ interface Change {
   open: number;
   duplicates: number;
   dead: number;
-  outputs: string[];
+  outputs: readonly string[];
 }
 
 /**
@@ -53,7 +53,9 @@ export class Tally {
   }
 
   output({ execution }: Pick<PacketRow, "execution">, outputs: readonly string[]): void {
-    if (execution !== null && outputs.length > 0) this.#of(execution).outputs.push(...outputs);
+    if (execution === null || outputs.length === 0) return;
+    const sum = this.#of(execution);
+    sum.outputs = [...sum.outputs, ...outputs];
   }
 
   note(
@@ -115,7 +117,7 @@ export class Tally {
     if (this.#first?.execution === execution) return this.#first;
     const known = this.#others?.get(execution);
     if (known !== undefined) return known;
-    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: [] };
+    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: none };
     this.#others ??= this.#first && new Map();
     if (this.#others === undefined) this.#first = change;
     else this.#others.set(execution, change);

@@ -1,3 +1,4 @@
+import { added } from "../../core/added.js";
 import { InvalidInputError } from "../../core/errors.js";
 import { NodeError } from "./node-error.js";
 import { mustBeObject, Packet } from "./packet.js";
@@ -43,17 +44,17 @@ export class NodeInput {
 
 /** What a node sends on: any number of packets, to any of its ports, in order. */
 export class NodeOutput {
-  readonly #sent: { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] = [];
+  #sent: { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] = [];
 
   send(port: string, data: Readonly<Record<string, unknown>>): this {
     if (typeof port !== "string" || port === "") throw new InvalidInputError("port", "must be the name of an output");
     mustBeObject(data);
-    this.#sent.push({ port, data });
+    this.#sent = added(this.#sent, { port, data });
     return this;
   }
 
   get sent(): readonly { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] {
-    return [...this.#sent];
+    return this.#sent;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { Looks } from "../../core/looks.js";
+import { Numbered } from "../../core/numbered.js";
 import type { PacketNote, PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
@@ -50,11 +51,13 @@ export class Courier implements DeliveryHost {
   /** Routes that are worked on here, those of high priority first. */
   readonly #worked: readonly Route[];
   readonly #ephemeral: Ephemeral;
-  readonly #deliveries = new Set<Delivery>();
+  /** By a number of their own: a packet may be here twice, when it was lost and has come again. */
+  readonly #deliveries = new Numbered<Delivery>();
+  #begun = 0;
   readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
   /** Packets on their way to the store, to be claimed there: room is kept for them. */
-  readonly #sending = new Map<number, Route>();
+  readonly #sending = new Numbered<Route>();
   /**
    * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
    * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
@@ -214,8 +217,9 @@ export class Courier implements DeliveryHost {
   }
 
   readonly #begin: Begin = (route, packet, together) => {
-    const delivery = new Delivery(this, route, packet, together?.call);
-    this.#deliveries.add(delivery);
+    this.#begun += 1;
+    const delivery = new Delivery(this, this.#begun, route, packet, together?.call);
+    this.#deliveries.set(delivery.no, delivery);
     if (together) return together.turn.then(() => this.#deliver(delivery));
     return this.capacity.isGated(route) ? this.capacity.pass(route, () => this.#deliver(delivery)) : this.#deliver(delivery);
   };
@@ -249,7 +253,7 @@ export class Courier implements DeliveryHost {
 
   ended(delivery: Delivery): void {
     const { route, hasReturned } = delivery;
-    this.#deliveries.delete(delivery);
+    this.#deliveries.delete(delivery.no);
     if (hasReturned) this.capacity.leaving(route, -1);
     this.capacity.give(route);
     this.#checkpoints.ended(route);
@@ -354,7 +358,7 @@ export class Courier implements DeliveryHost {
 
   #abortAll(): void {
     const reason = leaseLost();
-    for (const delivery of this.#deliveries) delivery.abort(reason);
+    for (const delivery of this.#deliveries.values()) delivery.abort(reason);
   }
 
   // ——— ending
@@ -386,7 +390,7 @@ export class Courier implements DeliveryHost {
     this.#checkpoints.flush();
     await this.#ended(graceMs);
     this.#lease.stop();
-    for (const delivery of this.#deliveries) delivery.abort(new NodeError("TEMPORARY", "this process stops"));
+    for (const delivery of this.#deliveries.values()) delivery.abort(new NodeError("TEMPORARY", "this process stops"));
     // What still runs has begun: it is left to its lease, and counts as what it is.
     if (this.#deliveries.size === 0 && !this.store.closed) await this.#numbers.leave();
     this.#checkIdle();

@@ -56,14 +56,17 @@ export const nothing: readonly never[] = [];
 /** A packet that this process has, on its way through a node. */
 export class Delivery extends Attempt {
   readonly host: DeliveryHost;
+  /** Among those of this process. */
+  readonly no: number;
   declare readonly packet: PacketRecord;
   readonly batch: BatchCall | undefined;
   hasReturned = false;
   #beganAt = 0;
 
-  constructor(host: DeliveryHost, route: Route, packet: PacketRecord, batch: BatchCall | undefined) {
+  constructor(host: DeliveryHost, no: number, route: Route, packet: PacketRecord, batch: BatchCall | undefined) {
     super(route, packet);
     this.host = host;
+    this.no = no;
     this.batch = batch;
   }
 

@@ -27,8 +27,7 @@ type Made = { -readonly [Name in keyof NewPacket]: NewPacket[Name] };
 
 /** Room is kept when all of them could be made: what throws on the way has kept none. */
 export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin): NewPacket[] {
-  const packets: Made[] = [];
-  for (const each of sent) packets.push(packetFor(sender, each, origin));
+  const packets = sent.map((each) => packetFor(sender, each, origin));
   for (let i = 0; i < sent.length; i += 1) {
     const { route } = sent[i] as Sent;
     const packet = packets[i] as Made;

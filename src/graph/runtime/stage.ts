@@ -1,3 +1,4 @@
+import { added } from "../../core/added.js";
 import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
@@ -9,9 +10,9 @@ import type { Route, RunningNode } from "./routes.js";
 
 /** What leaves a stage: packets for edges that are kept in the store, or in memory, and what no edge took. */
 export interface Leaving {
-  readonly stored: Sent[];
-  readonly ephemeral: Sent[];
-  readonly outputs: FlowOutput[];
+  stored: Sent[];
+  ephemeral: Sent[];
+  outputs: FlowOutput[];
 }
 
 export interface Sent {
@@ -57,7 +58,7 @@ function run(
 
 /** Along the edges of its node. Those that lead to a node at once are called one after the other. */
 function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
-  const direct: Sent[] = [];
+  let direct: Sent[] = [];
   for (const { port, data } of output.sent) {
     let taken = false;
     for (const { port: from, route } of node.outgoing) {
@@ -67,11 +68,11 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
       const travels = route.when === undefined ? always : route.when.evaluate({ payload: data, output: port });
       if (travels.ok && !travels.value) continue;
       const sent: Sent = { route, data, problem: travels.ok ? undefined : `when: ${travels.why}` };
-      if (route.delivery.mode === "direct") direct.push(sent);
-      else if (route.delivery.mode === "ephemeral") leaving.ephemeral.push(sent);
-      else leaving.stored.push(sent);
+      if (route.delivery.mode === "direct") direct = added(direct, sent);
+      else if (route.delivery.mode === "ephemeral") leaving.ephemeral = added(leaving.ephemeral, sent);
+      else leaving.stored = added(leaving.stored, sent);
     }
-    if (!taken) leaving.outputs.push({ node: node.plan.id, port, data });
+    if (!taken) leaving.outputs = added(leaving.outputs, { node: node.plan.id, port, data });
   }
   return callAll(direct, 0, attempt, leaving);
 }

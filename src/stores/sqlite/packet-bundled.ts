@@ -1,3 +1,4 @@
+import { Numbered } from "../../core/numbered.js";
 import type { PacketRow } from "../../core/packets/table.js";
 import type { Bundle } from "./packet-bundle.js";
 
@@ -15,7 +16,7 @@ export interface Bundled {
  * compares a bundle with the file before it believes this. Whoever undoes a transaction calls `forget`.
  */
 export class BundledRows {
-  readonly #rows = new Map<number, Bundled>();
+  readonly #rows = new Numbered<Bundled>();
   readonly #bundles = new Map<number, Bundle>();
 
   get(no: number): Bundled | undefined {
@@ -50,7 +51,7 @@ export class BundledRows {
   /** It is not, or not as it is known here. */
   drop(bundle: Bundle): void {
     this.#bundles.delete(bundle.no);
-    if (bundle.left > 0) for (const [no, known] of this.#rows) if (known.bundle === bundle) this.#rows.delete(no);
+    if (bundle.left > 0) for (const known of this.#rows.values()) if (known.bundle === bundle) this.#rows.delete(known.row.no);
   }
 
   /** Before a transaction begins: within it, this is also what it has not written yet. */

@@ -1,3 +1,4 @@
+import { Numbered } from "../../core/numbered.js";
 import type { PacketRow } from "../../core/packets/table.js";
 
 const rowsMax = 10_000;
@@ -8,7 +9,7 @@ const rowsMax = 10_000;
  * a transaction calls `forget`.
  */
 export class OwnedRows {
-  readonly #rows = new Map<number, PacketRow>();
+  readonly #rows = new Numbered<PacketRow>();
 
   get(no: number): PacketRow | undefined {
     return this.#rows.get(no);
@@ -20,8 +21,7 @@ export class OwnedRows {
       this.#rows.delete(row.no);
       return;
     }
-    const oldest = this.#rows.size < rowsMax ? undefined : this.#rows.keys().next().value;
-    if (oldest !== undefined) this.#rows.delete(oldest);
+    if (this.#rows.size >= rowsMax) this.forget();
     this.#rows.set(row.no, row);
   }
 
