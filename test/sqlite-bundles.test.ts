@@ -45,13 +45,12 @@ function hops({ hand }: WatchedPackets, packets: readonly PacketRecord[]): Packe
 
 /** Packets in each bundle, what is gone of each, and rows. */
 function inFile(database: SqliteDatabase): { bundles: number[]; gone: number[]; rows: number } {
-  const lengthsOf = (sql: string) =>
-    (database.prepare(sql).all() as { of: string }[]).map(({ of }) => (JSON.parse(of) as unknown[]).length);
+  const lengthsOf = ([sql, each]: readonly [string, number]) =>
+    (database.prepare(sql).all() as { of: string }[]).map(({ of }) => (JSON.parse(of) as unknown[]).length / each);
   const { rows } = database.prepare("SELECT count(*) AS rows FROM onceflow_packets").get() as { rows: number };
-  const [bundles, gone] = [
-    "SELECT packets AS of FROM onceflow_bundles ORDER BY no",
-    "SELECT gone AS of FROM onceflow_bundles_gone ORDER BY bundle",
-  ].map(lengthsOf) as [number[], number[]];
+  // Four numbers tell of a packet.
+  const bundles = lengthsOf(["SELECT packets AS of FROM onceflow_bundles ORDER BY no", 4]);
+  const gone = lengthsOf(["SELECT gone AS of FROM onceflow_bundles_gone ORDER BY bundle", 1]);
   return { bundles, gone, rows };
 }
 

@@ -36,9 +36,8 @@ function isJsonArray(value: readonly unknown[], depth: number): boolean {
 }
 
 function isJsonObject(value: Record<string, unknown>, depth: number): boolean {
+  // Also what somebody has added to all objects: a toJSON there would be asked by JSON.
   for (const name in value) {
-    // What somebody has added to all objects is no member of this one.
-    if (!Object.hasOwn(value, name)) continue;
     // JSON.parse would keep "__proto__" as an own member, but nothing good ever needed it.
     if (name === "__proto__" || name === "toJSON" || !isJson(value[name], depth + 1)) return false;
   }

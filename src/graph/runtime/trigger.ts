@@ -1,7 +1,7 @@
 import { ConfigurationError, InvalidInputError, NotKnownError } from "../../core/errors.js";
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
-import type { NewExecution, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
+import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import { requireTransactions, type Tx } from "../../core/store.js";
 import { Attempt } from "./attempt.js";
@@ -9,7 +9,7 @@ import type { Courier } from "./courier.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { executionId } from "./ids.js";
 import { fingerprintOf, packetsFor } from "./outgoing.js";
-import { type Data, encodePayload, noTrace, type Trace } from "./payload.js";
+import { type Data, noTrace, type Trace } from "./payload.js";
 import type { Entry, Routed } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import { keyOf, problemOf, runStage } from "./stage.js";
@@ -89,17 +89,17 @@ async function triggerDurable(
   const no = numbers.next();
   const { sender } = courier;
   const flow = route.flow.id;
+  const sent = [{ route, data: payload, problem: undefined }];
+  const packets = packetsFor(tx === undefined ? sender : { ...sender, reserve: () => false }, sent, { execution: no, trace: traceHeaders });
   const execution: NewExecution = {
     no,
     flow,
     entry: route.queue,
-    input: encodePayload(payload, traceHeaders, store.valueBytesMax),
+    input: (packets[0] as NewPacket).payload,
     key:
       key === undefined ? null : { scope: triggerScope(flow), key, fingerprint: fingerprintOf(payload), retentionMs: options.retentionMs },
     retentionMs: options.retentionMs,
   };
-  const sent = [{ route, data: payload, problem: undefined }];
-  const packets = packetsFor(tx === undefined ? sender : { ...sender, reserve: () => false }, sent, { execution: no, trace: traceHeaders });
   const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
   let answer: PacketAnswer;
   try {

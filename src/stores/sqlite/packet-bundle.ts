@@ -49,25 +49,30 @@ export interface BundleColumns {
   readonly created_at: number;
   /** What packets of one edge share: [queue, letter]. */
   readonly edges: string;
-  /** [no, its place in edges, execution, length of the payload]. */
+  /** Four for each: its number, its place in edges, its execution, the length of its payload. Numbers count from `no`. */
   readonly packets: string;
   /** One behind the other. As JSON every quote in them would be written twice, and looked for. */
   readonly payloads: string;
 }
 
 type Edge = readonly [queue: number, letter: DeadLetter | null];
-type Packet = readonly [no: number, edge: number, execution: number | null, length: number];
+const perPacket = 4;
 
 export function toColumns(rows: readonly PacketRow[], queues: readonly number[]): BundleColumns {
-  const edges: Edge[] = [];
-  const packets: Packet[] = [];
-  let payloads = "";
-  let [first, last] = [Number.POSITIVE_INFINITY, 0];
-  for (const [i, { no, execution, letter, payload }] of rows.entries()) {
-    packets.push([no, edgeOf(edges, queues[i] as number, letter), execution, payload.length]);
-    payloads += payload;
+  let first = Number.POSITIVE_INFINITY;
+  let last = 0;
+  for (const { no } of rows) {
     if (no < first) first = no;
     if (no > last) last = no;
+  }
+  const edges: Edge[] = [];
+  const packets: (number | null)[] = [];
+  let payloads = "";
+  for (let i = 0; i < rows.length; i++) {
+    const { no, execution, letter, payload } = rows[i] as PacketRow;
+    const edge = edgeOf(edges, queues[i] as number, letter);
+    packets.push(no - first, edge, execution === null ? null : execution - first, payload.length);
+    payloads += payload;
   }
   const created_at = rows[0]?.createdAt ?? 0;
   return { no: first, last, created_at, edges: JSON.stringify(edges), packets: JSON.stringify(packets), payloads: text(payloads) };
@@ -80,14 +85,24 @@ function edgeOf(edges: Edge[], queue: number, letter: DeadLetter | null): number
 }
 
 /** All of its packets, in their places; also those that are gone. */
-export function toRows({ created_at, edges, packets, payloads }: BundleColumns, nameOf: (queue: number) => QueueId): PacketRow[] {
+export function toRows(
+  { no: first, created_at, edges, packets, payloads }: BundleColumns,
+  nameOf: (queue: number) => QueueId,
+): PacketRow[] {
   const known = (JSON.parse(edges) as Edge[]).map(([queue, letter]) => ({ ...nameOf(queue), letter }));
+  const numbers = JSON.parse(packets) as (number | null)[];
+  const rows: PacketRow[] = [];
   let from = 0;
-  return (JSON.parse(packets) as Packet[]).map(([no, edge, execution, length]) => {
+  for (let i = 0; i < numbers.length; i += perPacket) {
+    const [no, edge, execution, length] = numbers.slice(i, i + perPacket) as [number, number, number | null, number];
     const payload = payloads.slice(from, from + length);
     from += length;
-    return rowOf({ no, execution, payload, createdAt: created_at, ...(known[edge] as QueueId & Pick<PacketRow, "letter">) });
-  });
+    const about = known[edge] as QueueId & Pick<PacketRow, "letter">;
+    rows.push(
+      rowOf({ no: first + no, execution: execution === null ? null : first + execution, payload, createdAt: created_at, ...about }),
+    );
+  }
+  return rows;
 }
 
 type Kept = Pick<PacketRow, "no" | "flow" | "queue" | "execution" | "payload" | "createdAt" | "letter">;
