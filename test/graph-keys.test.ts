@@ -2,7 +2,7 @@ import { NodeError } from "onceflow/graph";
 import { EffectLedger } from "onceflow/testing";
 import { expect } from "vitest";
 import { doomed, expectAtRest, listening, oneEdge, packetStores, recorder, running, triggered } from "./graph-scene.js";
-import { gate, onStores, shortMs, until } from "./workflow-scene.js";
+import { gate, onStores, until } from "./workflow-scene.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');
 const scope = "flow.idempotency_keys";
@@ -134,7 +134,7 @@ onStores("keys of edges", packetStores, (test) => {
           await effects.call(context.idempotencyKey ?? "", { result: "sent" });
         },
       },
-      { leaseMs: shortMs },
+      { pollMs: 100 },
     );
     const two = await runtime.trigger("flow", "In", { messageId: "m-1" });
     mortal.die();

@@ -1,7 +1,7 @@
 import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import { doomed, expectAtRest, flow, listening, oneEdge, packetStores, running, still } from "./graph-scene.js";
-import { gate, onStores, shortMs } from "./workflow-scene.js";
+import { gate, onStores } from "./workflow-scene.js";
 
 const line = (recovery: string, key = "") =>
   flow({
@@ -28,7 +28,7 @@ async function death(scene: Parameters<typeof running>[0], document: ReturnType<
   const { executionId = "" } = await first.trigger("flow", "In", { id: "o-1" });
   await inB.opened;
   mortal.die();
-  const runtime = await running(scene, document, { a: a("second"), b: () => void log.push("b by second") }, { leaseMs: shortMs });
+  const runtime = await running(scene, document, { a: a("second"), b: () => void log.push("b by second") }, { pollMs: 100 });
   const execution = await runtime.wait(executionId, { timeoutMs: 30_000 });
   await expectAtRest(runtime);
   return {

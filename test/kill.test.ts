@@ -22,6 +22,8 @@ interface Pace {
 }
 
 const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
+/** After a kill the next one waits for a call, for so long at most: who dies while it boots has shown nothing. */
+const patienceMs = 500;
 const program = new URL("../.build/test/programs/kill-worker.js", import.meta.url);
 
 /** Counted at the other side, over every key, when the killing is done. */
@@ -50,8 +52,12 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
     });
   }
 
+  let [calls, killedAt] = [0, performance.now()];
   while ((await unsettled(store, keys)) > 0) {
     await delay(killEveryMs * (0.5 + Math.random()));
+    const now = callsAt(provider);
+    if (now === calls && performance.now() - killedAt < patienceMs) continue;
+    [calls, killedAt] = [now, performance.now()];
     const victim = Math.floor(Math.random() * workers);
     fleet[victim]?.kill("SIGKILL");
     fleet[victim] = spawn();
@@ -64,6 +70,10 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
   );
   const unknown = await listed(store, "unknown");
   return { inspections, unknown, kills };
+}
+
+function callsAt({ effects }: EffectServer): number {
+  return effects.keys().reduce((sum, effectKey) => sum + effects.rawCalls(effectKey), 0);
 }
 
 function end(worker: ChildProcess): Promise<void> {
@@ -173,7 +183,7 @@ describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.w
 );
 
 // Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
-const watching: Pace = { keys: 40, workers: 3, killEveryMs: 500 };
+const watching: Pace = { keys: 40, workers: 3, killEveryMs: 200 };
 const dynamodb = inject("dynamodb");
 describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>
   cases(

@@ -1,7 +1,7 @@
 import { getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, shortMs, story, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, onStores, story, untilStatus } from "./workflow-scene.js";
 
 /** Ends when its signal aborts, and says why. */
 function untilAborted(signal: AbortSignal): Promise<string> {
@@ -108,7 +108,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     const run = await start(order, [], { store: doomed.store });
     await reached.opened;
     doomed.die();
-    const { store } = await scene.work({ leaseMs: shortMs, workflows: [order] });
+    const { store } = await scene.work({ pollMs: 100, workflows: [order] });
     expect(await getRun(run.id, { store }).returnValue).toEqual(["enough", "aborted"]);
     expect(stops).toBe(1);
   });

@@ -4,7 +4,7 @@ import { InvalidInputError } from "onceflow";
 import { FatalError, fetch, getStepMetadata, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, type Scene, shortMs } from "./workflow-scene.js";
+import { everyStore, gate, onStores, type Scene } from "./workflow-scene.js";
 
 interface Heard {
   readonly method: string | undefined;
@@ -56,7 +56,7 @@ onStores("fetch", everyStore, (test) => {
     const run = await start(order, [], { store: doomed.store });
     await reached.opened;
     doomed.die();
-    const { store } = await scene.work({ leaseMs: shortMs, workflows: [order] });
+    const { store } = await scene.work({ pollMs: 100, workflows: [order] });
     expect(await getRun(run.id, { store }).returnValue).toEqual([201, true, "1", true, { n: 1 }]);
     expect(calls).toEqual([{ method: "POST", key: undefined, body: "amount=5" }]);
   });

@@ -119,7 +119,7 @@ onStores("the completion write fails", everyStore, (test) => {
     await start(order, [], { id: "o-1", store: bad.store });
     await until("a save has failed", () => bad.failures() > 0);
     doomed.die();
-    const { store } = await scene.work({ workflows: [order], leaseMs: 300 });
+    const { store } = await scene.work({ workflows: [order], pollMs: 100 });
     expect(await getRun("o-1", { store }).returnValue).toBe("charged");
     const [stepId = ""] = effects.keys();
     expect(effects.applied(stepId)).toBe(1);
@@ -149,7 +149,7 @@ onStores("a crash at any commit", everyStore, (test) => {
       // One run for every commit to die at; those that have fewer commits end without a death.
       const deaths = await Promise.all(stores.map((store, at) => dieAt(store, order, `o-${at}`, at, side)));
       expect(deaths.filter(Boolean).length).toBeGreaterThanOrEqual(5);
-      const { store } = await scene.work({ workflows: [order], leaseMs: 300 });
+      const { store } = await scene.work({ workflows: [order], pollMs: 100 });
       for (let at = 0; at < 9; at++) {
         // Whoever died before the run was in the store starts it again, as a customer would.
         const run = await start(order, [], { id: `o-${at}`, store });

@@ -13,7 +13,7 @@ import {
 } from "onceflow/workflow";
 import { getHookByToken, getRun, readJournal, resumeHook, resumeWebhook, start, webhookHandler } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, settled, shortMs, story, until, untilReleased, untilStatus } from "./workflow-scene.js";
+import { everyStore, gate, onStores, settled, story, until, untilReleased, untilStatus } from "./workflow-scene.js";
 
 const post = (url: string, body: string | ReadableStream | null = null, headers: Record<string, string> = {}) =>
   new Request(url, { method: "POST", body, headers, ...(body instanceof ReadableStream ? { duplex: "half" } : {}) } as RequestInit);
@@ -103,7 +103,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(await story(store, run.id)).toEqual(["step note#0"]);
     doomed.die();
     free.open();
-    await scene.work({ leaseMs: shortMs, workflows: [order] }, store);
+    await scene.work({ pollMs: 100, workflows: [order] }, store);
     await until("the webhook is there", async () => await getHookByToken("slow", { store }).catch(() => undefined));
     const answer = await resumeWebhook("slow", post("http://shop.example/", "x"), { store });
     expect(await answer.text()).toBe("slow");
@@ -183,7 +183,7 @@ onStores("webhooks", everyStore, (test) => {
     const response = resumeWebhook("mortal", post("http://shop.example/", "hello"), { store });
     await called.opened;
     doomed.die();
-    await scene.work({ leaseMs: shortMs, workflows: [order] }, store);
+    await scene.work({ pollMs: 100, workflows: [order] }, store);
     expect(await (await response).text()).toBe("attempt 2 heard hello");
     expect(await getRun(run.id, { store }).returnValue).toBe("POST");
     expect(effects.calls("answer").map(({ attempt }) => attempt)).toEqual([1, 2]);
