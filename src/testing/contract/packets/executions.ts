@@ -43,7 +43,10 @@ export const executing: ContractGroup = {
       const packet = await hand.take();
       await hand.settle(packet, dead);
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
+      const still = async () => (await hand.store.packets.packetsOf(execution, 10)).map(({ no, state }) => `${no} ${state}`);
+      assert.deepEqual(await still(), [`${packet.no} dead`]);
       await hand.store.packets.reinject(packet.no);
+      assert.deepEqual(await still(), [`${packet.no} due`]);
       assert.deepEqual(await countersOf(hand.store, execution), [1, 0, 0, false]);
       assert.deepEqual(numbersOf((await hand.done(await hand.take())).ended), [execution]);
       assert.deepEqual(await notesOf(hand.store, execution), ["dead", "reinjected"]);
