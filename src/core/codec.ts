@@ -39,7 +39,11 @@ export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string 
   }
 }
 
+const brace = 0x7b;
+
 export function decode(text: string): unknown {
+  // Most are objects, and nothing else begins like one.
+  if (text.charCodeAt(0) === brace) return JSON.parse(text);
   mustBeClear(text);
   return text.startsWith(devaluePrefix) ? readValue(text.slice(devaluePrefix.length)) : JSON.parse(text);
 }

@@ -16,8 +16,8 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   // The reply to this very send was lost, and it was sent again.
   const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
   if (there) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
-  const flows = new Set([...(execution ? [execution.flow] : []), ...packets.map(({ flow }) => flow)]);
-  for (const flow of flows) if (table.flowState(flow) === "archived") return { kind: "archived" };
+  if (execution && table.flowState(execution.flow) === "archived") return { kind: "archived" };
+  for (const { flow } of packets) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {
     const triggered = trigger(table, execution, now);
     // Its execution has been purged already, and the reply was lost.

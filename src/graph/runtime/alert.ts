@@ -6,6 +6,7 @@ import { defaultRetry } from "../normalise-policy.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
 import type { Failure } from "./failure.js";
 import { executionId, packetId } from "./ids.js";
+import { noLoad } from "./load.js";
 import type { Sender } from "./outgoing.js";
 import { encodePayload, noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -59,8 +60,8 @@ export function alertRoute(flow: FlowPlan): readonly [string, Route] {
   };
   const retry = { ...defaultRetry, maxAttempts: 12, maxDelayMs: 3_600_000, jitter: true };
   const delivery = { mode: "durable", retry, priority: 0, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
-  const node = { plan, work: postAlert, outgoing: [], ports: [] };
-  const nothing = { packet: undefined, letter: null, when: undefined, entry: false, keep: false };
+  const node = { plan, work: postAlert, outgoing: [], ports: [], load: noLoad(plan.execution.concurrency) };
+  const nothing = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
   return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...nothing }];
 }
 

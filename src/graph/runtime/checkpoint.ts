@@ -1,5 +1,4 @@
 import type { Clock } from "../../core/clock.js";
-import type { Capacity } from "./capacity.js";
 import { Gather } from "./gather.js";
 import type { Route } from "./routes.js";
 
@@ -11,12 +10,10 @@ const waitMs = 200;
  */
 export class Checkpoints {
   readonly #clock: Clock;
-  readonly #capacity: Capacity;
   readonly #turns = new Map<Route, Gather<() => void>>();
 
-  constructor(clock: Clock, capacity: Capacity) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#capacity = capacity;
   }
 
   /** Undefined: at once. */
@@ -35,7 +32,7 @@ export class Checkpoints {
   ended(route: Route): void {
     if (this.#turns.size === 0) return;
     const turn = this.#turns.get(route);
-    if (turn !== undefined && turn.waiting >= this.#capacity.takenBy(route)) turn.flush();
+    if (turn !== undefined && turn.waiting >= route.load.taken) turn.flush();
   }
 
   flush(): void {

@@ -90,7 +90,7 @@ export class Courier implements DeliveryHost {
     this.timeoutMs = options.timeoutMs;
     this.graceMs = options.graceMs;
     this.capacity = new Capacity(options.concurrency);
-    this.#checkpoints = new Checkpoints(store.clock, this.capacity);
+    this.#checkpoints = new Checkpoints(store.clock);
     this.#batches = new Batches(store.clock, this.capacity, this.#begin);
     this.#numbers = new Numbers(store, options.leaseMs);
     const { onMismatch, joinWaitMs } = options;

@@ -18,7 +18,8 @@ export function decodePayload(text: string): { readonly data: Data; readonly tra
 
 /** What has come in, by port. */
 export function inputsOf({ parts }: PacketRecord, port: string, own: Data): Readonly<Record<string, Data>> {
-  const inputs: Record<string, Data> = { [port]: own };
+  const inputs: Record<string, Data> = {};
+  inputs[port] = own;
   if (parts !== null) for (const [name, part] of Object.entries(parts)) inputs[name] = decodePayload(part.payload).data;
   return inputs;
 }

@@ -4,6 +4,7 @@ import type { Expression } from "../expression.js";
 import { BaseNode, type FlowNode, NodeOutput } from "../node/node.js";
 import type { PacketType } from "../packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../plan.js";
+import { type Load, noLoad } from "./load.js";
 
 /** A way into a node: an edge of the flow, or an entry. */
 export interface Route {
@@ -20,6 +21,7 @@ export interface Route {
   readonly entry: boolean;
   /** Delivered packets are kept until their execution ends: another edge may want to begin from here again. */
   readonly keep: boolean;
+  readonly load: Load;
 }
 
 /** A node of a flow, and what does its work. */
@@ -31,6 +33,7 @@ export interface RunningNode {
   readonly outgoing: readonly { readonly port: string | undefined; readonly route: Route }[];
   /** Ports that edges lead to. More than one: the node runs when all of them are filled. */
   readonly ports: readonly string[];
+  readonly load: Load;
 }
 
 export interface Entry {
@@ -60,7 +63,14 @@ export function route(
   const replayed = new Set(plan.edges.map(({ delivery }) => delivery.recovery?.replayFrom).filter((node) => node !== undefined));
   const routeTo = (way: Pick<Route, "queue" | "port" | "packet" | "delivery" | "when" | "entry">, id: string): Route => {
     const node = nodeOf(id);
-    const made: Route = { ...way, flow: plan, node, letter: letterOf(way.delivery), keep: replayed.has(id) };
+    const made: Route = {
+      ...way,
+      flow: plan,
+      node,
+      letter: letterOf(way.delivery),
+      keep: replayed.has(id),
+      load: noLoad(way.delivery.inFlightMax),
+    };
     routes.set(made.queue, made);
     return made;
   };
@@ -70,7 +80,8 @@ export function route(
     const planned = plan.nodes.get(id) as PlannedNode;
     const ports = [...new Set(planned.incoming.map(({ to }) => to.port))];
     const outgoing: { port: string | undefined; route: Route }[] = [];
-    const node: RunningNode = { plan: planned, work: workOf(planned), outgoing, ports: inOrder(planned, ports) };
+    const load = noLoad(planned.execution.concurrency);
+    const node: RunningNode = { plan: planned, work: workOf(planned), outgoing, ports: inOrder(planned, ports), load };
     nodes.set(id, node);
     for (const { id: queue, from, to, packet, delivery, when } of planned.outgoing)
       outgoing.push({ port: from.port, route: routeTo({ queue, port: to.port, packet, delivery, when, entry: false }, to.node) });

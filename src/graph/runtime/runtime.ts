@@ -16,7 +16,7 @@ import type { Data } from "./payload.js";
 import type { Routed } from "./routes.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
 import { Teller } from "./teller.js";
-import { type Triggered, type TriggerOptions, trigger } from "./trigger.js";
+import { type Around, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import {
   type DeadLetterDetails,
   type DeadLetterView,
@@ -77,6 +77,7 @@ export class Runtime {
   readonly #teller: Teller;
   readonly #courier: Courier;
   readonly #ephemeral = new Ephemeral();
+  readonly #around: Around;
   #forgetClose: () => void = () => {};
   #stopping: Promise<void> | undefined;
 
@@ -90,6 +91,7 @@ export class Runtime {
     this.#teller = new Teller(this.#counters, this.#listeners);
     this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
     this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
+    this.#around = { courier: this.#courier, ephemeral: this.#ephemeral, options, teller: this.#teller };
   }
 
   async start(): Promise<void> {
@@ -100,13 +102,7 @@ export class Runtime {
   /** Durable before it resolves. Errors of direct calls are thrown. */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
     if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
-    return await trigger(
-      { courier: this.#courier, ephemeral: this.#ephemeral, options: this.#options, teller: this.#teller },
-      this.#flow(flow),
-      entry,
-      payload,
-      options,
-    );
+    return await trigger(this.#around, this.#flow(flow), entry, payload, options);
   }
 
   // ——— what there is

@@ -70,7 +70,7 @@ export class Teller {
   ended(ended: readonly Ended[]): void {
     for (const { no, flow, status } of ended) {
       this.#counters.add("ended");
-      this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
+      if (this.#listeners.any) this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
     }
   }
 

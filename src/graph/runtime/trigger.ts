@@ -32,7 +32,7 @@ export interface Triggered {
   readonly mismatch: boolean;
 }
 
-interface Around {
+export interface Around {
   readonly courier: Courier;
   readonly ephemeral: Ephemeral;
   readonly options: ResolvedOptions;
@@ -68,6 +68,8 @@ export async function trigger(
 }
 
 function entryOf({ plan, entries }: Routed, name: string | undefined): Entry {
+  const [single] = entries;
+  if (single !== undefined && entries.length === 1 && (name === undefined || single.route.node.plan.id === name)) return single;
   const found = entries.filter(({ route }) => name === undefined || route.node.plan.id === name);
   const [only, second] = found;
   if (only !== undefined && second === undefined) return only;

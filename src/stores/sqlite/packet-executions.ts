@@ -7,11 +7,16 @@ import { text } from "./run-row.js";
 export const selectedExecution = `no, flow, entry, input, key, open, duplicates, dead, created_at AS "createdAt", ended_at AS "endedAt",
   outputs, retention_ms AS "retentionMs"`;
 const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE no = ?`;
-const selectSums = `SELECT no, flow, open, duplicates, dead, ended_at AS "endedAt", outputs, retention_ms AS "retentionMs"
-  FROM onceflow_executions WHERE no = ?`;
+/** And whether anything of it waits for other ports, or is kept. A delete that finds nothing has opened every index for writing. */
+const selectSums = `SELECT e.no, e.flow, e.open, e.duplicates, e.dead, e.ended_at AS "endedAt", e.outputs, e.retention_ms AS "retentionMs",
+  EXISTS (SELECT 1 FROM onceflow_packets p WHERE p.execution = e.no AND p.state IN ('part', 'kept') AND p.state IN ('part', 'kept', 'dead')) AS stays
+  FROM onceflow_executions e WHERE e.no = ?`;
 const insert = `INSERT INTO onceflow_executions
   (no, flow, entry, key, open, duplicates, dead, created_at, ended_at, retention_ms, expires_at, outputs, input)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+/** Of one that has something under way, and nothing else to say. */
+const insertOpen = `INSERT INTO onceflow_executions (no, flow, entry, key, open, duplicates, dead, created_at, retention_ms, input)
+  VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`;
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
 const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, packet, about)
   SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)
@@ -29,6 +34,8 @@ export function toExecution(found: unknown): ExecutionRow {
   return { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, outputs, retentionMs };
 }
 
+type FoundSums = Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null; readonly stays: number };
+
 /**
  * Executions as one transaction sees them. One that begins in it is written when it ends: with its sums as they are then,
  * in one statement.
@@ -41,13 +48,13 @@ export class Executions {
     this.#sql = sql;
   }
 
-  sums(no: number): ExecutionSums | undefined {
+  sums(no: number): (ExecutionSums & { readonly stays?: boolean }) | undefined {
     const begun = this.#begun.get(no);
     if (begun !== undefined) return begun;
-    const row = this.#sql(selectSums).get(no) as (Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null }) | undefined;
+    const row = this.#sql(selectSums).get(no) as FoundSums | undefined;
     if (row === undefined) return undefined;
-    const { flow, open, duplicates, dead, endedAt, outputs, retentionMs } = row;
-    return { no, flow, open, duplicates, dead, endedAt, outputs: outputsIn(outputs), retentionMs };
+    const { flow, open, duplicates, dead, endedAt, outputs, retentionMs, stays } = row;
+    return { no, flow, open, duplicates, dead, endedAt, outputs: outputsIn(outputs), retentionMs, stays: stays !== 0 };
   }
 
   insert(row: ExecutionRow): void {
@@ -78,24 +85,14 @@ export class Executions {
 }
 
 function insertExecution(sql: Prepared, row: ExecutionRow): void {
-  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, input } = row;
-  const expiry = expiryOf(endedAt, retentionMs);
-  const outputs = outputsOf(row.outputs);
-  sql(insert).run(
-    no,
-    text(flow),
-    text(entry),
-    text(key),
-    open,
-    duplicates,
-    dead,
-    createdAt,
-    endedAt,
-    retentionMs,
-    expiry,
-    outputs,
-    text(input),
-  );
+  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, retentionMs, outputs, input } = row;
+  const names = [no, text(flow), text(entry), text(key), open] as const;
+  if (duplicates === 0 && dead === 0 && endedAt === null && outputs.length === 0) {
+    sql(insertOpen).run(...names, createdAt, retentionMs, text(input));
+    return;
+  }
+  const end = [endedAt, retentionMs, expiryOf(endedAt, retentionMs), outputsOf(outputs)] as const;
+  sql(insert).run(...names, duplicates, dead, createdAt, ...end, text(input));
 }
 
 function outputsIn(outputs: string | null): string[] {

@@ -32,8 +32,6 @@ const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY 
 /** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
-/** A delete that finds nothing has opened every index of the table for writing. */
-const selectWaitsOrKept = `SELECT 1 FROM onceflow_packets WHERE execution = ? AND state IN ('part', 'kept') AND ${stays} LIMIT 1`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
 const selectWorker = "SELECT lease_until AS until FROM onceflow_workers WHERE no = ?";
@@ -55,7 +53,7 @@ export class SqlitePacketTable implements PacketTable {
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
-  /** An execution of which nothing waits, and nothing is kept. */
+  /** An execution of which nothing waits for other ports, and nothing is kept: since it was looked at, nothing has come. */
   #nothingOf: number | undefined;
 
   constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows(), bundled?: BundledRows) {
@@ -148,7 +146,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   parts(execution: number, node?: string): PacketRow[] {
-    if (!this.#waitsOrKept(execution)) return [];
+    if (this.#nothingOf === execution) return [];
     const rows = this.#rows(this.#sql(selectParts).all(execution));
     return node === undefined ? rows : rows.filter(({ part }) => part?.node === node);
   }
@@ -162,7 +160,9 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   execution(no: number): ExecutionSums | undefined {
-    return this.#executions.sums(no);
+    const found = this.#executions.sums(no);
+    if (found?.stays === false) this.#nothingOf = no;
+    return found;
   }
 
   insertExecution(row: ExecutionRow): void {
@@ -174,13 +174,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   removeKept(execution: number): void {
-    if (this.#waitsOrKept(execution)) this.#sql(removeKept).run(execution);
-  }
-
-  /** Nearly always false, and cheaper to ask than to do. Who asks twice in a row is answered once. */
-  #waitsOrKept(execution: number): boolean {
-    if (this.#nothingOf !== execution && this.#sql(selectWaitsOrKept).get(execution) === undefined) this.#nothingOf = execution;
-    return this.#nothingOf !== execution;
+    if (this.#nothingOf !== execution) this.#sql(removeKept).run(execution);
   }
 
   note(execution: number, note: ExecutionNote): void {
