@@ -47,7 +47,13 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
   const look = () => {
     const since = said.filter((text) => !text.includes("julianday"));
     said = [];
-    return since.map((text) => text.replace(/^(\w+) .*?(onceflow_\w+).*$/, "$1 $2"));
+    return since.map((text) => outside(text).replace(/^(\w+) .*?(onceflow_\w+).*$/, "$1 $2"));
   };
   return { packets, hand: await Hand.on(store), database, said: look, all };
+}
+
+/** Without what is in brackets: a table that a statement only looks into is not what it is about. */
+function outside(text: string): string {
+  const shorter = text.replace(/\([^()]*\)/g, "");
+  return shorter === text ? text : outside(shorter);
 }

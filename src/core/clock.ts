@@ -11,6 +11,9 @@ export interface Clock {
   after(ms: number, fn: () => void, background?: boolean): () => void;
 }
 
+/** Stores count in whole milliseconds, rounded down: a lease may be one shorter there than what was asked for. */
+export const storeStepMs = 1;
+
 /** setTimeout fires at once for longer delays than this; nothing of ours needs to sleep longer in one go. */
 const delayMsMax = 2_147_483_647;
 

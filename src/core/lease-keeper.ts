@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.js";
+import { type Clock, storeStepMs } from "./clock.js";
 import type { Answer, Begin, Operation, Renew } from "./operation.js";
 import type { HeldLease, StandIn } from "./store.js";
 
@@ -75,7 +75,16 @@ export class LeaseKeeper {
   }
 
   #hold({ scope, key, owner, leaseMs }: Begin, attempt: number, sentAt: number): Held {
-    const held = { scope, key, owner, attempt, leaseMs, renewAt: sentAt + leaseMs / 3, lapsesAt: sentAt + leaseMs, renewing: false };
+    const held = {
+      scope,
+      key,
+      owner,
+      attempt,
+      leaseMs,
+      renewAt: sentAt + leaseMs / 3,
+      lapsesAt: lapseOf(sentAt, leaseMs),
+      renewing: false,
+    };
     this.#held.set(owner, held);
     return held;
   }
@@ -108,7 +117,7 @@ export class LeaseKeeper {
     held.renewing = true;
     try {
       const answer = await this.#submit({ verb: "renew", scope, key, owner, attempt, leaseMs });
-      if (answer.kind === "renewed") held.lapsesAt = sentAt + leaseMs;
+      if (answer.kind === "renewed") held.lapsesAt = lapseOf(sentAt, leaseMs);
       else this.#lose(held, "it lapsed, and another attempt or a person took over");
     } catch {
       // The store can't be reached now. The next beat tries again, until the lease is over by our own clock.
@@ -124,4 +133,9 @@ export class LeaseKeeper {
     this.#standIn?.drop([held.owner]);
     this.#watchers.get(held.owner)?.(why);
   }
+}
+
+/** From then on it may be over in the store. */
+function lapseOf(sentAt: number, leaseMs: number): number {
+  return sentAt + leaseMs - storeStepMs;
 }

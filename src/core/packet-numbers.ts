@@ -1,7 +1,6 @@
+import { storeStepMs } from "./clock.js";
 import { numbersPerWorker } from "./packet.js";
 import type { Store } from "./store.js";
-
-const storeStepMs = 1;
 
 /** A worker's number in the store, its lease, and the numbers of packets that it may give. */
 export class Numbers {

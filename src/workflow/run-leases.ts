@@ -1,3 +1,4 @@
+import { storeStepMs } from "../core/clock.js";
 import { LeaseLostError } from "../core/errors.js";
 import type { Renewed } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
@@ -83,7 +84,7 @@ export class RunLeases {
       void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
       if (this.#again) nextMs = 0;
     } catch {
-      if (store.clock.now() - this.#renewedAt >= leaseMs)
+      if (store.clock.now() - this.#renewedAt >= leaseMs - storeStepMs)
         for (const execution of held) execution.lose(lost(execution, "the store could not be reached for a whole lease"));
     }
     this.#renewing = false;

@@ -1,3 +1,4 @@
+import { storeStepMs } from "../core/clock.js";
 import { assert } from "../core/errors.js";
 import type { Append, Entry, StartRun, Then } from "../core/run-operation.js";
 import type { Tx } from "../core/store.js";
@@ -171,7 +172,7 @@ export class RunWriter {
   #begin(): void {
     if (this.#starts.length === 0) return;
     const { host } = this.#author;
-    if (host.store.clock.now() - this.#heldAt >= host.leaseMs) return host.renew();
+    if (host.store.clock.now() - this.#heldAt >= host.leaseMs - storeStepMs) return host.renew();
     for (const go of this.#starts.splice(0)) go();
   }
 
