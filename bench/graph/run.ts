@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { open } from "onceflow";
+import { open, type Store } from "onceflow";
 import { acquire } from "../../test/servers/acquire.js";
 import { freshDatabase } from "../../test/servers/free-database.js";
 import { machine } from "../conditions.js";
@@ -42,27 +42,30 @@ export async function graph(args: string[]): Promise<void> {
   };
   try {
     const cases: GraphCase[] = [];
-    const memory = await open("memory:");
-    closing.push(() => memory.close());
-    cases.push(await measured("Direct", 1, [await contender("direct", memory, "direct")]));
-    cases.push(await measured("Memory", callers, await all(memory, ["ephemeral", "checkpoint", "durable", "keyed"])));
+    const inMemory = async (title: string, at: number, modes: readonly Mode[]) => {
+      const stores = await storesFor(modes, () => open("memory:"));
+      const found = await measured(title, at, await contendersOn(stores));
+      // What it has kept is gone before the next ones are measured: a large heap would slow them down.
+      for (const store of stores.values()) await store.close();
+      return found;
+    };
+    cases.push(await inMemory("Direct", 1, ["direct"]));
+    cases.push(await inMemory("Memory", callers, ["ephemeral", "checkpoint", "durable", "keyed"]));
 
     const floor = sqliteFloor(join(folder, "floor.db"));
-    const sqlite = await open(`sqlite:${join(folder, "graph.db")}`);
-    closing.push(floor.close, () => sqlite.close());
-    cases.push(await measured("SQLite", callers, [floor.contender, ...(await all(sqlite, ["durable", "keyed"]))]));
+    const sqlite = await storesFor(["durable", "keyed"], (mode) => open(`sqlite:${join(folder, `${mode}.db`)}`));
+    cases.push(await measured("SQLite", callers, [floor.contender, ...(await contendersOn(sqlite))]));
+    floor.close();
+    for (const store of sqlite.values()) await store.close();
 
     const postgres = await acquire("postgres");
     if (postgres.ok) {
-      const database = await freshDatabase(postgres.running.url);
-      const bare = await postgresFloor(database.url);
-      const store = await open(database.url);
-      closing.push(
-        () => postgres.running.stop(),
-        bare.close,
-        () => store.close(),
-      );
-      cases.push(await measured("PostgreSQL", callers, [bare.contender, ...(await all(store, ["durable", "keyed"]))]));
+      closing.push(() => postgres.running.stop());
+      const bare = await postgresFloor((await freshDatabase(postgres.running.url)).url);
+      const stores = await storesFor(["durable", "keyed"], async () => open((await freshDatabase(postgres.running.url)).url));
+      cases.push(await measured("PostgreSQL", callers, [bare.contender, ...(await contendersOn(stores))]));
+      await bare.close();
+      for (const store of stores.values()) await store.close();
     }
 
     const onProgress = (done: number) => progress.tick(done);
@@ -87,8 +90,15 @@ export async function graph(args: string[]): Promise<void> {
   }
 }
 
-async function all(store: Awaited<ReturnType<typeof open>>, modes: readonly Mode[]): Promise<Contender[]> {
+/** One of its own for each: what one mode keeps is not in the way of another. */
+async function storesFor(modes: readonly Mode[], make: (mode: Mode) => Promise<Store>): Promise<ReadonlyMap<Mode, Store>> {
+  const stores = new Map<Mode, Store>();
+  for (const mode of modes) stores.set(mode, await make(mode));
+  return stores;
+}
+
+async function contendersOn(stores: ReadonlyMap<Mode, Store>): Promise<Contender[]> {
   const contenders: Contender[] = [];
-  for (const mode of modes) contenders.push(await contender(mode, store, mode));
+  for (const [mode, store] of stores) contenders.push(await contender(mode, store, mode));
   return contenders;
 }
