@@ -64,6 +64,25 @@ onStores("nodes that misbehave", ["memory"], (test) => {
     await expectAtRest(runtime);
   });
 
+  test("one that goes on changing what it has sent changes nothing: the next one has what was sent", async ({ scene }) => {
+    const seen: unknown[] = [];
+    const work: FlowNode = () => {
+      const data = { list: [1], member: { a: 1 } };
+      const output = new NodeOutput().send("out", data);
+      queueMicrotask(() => {
+        data.list.push(2);
+        data.member.a = 2;
+      });
+      return output;
+    };
+    const after: FlowNode = (input) => {
+      seen.push(input.packet("in").data);
+    };
+    const runtime = await running(scene, chain, { work, after });
+    await triggered(runtime, { id: 1 });
+    expect(seen).toEqual([{ list: [1], member: { a: 1 } }]);
+  });
+
   test("a store that will not take what a node sends: a dead letter, nothing is sent, and the room is given back", async ({ scene }) => {
     const document = flow({
       nodes: `In: { operationId: take, kind: source }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decode, encode, encodeLater } from "./codec.js";
+import { decode, encode, encodeCopy, encodeLater } from "./codec.js";
 import { serializable } from "./serializable.js";
 
 describe("values", () => {
@@ -60,6 +60,42 @@ describe("values", () => {
     [{ a: new (class Money {})() }, /value\.a: cannot be stored/],
   ])("what cannot be stored is refused with its path", (value, message) => {
     expect(() => encode(value)).toThrow(message);
+  });
+});
+
+describe("copies", () => {
+  const leaf = fc.oneof(fc.jsonValue(), fc.date({ noInvalidDate: true }), fc.constant(undefined), fc.double());
+  const anything = fc.oneof(leaf, fc.array(leaf), fc.dictionary(fc.string(), leaf), fc.object({ withDate: true, withNullPrototype: true }));
+
+  test("are what the text would be read as, and the text is the same", () => {
+    fc.assert(
+      fc.property(anything, (value) => {
+        const { text, copy } = encodeCopy(value);
+        expect(text).toBe(encode(value));
+        expect(copy).toStrictEqual(decode(text));
+      }),
+    );
+  });
+
+  test("share nothing with what was copied", () => {
+    const value = { list: [{ a: 1 }], member: { b: 2 } };
+    const copy = encodeCopy(value).copy as typeof value;
+    value.list.push({ a: 2 });
+    Object.assign(value.list[0] as object, { a: 3 });
+    value.member.b = 4;
+    expect(copy).toEqual({ list: [{ a: 1 }], member: { b: 2 } });
+  });
+
+  test("have no member that all objects were given", () => {
+    const everybody = Object.prototype as Record<string, unknown>;
+    everybody["added"] = 1;
+    try {
+      const { text, copy } = encodeCopy({ own: 1 });
+      expect(text).toBe('{"own":1}');
+      expect(Object.keys(copy as object)).toEqual(["own"]);
+    } finally {
+      delete everybody["added"];
+    }
   });
 });
 

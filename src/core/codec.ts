@@ -1,6 +1,6 @@
 import { mustBeClear } from "./cipher.js";
 import { InvalidInputError } from "./errors.js";
-import { holdsJson } from "./is-json.js";
+import { copyOfJson, holdsJson, notJson } from "./is-json.js";
 import { addKind, type ValueKind } from "./kinds.js";
 import { classKind } from "./serializable.js";
 import { readValue } from "./value-reader.js";
@@ -19,6 +19,14 @@ const devaluePrefix = "devalue:";
 const bytesMaxDefault = 4 * 1024 * 1024;
 
 for (const kind of [classKind as unknown as ValueKind, ...webKinds]) addKind(kind);
+
+/** The text, and what `decode` would make of it. */
+export function encodeCopy(value: unknown): { readonly text: string; readonly copy: unknown } {
+  const copy = copyOfJson(value);
+  if (copy !== notJson) return { text: JSON.stringify(copy), copy };
+  const text = encode(value);
+  return { text, copy: decode(text) };
+}
 
 export function encode(value: unknown): string {
   return holdsJson(value) ? JSON.stringify(value) : devaluePrefix + new ValueWriter(value, bytesMaxDefault).now();

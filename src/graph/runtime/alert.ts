@@ -38,7 +38,7 @@ export function alertFor(
       ...(alert.message === undefined ? {} : { message: alert.message }),
     },
   };
-  const payload = encodePayload(data, noTrace, valueBytesMax);
+  const { text: payload } = encodePayload(data, noTrace, valueBytesMax);
   const nobody = { execution: null, key: null, lane: null, join: null, letter: null };
   return [{ no: next(), flow: route.flow.id, queue: alertQueue, payload, delayMs: 0, claim: false, ...nobody }];
 }

@@ -4,12 +4,14 @@ import { BaseNode } from "../node/node.js";
 import { BatchCall } from "./batch.js";
 import type { Capacity } from "./capacity.js";
 import { Gather } from "./gather.js";
+import type { Payload } from "./payload.js";
 import type { Route } from "./routes.js";
 
-/** One packet, or one of several that are called together. */
+/** One packet, or one of several that are called together. `known`: what it brings, where this process has sent it. */
 export type Begin = (
   route: Route,
   packet: PacketRecord,
+  known?: Payload,
   together?: { readonly call: BatchCall; readonly turn: Promise<void> },
 ) => Promise<void>;
 
@@ -61,7 +63,7 @@ export class Batches {
       open = resolve;
     });
     const call = new BatchCall(work, packets.length);
-    const all = packets.map((packet) => this.#begin(route, packet, { call, turn }));
+    const all = packets.map((packet) => this.#begin(route, packet, undefined, { call, turn }));
     const together = async (): Promise<void> => {
       open();
       await Promise.all(all);

@@ -18,12 +18,18 @@ import { Delivery, type DeliveryHost, deliver, type Settling } from "./delivery.
 import type { Ephemeral } from "./ephemeral.js";
 import { FlowStates } from "./flow-states.js";
 import type { Sender } from "./outgoing.js";
-import type { Trace } from "./payload.js";
+import type { Payload, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
 import { storeMade } from "./store-made.js";
 import type { Teller } from "./teller.js";
+
+/** On its way to the store, to be claimed there. */
+interface Sending {
+  readonly route: Route;
+  readonly payload: Payload;
+}
 
 /** Between two looks for more, while there is little room: a look costs a write. */
 const lookEveryMs = 5;
@@ -57,7 +63,7 @@ export class Courier implements DeliveryHost {
   readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
   /** Packets on their way to the store, to be claimed there: room is kept for them. */
-  readonly #sending = new Numbered<Route>();
+  readonly #sending = new Numbered<Sending>();
   /**
    * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
    * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
@@ -211,14 +217,14 @@ export class Courier implements DeliveryHost {
 
   // ——— delivering
 
-  #dispatch(route: Route, packet: PacketRecord): void {
-    if (route.delivery.batch.size <= 1) void this.#begin(route, packet);
+  #dispatch(route: Route, packet: PacketRecord, known?: Payload): void {
+    if (route.delivery.batch.size <= 1) void this.#begin(route, packet, known);
     else this.#batches.add(route, packet);
   }
 
-  readonly #begin: Begin = (route, packet, together) => {
+  readonly #begin: Begin = (route, packet, known, together) => {
     this.#begun += 1;
-    const delivery = new Delivery(this, this.#begun, route, packet, together?.call);
+    const delivery = new Delivery(this, this.#begun, route, packet, known, together?.call);
     this.#deliveries.set(delivery.no, delivery);
     if (together) return together.turn.then(() => this.#deliver(delivery));
     return this.capacity.isGated(route) ? this.capacity.pass(route, () => this.#deliver(delivery)) : this.#deliver(delivery);
@@ -275,12 +281,12 @@ export class Courier implements DeliveryHost {
 
   #placed(packet: NewPacket, placed: Placed): void {
     const awaited = this.#sending.get(packet.no);
-    const route = awaited ?? this.#routes.get(routeKey(packet.flow, packet.queue));
+    const route = awaited?.route ?? this.#routes.get(routeKey(packet.flow, packet.queue));
     if (route === undefined) return;
     if (awaited !== undefined) this.#sending.delete(packet.no);
     if (placed.kind === "claimed" && awaited !== undefined) {
       if (this.#looks.busy) this.#meanwhile.add(deliveryOf(placed.packet));
-      this.#dispatch(route, placed.packet);
+      this.#dispatch(route, placed.packet, awaited.payload);
       return;
     }
     if (packet.claim) this.capacity.give(route);
@@ -319,10 +325,10 @@ export class Courier implements DeliveryHost {
     if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.queue} is full`);
   }
 
-  readonly #reserve = (route: Route, no: number): boolean => {
+  readonly #reserve = (route: Route, no: number, payload: Payload): boolean => {
     if (route.node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(route.flow.id)) return false;
     if (this.#inDoubt || !this.capacity.take(route)) return false;
-    this.#sending.set(no, route);
+    this.#sending.set(no, { route, payload });
     return true;
   };
 

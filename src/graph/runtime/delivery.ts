@@ -11,7 +11,7 @@ import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
 import { withFailure } from "./history.js";
 import { packetsFor, type Sender } from "./outgoing.js";
-import { decodePayload, encodeOutput, inputsOf } from "./payload.js";
+import { decodePayload, encodeOutput, inputsOf, type Payload } from "./payload.js";
 import { recover } from "./recovery.js";
 import type { Route } from "./routes.js";
 import { type Leaving, runStage, type Sent } from "./stage.js";
@@ -60,14 +60,28 @@ export class Delivery extends Attempt {
   readonly no: number;
   declare readonly packet: PacketRecord;
   readonly batch: BatchCall | undefined;
+  /** Where this process has sent it, what was sent; else it is read. */
+  readonly #known: Payload | undefined;
   hasReturned = false;
   #beganAt = 0;
 
-  constructor(host: DeliveryHost, no: number, route: Route, packet: PacketRecord, batch: BatchCall | undefined) {
+  constructor(
+    host: DeliveryHost,
+    no: number,
+    route: Route,
+    packet: PacketRecord,
+    known: Payload | undefined,
+    batch: BatchCall | undefined,
+  ) {
     super(route, packet);
     this.host = host;
     this.no = no;
+    this.#known = known;
     this.batch = batch;
+  }
+
+  get payload(): Payload {
+    return this.#known ?? decodePayload(this.packet.payload);
   }
 
   /** When. */
@@ -175,7 +189,7 @@ const no = Promise.resolve(false);
 /** The stage that begins with its node; bounded in time, where it has to be waited for. */
 function call(delivery: Delivery, by?: typeof handle): Leaving | Promise<Leaving> {
   const { host, route, packet } = delivery;
-  const { data, trace } = decodePayload(packet.payload);
+  const { data, trace } = delivery.payload;
   delivery.trace = trace;
   const running = runStage(delivery, inputsOf(packet, route.port, data), packet.key?.key, by);
   return running instanceof Promise ? delivery.within(host.store.clock, host.graceMs, host.timeoutMs, running) : running;

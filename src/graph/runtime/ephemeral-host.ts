@@ -53,7 +53,7 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
     async dead({ route, data, execution, trace, attempt }, failure) {
       if (route.letter === null) return;
       const { sender } = courier;
-      const packet = packetFor(sender, { route, data, problem: undefined }, { execution, trace });
+      const { packet } = packetFor(sender, { route, data, problem: undefined }, { execution, trace });
       const failed = withFailure(null, failure, { attempt, at: Date.now(), ms: 0 });
       const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
       const dead = [{ ...packet, failed, join: null, lane: null }, ...alerts];

@@ -2,7 +2,7 @@ import { canonicalJson, sha256 } from "../../core/canonical.js";
 import type { NewPacket, NewPart } from "../../core/packet-operation.js";
 import { alertFor } from "./alert.js";
 import { type HistoryEntry, historyOf, withFailure } from "./history.js";
-import { type Data, encodePayload, type Trace } from "./payload.js";
+import { type Data, encodePayload, type Payload, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { keyOf, problemOf, type Sent } from "./stage.js";
 
@@ -13,8 +13,8 @@ export interface Sender {
   readonly joinWaitMs: number;
   /** The number of the next packet. */
   readonly next: () => number;
-  /** True: this process takes the packet in the commit that sends it, and has kept room for it. */
-  reserve(route: Route, no: number): boolean;
+  /** True: this process takes the packet in the commit that sends it, and has kept room for it, and what it brings. */
+  reserve(route: Route, no: number, payload: Payload): boolean;
 }
 
 /** What a packet is part of. */
@@ -23,32 +23,38 @@ export interface Origin {
   readonly trace: Trace;
 }
 
-type Made = { -readonly [Name in keyof NewPacket]: NewPacket[Name] };
+interface Outgoing {
+  readonly packet: { -readonly [Name in keyof NewPacket]: NewPacket[Name] };
+  /** As its node will have it: the sender's own may be changed by then. */
+  readonly payload: Payload;
+}
 
 /** Room is kept when all of them could be made: what throws on the way has kept none. */
 export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin): NewPacket[] {
-  const packets = sent.map((each) => packetFor(sender, each, origin));
+  const made = sent.map((each) => packetFor(sender, each, origin));
+  const packets: NewPacket[] = made.map(({ packet }) => packet);
   for (let i = 0; i < sent.length; i += 1) {
     const { route } = sent[i] as Sent;
-    const packet = packets[i] as Made;
-    if (packet.failed === undefined) packet.claim = sender.reserve(route, packet.no);
+    const { packet, payload } = made[i] as Outgoing;
+    if (packet.failed === undefined) packet.claim = sender.reserve(route, packet.no, payload);
     else packets.push(...alertFor(sender, route, { ...packet, attempt: 0 }, historyOf(packet.failed).at(-1) as HistoryEntry));
   }
   return packets;
 }
 
 /** A packet on its way: checked, with its key, its lane, and its place in a join. One that can't be delivered says why. */
-export function packetFor(sender: Sender, { route, data, problem }: Sent, { execution, trace }: Origin): Made {
+export function packetFor(sender: Sender, { route, data, problem }: Sent, { execution, trace }: Origin): Outgoing {
   const { delivery } = route;
   const key = keyOf(route, data);
   const lane = delivery.ordering === "none" ? noLane : laneOf(route, data);
   const wrong = problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why) ?? (lane.ok ? undefined : lane.why);
-  const packet: Made = {
+  const { text, payload } = encodePayload(data, trace, sender.valueBytesMax);
+  const packet: Outgoing["packet"] = {
     no: sender.next(),
     flow: route.flow.id,
     queue: route.queue,
     execution,
-    payload: encodePayload(data, trace, sender.valueBytesMax),
+    payload: text,
     key: key.ok && key.value !== undefined ? recordKey(route, key.value, data, sender) : null,
     lane: lane.ok && lane.value !== null ? { name: lane.value, deadBlocks: false } : null,
     join: execution === null ? null : joinOf(route, sender),
@@ -56,7 +62,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
     delayMs: 0,
     claim: false,
   };
-  return wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) };
+  return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
 }
 
 function validation(message: string): string {

@@ -1,4 +1,4 @@
-import { decode, encode, withinBytes } from "../../core/codec.js";
+import { decode, encode, encodeCopy, withinBytes } from "../../core/codec.js";
 import type { PacketRecord } from "../../core/packet.js";
 
 export type Data = Readonly<Record<string, unknown>>;
@@ -6,13 +6,23 @@ export type Trace = Readonly<Record<string, string>>;
 
 export const noTrace: Trace = Object.freeze({});
 
-/** A packet is an object: what is an array in the store is one with its trace headers. */
-export function encodePayload(data: Data, trace: Trace, bytesMax: number): string {
-  return withinBytes("the packet", encode(trace === noTrace ? data : [data, trace]), bytesMax);
+/** What a packet brings. */
+export interface Payload {
+  readonly data: Data;
+  readonly trace: Trace;
 }
 
-export function decodePayload(text: string): { readonly data: Data; readonly trace: Trace } {
-  const value = decode(text);
+/** A packet is an object: what is an array in the store is one with its trace headers. */
+export function encodePayload(data: Data, trace: Trace, bytesMax: number): { readonly text: string; readonly payload: Payload } {
+  const { text, copy } = encodeCopy(trace === noTrace ? data : [data, trace]);
+  return { text: withinBytes("the packet", text, bytesMax), payload: payloadIn(copy) };
+}
+
+export function decodePayload(text: string): Payload {
+  return payloadIn(decode(text));
+}
+
+function payloadIn(value: unknown): Payload {
   return Array.isArray(value) ? { data: value[0] as Data, trace: value[1] as Trace } : { data: value as Data, trace: noTrace };
 }
 
