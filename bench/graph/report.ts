@@ -31,7 +31,7 @@ export function graphReport({ conditions, rounds, roundMs, callers, cases, drain
     title: "Flow graphs",
     intro: [
       `A chain of ${hops} nodes that pass on what they get, ${callers} packets under way at once; direct calls one after the other. A packet is delivered over an edge, or comes in at the entry: that is one hop. The floor of a store is one row inserted and one deleted per hop, on a table with nothing but a primary key, all that wait in one commit.`,
-      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders of a store take turns. A ratio is the median of the ratios within each round, the lowest and the highest in brackets.`,
+      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders of a store take turns, in a process of its own for every store. A ratio is the median of the ratios within each round, the lowest and the highest in brackets.`,
     ],
     conditions,
     sections,

@@ -1,0 +1,94 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { open, type Store } from "onceflow";
+import { acquire } from "../../test/servers/acquire.js";
+import { freshDatabase } from "../../test/servers/free-database.js";
+import { type Contender, inRounds, type Sample } from "../measure.js";
+import { postgresFloor, sqliteFloor } from "./floor.js";
+import { contender, type Mode } from "./flows.js";
+import type { GraphCase } from "./report.js";
+
+export interface Rounds {
+  readonly rounds: number;
+  readonly roundMs: number;
+  readonly warmUpMs: number;
+}
+
+/** Packets under way at once. */
+export const callers = 100;
+
+const cases: Readonly<Record<string, (size: Rounds) => Promise<ReadonlyMap<string, Sample[]> | undefined>>> = {
+  Direct: (size) => inMemory(["direct"], 1, size),
+  Memory: (size) => inMemory(["ephemeral", "checkpoint", "durable", "keyed"], callers, size),
+  SQLite: onSqlite,
+  PostgreSQL: onPostgres,
+};
+
+export const titles = Object.keys(cases);
+
+/** In a process of its own, as an application has one store: what ran before does not slow down what comes next. */
+export async function caseInProcess(title: string, flags: readonly string[]): Promise<GraphCase | undefined> {
+  const args = [process.argv[1] as string, "graph", "--case", title, ...flags];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 2 ** 28 });
+  const samples = JSON.parse(stdout) as [string, Sample[]][] | null;
+  return samples === null ? undefined : { title, samples: new Map(samples) };
+}
+
+/** That process. */
+export async function printCase(title: string, size: Rounds): Promise<void> {
+  const samples = await cases[title]?.(size);
+  process.stdout.write(JSON.stringify(samples === undefined ? null : [...samples]));
+}
+
+async function inMemory(modes: readonly Mode[], at: number, size: Rounds): Promise<ReadonlyMap<string, Sample[]>> {
+  return await onStores(modes, () => open("memory:"), [], at, size);
+}
+
+async function onSqlite(size: Rounds): Promise<ReadonlyMap<string, Sample[]>> {
+  const folder = await mkdtemp(join(tmpdir(), "onceflow-bench-graph-"));
+  const floor = sqliteFloor(join(folder, "floor.db"));
+  try {
+    return await onStores(["durable", "keyed"], (mode) => open(`sqlite:${join(folder, `${mode}.db`)}`), [floor.contender], callers, size);
+  } finally {
+    floor.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function onPostgres(size: Rounds): Promise<ReadonlyMap<string, Sample[]> | undefined> {
+  const postgres = await acquire("postgres");
+  if (!postgres.ok) return undefined;
+  const fresh = async () => (await freshDatabase(postgres.running.url)).url;
+  const floor = await postgresFloor(await fresh());
+  try {
+    return await onStores(["durable", "keyed"], async () => open(await fresh()), [floor.contender], callers, size);
+  } finally {
+    await floor.close();
+    await postgres.running.stop();
+  }
+}
+
+/** Each mode on a store of its own: what one keeps is not in the way of another. */
+async function onStores(
+  modes: readonly Mode[],
+  openFor: (mode: Mode) => Promise<Store>,
+  floor: readonly Contender[],
+  at: number,
+  { rounds, roundMs, warmUpMs }: Rounds,
+): Promise<ReadonlyMap<string, Sample[]>> {
+  const stores: Store[] = [];
+  const contenders = [...floor];
+  for (const mode of modes) {
+    const store = await openFor(mode);
+    stores.push(store);
+    contenders.push(await contender(mode, store, mode));
+  }
+  try {
+    return await inRounds(contenders, { callers: at, rounds, forMs: roundMs, warmUpMs });
+  } finally {
+    for (const store of stores) await store.close();
+  }
+}
