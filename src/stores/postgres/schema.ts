@@ -100,8 +100,11 @@ export async function migrate(client: PgClient, schema: string): Promise<void> {
 }
 
 async function versionOf(client: PgClient, schema: string): Promise<number> {
-  const exists = await client.query("SELECT to_regclass($1) IS NOT NULL AS there", [`${schema}.schema_version`]);
-  if (exists.rows[0]?.["there"] !== true) return 0;
+  // As a row of a table: to_regclass would remember in this session that there was none.
+  const exists = await client.query("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'", [
+    schema.replaceAll('"', ""),
+  ]);
+  if (exists.rows.length === 0) return 0;
   const { rows } = await client.query(`SELECT coalesce(max(version), 0) AS version FROM ${schema}.schema_version`);
   return Number(rows[0]?.["version"]);
 }
