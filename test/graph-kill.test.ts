@@ -20,6 +20,8 @@ const workers = 4;
 const blowEveryMs = 300;
 /** On a busy machine a worker that comes up is killed before it has done much: then they are left to it. */
 const blowsMax = triggers < 1000 ? 24 : 400;
+/** Sooner, when so many effects more have come: fast ones are not done before they are hit. */
+const effectsPerBlow = Math.ceil((triggers * 3) / blowsMax);
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
 const programs = new URL("../.build/test/programs/", import.meta.url);
 
@@ -53,7 +55,7 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
     allSent = true;
   });
   while (!allSent || !(await allEnded(store))) {
-    await delay(blowEveryMs * (0.5 + Math.random()));
+    await nextBlow(provider);
     if (blows.kills + blows.stops >= blowsMax) continue;
     const i = Math.floor(Math.random() * workers);
     const victim = fleet[i] as ChildProcess;
@@ -78,6 +80,12 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
   expect((await sent).reduce((sum, each) => sum + each, 0)).toBe(triggers);
   for (const child of fleet) child.kill("SIGKILL");
   return { store, blows };
+}
+
+async function nextBlow({ effects }: EffectServer): Promise<void> {
+  const enough = effects.keys().length + effectsPerBlow;
+  const until = Date.now() + blowEveryMs * (0.5 + Math.random());
+  while (Date.now() < until && effects.keys().length < enough) await delay(10);
 }
 
 function duplicatesOf(sender: ChildProcess): Promise<number> {
