@@ -545,7 +545,9 @@ async function downgrade({ on, url }: Scene): Promise<void> {
   if (on === "sqlite") {
     const database = new DatabaseSync(url.slice("sqlite:".length));
     const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
-    const later = tables.filter(({ name }) => /^onceflow_(chunks|packets|executions|notes|queues|flows|workers|bundles|bundles_gone)$/.test(name));
+    const later = tables.filter(({ name }) =>
+      /^onceflow_(chunks|packets|executions|notes|queues|flows|workers|bundles|bundles_gone)$/.test(name),
+    );
     database.exec(`${later.map(({ name }) => `DROP TABLE ${name};`).join("")} DELETE FROM onceflow_schema WHERE version > 3`);
     return database.close();
   }

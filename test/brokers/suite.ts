@@ -13,6 +13,9 @@ import type { Server } from "../servers/provider.js";
 import type { Broker, Lane, LaneOptions } from "./lane.js";
 import { boundMs, calls, child, consuming, ended, Gate, nothingLeft, orders, shop, total } from "./scene.js";
 
+/** A broker that comes up may take a consumer and never answer it: the adapter gives it 30 s, and asks again. */
+const comesBackMs = 120_000;
+
 /** What every adapter has to show against its real broker; `more` is what only this one has to. */
 export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) => string) => void = () => {}): void {
   describe(broker.title, () => {
@@ -283,7 +286,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await restart();
       // What is left is asked later: a queue that is still being read from disk says nothing.
       await poll(
-        boundMs,
+        comesBackMs,
         () => effects.keys().length >= 20 || undefined,
         () => `only ${effects.keys().length} were handled`,
       );
