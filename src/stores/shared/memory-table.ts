@@ -35,6 +35,9 @@ export class MemoryTable implements PacketTable {
   }
 
   insert(row: PacketRow): void {
+    // One of this number that is there is not the same any more: its worker's death is not this one's.
+    const before = this.packets.get(row.no);
+    if (before !== undefined) for (const name of groupsOf(before)) this.#leave(name, row.no);
     // Frozen, because the very objects are handed out.
     this.packets.set(row.no, Object.freeze(row));
     for (const group of groupsOf(row)) this.#group(group).set(row.no, row);
