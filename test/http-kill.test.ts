@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +26,7 @@ class Shop {
   readonly url: string;
   readonly #args: readonly string[];
   #child: ChildProcess;
+  #gone: Promise<unknown> = Promise.resolve();
   ready: Promise<void> = Promise.resolve();
   kills = 0;
 
@@ -35,15 +37,24 @@ class Shop {
   }
 
   #start(): ChildProcess {
-    const child = fork(program, [...this.#args], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    this.ready = new Promise((resolve) => void child.once("message", () => resolve()));
+    const child = fork(program, [...this.#args], { execArgv: [], stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    let said = "";
+    child.stderr?.on("data", (text) => {
+      said += text;
+    });
+    const listens = once(child, "message");
+    // Whoever ends by itself would be waited for in vain, and says why.
+    this.#gone = once(child, "close").then(([code]) => {
+      if (code !== null) throw new Error(`the process on ${this.url} ended by itself, with ${code}: ${said}`);
+    });
+    this.ready = Promise.race([listens, this.#gone]).then(() => {});
     return child;
   }
 
+  /** Throws where it was dead before. */
   async kill(): Promise<void> {
-    const gone = new Promise((resolve) => void this.#child.once("exit", resolve));
     this.#child.kill("SIGKILL");
-    await gone;
+    await this.#gone;
     this.kills += 1;
   }
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { PacketRecord } from "../dist/core/packet.js";
+import type { PacketKey, PacketRecord } from "../dist/core/packet.js";
 import type { NewPacket, PacketAnswer, PacketOperation } from "../dist/core/packet-operation.js";
 import { chooseDriver, openDatabase, type SqliteDatabase } from "../dist/stores/sqlite/driver.js";
 import { dead, done, Hand, retry } from "../dist/testing/contract/packets/packet-operations.js";
@@ -43,13 +43,12 @@ function hops({ hand }: WatchedPackets, packets: readonly PacketRecord[]): Packe
   return packets.map((packet) => hand.settleOf(packet, done, [hand.packet({ claim: true })]));
 }
 
-/** Packets in each bundle, what is gone of each, and rows. */
-function inFile(database: SqliteDatabase): { bundles: number[]; gone: number[]; rows: number } {
+/** Packets in each bundle, what is gone of each, and rows. Four numbers tell of a packet, six of one with a key. */
+function inFile(database: SqliteDatabase, numbers = 4): { bundles: number[]; gone: number[]; rows: number } {
   const lengthsOf = ([sql, each]: readonly [string, number]) =>
     (database.prepare(sql).all() as { of: string }[]).map(({ of }) => (JSON.parse(of) as unknown[]).length / each);
   const { rows } = database.prepare("SELECT count(*) AS rows FROM onceflow_packets").get() as { rows: number };
-  // Four numbers tell of a packet.
-  const bundles = lengthsOf(["SELECT packets AS of FROM onceflow_bundles ORDER BY no", 4]);
+  const bundles = lengthsOf(["SELECT packets AS of FROM onceflow_bundles ORDER BY no", numbers]);
   const gone = lengthsOf(["SELECT gone AS of FROM onceflow_bundles_gone ORDER BY bundle", 1]);
   return { bundles, gone, rows };
 }
@@ -145,6 +144,74 @@ describe("what is bundled", () => {
     const packet = scene.hand.packet({ claim: true });
     await expect(scene.packets.flush([scene.hand.sendOf([packet, packet])])).rejects.toThrow(/number is given once/);
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
+  });
+});
+
+describe("packets with keys", () => {
+  const keyOf = (key: string, said: Partial<PacketKey> = {}): PacketKey => ({
+    ...{ scope: "keys", key, fingerprint: `print of ${key}`, retentionMs: 1000, onMismatch: "acknowledge" as const },
+    ...said,
+  });
+  const countOf = (said: readonly string[]) => {
+    const counts: Record<string, number> = {};
+    for (const statement of said) counts[statement] = (counts[statement] ?? 0) + 1;
+    return counts;
+  };
+
+  test("a hop with a key: its record is settled without being read, the next one looked for and begun, and no packet is a row", async () => {
+    const scene = await watched();
+    const { hand, packets } = scene;
+    const next = () => hand.packet({ claim: true, key: keyOf(`k${hand.number()}`) });
+    const first = claimedOf(await packets.flush([hand.sendOf(Array.from({ length: 100 }, next))]));
+    expect(inFile(scene.database, 6)).toEqual({ bundles: [100], gone: [], rows: 0 });
+    scene.said();
+    claimedOf(await packets.flush(first.map((packet) => hand.settleOf(packet, done, [next()]))));
+    expect(countOf(scene.said())).toEqual({
+      "SELECT onceflow_bundles": 1,
+      "UPDATE onceflow_records": 100,
+      "SELECT onceflow_packets": 100,
+      "SELECT onceflow_flows": 1,
+      "SELECT onceflow_records": 100,
+      "INSERT onceflow_records": 100,
+      "INSERT onceflow_bundles": 1,
+      "DELETE onceflow_bundles": 1,
+    });
+    expect(inFile(scene.database, 6)).toEqual({ bundles: [100], gone: [], rows: 0 });
+  });
+
+  test("another process reads them as they were sent", async () => {
+    const [scene, elsewhere] = [await watched(), await watched()];
+    const { hand } = scene;
+    const keys = [
+      keyOf("a"),
+      null,
+      keyOf("a", { scope: "other" }),
+      keyOf('"ö" 🐎 {{x}}', { fingerprint: null, retentionMs: null }),
+      keyOf("b", { onMismatch: "deadLetter" }),
+      keyOf("c", { fingerprint: "" }),
+    ];
+    const sent = keys.map((key, i) => hand.packet({ claim: true, key, payload: JSON.stringify(`🐎 ${i}`) }));
+    const claimed = claimedOf(await scene.packets.flush([hand.sendOf(sent)]));
+    expect(inFile(scene.database).rows).toBe(0);
+    for (const [i, packet] of claimed.entries()) {
+      expect(packet.key).toEqual(keys[i]);
+      expect(await elsewhere.packets.packet(packet.no)).toEqual(packet);
+    }
+  });
+
+  test("a key that was forgotten, and begun by another packet meanwhile, is not settled by the one that remembers it", async () => {
+    const [scene, elsewhere] = [await watched(), await watched()];
+    const [first] = await sendTogether(scene, 1, { key: keyOf("k") });
+    const record = "FROM onceflow_records WHERE scope = 'keys' AND key = 'k'";
+    scene.database.exec(`DELETE ${record}`);
+    const [second] = await sendTogether(elsewhere, 1, { key: keyOf("k") });
+    const stateOf = () => scene.database.prepare(`SELECT state, owner, attempt, rev ${record}`).get();
+    const begun = { state: "running", owner: `packet:${second?.no}`, attempt: 1, rev: 1 };
+    expect(stateOf()).toEqual(begun);
+    await scene.hand.done(first as PacketRecord);
+    expect(stateOf()).toEqual(begun);
+    await elsewhere.hand.done(second as PacketRecord);
+    expect(stateOf()).toEqual({ ...begun, state: "completed", rev: 2 });
   });
 });
 

@@ -15,4 +15,8 @@ app.post("/orders", async (request, response) => {
   // Bytes of this very attempt: another one would make others.
   response.status(201).json({ order: request.body.order, charge: await charged.json(), attempt: number, pid: process.pid });
 });
-app.listen(Number(port), "127.0.0.1", () => process.send?.("ready"));
+app.listen(Number(port), "127.0.0.1", (error) => {
+  // Express tells it here, and nowhere else.
+  if (error) throw error;
+  process.send?.("ready");
+});

@@ -1,10 +1,10 @@
 import { decide } from "../decide.js";
 import type { Begin, Settlement } from "../operation.js";
 import { endlessLease, type PacketKey, packetOwner } from "../packet.js";
-import type { RecordId } from "../record.js";
+import type { LedgerRecord, RecordId } from "../record.js";
 import { toDead } from "./dead.js";
 import { leave, never } from "./lane.js";
-import type { PacketRow, PacketTable } from "./table.js";
+import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
 /** How often a packet looks that is held by somebody who is no packet, and so can't wake it. */
@@ -37,6 +37,7 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
   };
   const { answer, next, past } = decide(record, begin, now);
   if (next) table.putRecord(next, past);
+  if (next && answer.kind === "started") table.begun?.(no, next);
   if (answer.kind === "started") return mine;
   // What is under way may yet fail: whether it is another packet's counts when it is done.
   if (record?.state === "running" || record?.state === "unknown") {
@@ -93,16 +94,17 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
   tally.wake(row, why);
 }
 
-function settleKey({ table, now }: { table: PacketTable; now: number }, { no, key }: PacketRow, to: Settlement): boolean {
+/** False: somebody has taken it from its packet. */
+function settleKey({ table, now }: Tally, { no, key }: PacketRow, to: Settlement): boolean {
   const id = key as RecordId;
-  const record = table.record(id);
-  if (record?.owner !== packetOwner(no)) return false;
+  const owner = packetOwner(no);
   const note = to.state === "free" ? "dead" : null;
-  const { next, past } = decide(
-    record,
-    { verb: "settle", scope: id.scope, key: id.key, owner: packetOwner(no), attempt: record.attempt, to, note },
-    now,
-  );
-  if (next) table.putRecord(next, past);
+  const settled = (record: LedgerRecord): LedgerRecord | undefined =>
+    decide(record, { verb: "settle", scope: id.scope, key: id.key, owner, attempt: record.attempt, to, note }, now).next;
+  if (table.settleBegun?.(no, settled)) return true;
+  const record = table.record(id);
+  if (record?.owner !== owner) return false;
+  const next = settled(record);
+  if (next) table.putRecord(next, undefined);
   return true;
 }

@@ -32,6 +32,10 @@ export interface PacketTable {
 
   record(id: RecordId): LedgerRecord | undefined;
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
+  /** What the key of a packet has begun as, for whoever remembers that. */
+  begun?(no: number, record: LedgerRecord): void;
+  /** In one go: what is remembered, if it is still that, becomes what is made of it. False: `record` has to be asked. */
+  settleBegun?(no: number, settled: (record: LedgerRecord) => LedgerRecord | undefined): boolean;
 
   execution(no: number): ExecutionSums | undefined;
   insertExecution(row: ExecutionRow): void;

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { type Clock, sleep } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { isBusy, openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { migrate } from "./schema.js";
+import { isUpToDate, migrate } from "./schema.js";
 
 const busyMsMax = 10_000;
 
@@ -40,14 +40,8 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
   try {
     await whenFree(path, clock, () => main.exec("PRAGMA journal_mode = WAL"));
     main.exec("PRAGMA synchronous = FULL");
-    await whenFree(path, clock, () => main.exec("BEGIN IMMEDIATE"));
-    try {
-      migrate(main, path);
-      main.exec("COMMIT");
-    } catch (error) {
-      main.exec("ROLLBACK");
-      throw error;
-    }
+    // Whoever comes back after a crash need not wait for those that go on writing.
+    if (!(await whenFree(path, clock, () => isUpToDate(main, path)))) await bringUpToDate(main, path, clock);
   } catch (error) {
     main.close();
     throw error;
@@ -66,4 +60,15 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
       for (const database of opened) database.close();
     },
   };
+}
+
+async function bringUpToDate(database: SqliteDatabase, path: string, clock: Clock): Promise<void> {
+  await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"));
+  try {
+    migrate(database, path);
+    database.exec("COMMIT");
+  } catch (error) {
+    database.exec("ROLLBACK");
+    throw error;
+  }
 }

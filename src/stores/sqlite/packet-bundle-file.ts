@@ -1,6 +1,7 @@
 import { numbersPerWorker } from "../../core/packet.js";
 import type { PacketRow } from "../../core/packets/table.js";
-import { type Bundle, type BundleColumns, toColumns, toRows } from "./packet-bundle.js";
+import type { Bundle } from "./packet-bundle.js";
+import { type BundleColumns, toColumns, toRows } from "./packet-bundle-columns.js";
 import type { QueueNumbers } from "./packet-queues.js";
 import type { Prepared } from "./prepared.js";
 

@@ -1,10 +1,10 @@
 import { assert } from "../../core/errors.js";
 import type { PacketRow } from "../../core/packets/table.js";
-import { type Bundle, lengthMax, packetsMax, packetsMin, workerOf } from "./packet-bundle.js";
+import { type Bundle, lengthMax, packetsMax, packetsMin, textLength, workerOf } from "./packet-bundle.js";
 import { isInFile, readBundle, readSpans, type Span, writeBundle, writeGone } from "./packet-bundle-file.js";
 import type { Bundled, BundledRows } from "./packet-bundled.js";
-import type { OwnedRows } from "./packet-owned.js";
 import type { QueueNumbers } from "./packet-queues.js";
+import type { Remembered } from "./packet-remembered.js";
 import { insertRow } from "./packet-row.js";
 import type { Prepared } from "./prepared.js";
 
@@ -22,7 +22,7 @@ interface Fresh {
 export class Bundles {
   readonly #sql: Prepared;
   readonly #queues: QueueNumbers;
-  readonly #owned: OwnedRows;
+  readonly #owned: Remembered<PacketRow>;
   readonly #bundled: BundledRows;
   readonly #made: Fresh[] = [];
   /** Which of these each worker's next packet goes into. */
@@ -32,7 +32,7 @@ export class Bundles {
   readonly #changed = new Set<Bundle>();
   readonly #spans = new Map<number, readonly Span[]>();
 
-  constructor(sql: Prepared, queues: QueueNumbers, owned: OwnedRows, bundled: BundledRows) {
+  constructor(sql: Prepared, queues: QueueNumbers, owned: Remembered<PacketRow>, bundled: BundledRows) {
     this.#sql = sql;
     this.#queues = queues;
     this.#owned = owned;
@@ -41,12 +41,13 @@ export class Bundles {
   }
 
   add(row: PacketRow, queue: number): void {
-    const fresh = this.#room(row.owner as number, row.payload.length);
+    const length = textLength(row);
+    const fresh = this.#room(row.owner as number, length);
     const isNew = this.#bundled.set(row, fresh.bundle, fresh.rows.length);
     assert(isNew, "a packet's number is given once");
     fresh.rows.push(row);
     fresh.queues.push(queue);
-    fresh.length += row.payload.length;
+    fresh.length += length;
     fresh.bundle.left += 1;
   }
 
@@ -145,7 +146,7 @@ export class Bundles {
     for (const [i, row] of rows.entries()) {
       if (!this.#bundled.delete(row.no)) continue;
       insertRow(this.#sql, row, queues[i] as number);
-      this.#owned.set(row);
+      this.#owned.set(row.no, row);
     }
   }
 }

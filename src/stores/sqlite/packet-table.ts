@@ -6,8 +6,8 @@ import { canBeBundled } from "./packet-bundle.js";
 import type { BundledRows } from "./packet-bundled.js";
 import { Bundles } from "./packet-bundles.js";
 import { Executions } from "./packet-executions.js";
-import { OwnedRows } from "./packet-owned.js";
 import { QueueNumbers } from "./packet-queues.js";
+import type { Remembered } from "./packet-remembered.js";
 import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./packet-row.js";
 import type { Prepared } from "./prepared.js";
 import type { RecordStatements } from "./record-statements.js";
@@ -39,15 +39,25 @@ const selectLapsed = "SELECT no FROM onceflow_workers WHERE lease_until <= ?";
 const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHERE no <> ?";
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
+/** What a process remembers from one transaction to the next. */
+export interface PacketHints {
+  /** Rows that its workers have, as they were claimed. An attempt never comes twice: what owner and attempt name is as it was. */
+  readonly owned: Remembered<PacketRow>;
+  /** What the keys of these have begun as. */
+  readonly begun: Remembered<LedgerRecord>;
+  readonly bundled: BundledRows;
+}
+
 /**
  * Packets as one transaction sees them: made for it, and of no use after it. Whoever writes calls `finish` before COMMIT.
- * Whoever may claim what it sends, or settle, gives what is known of bundles.
+ * Whoever may claim what it sends, or settle, gives what it remembers.
  */
 export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
   readonly #records: RecordStatements;
   readonly #queues: QueueNumbers;
-  readonly #owned: OwnedRows;
+  readonly #owned: Remembered<PacketRow> | undefined;
+  readonly #begun: Remembered<LedgerRecord> | undefined;
   readonly #bundles: Bundles | undefined;
   readonly #executions: Executions;
   readonly #flows = new Map<string, FlowState>();
@@ -56,12 +66,13 @@ export class SqlitePacketTable implements PacketTable {
   /** An execution of which nothing waits for other ports, and nothing is kept: since it was looked at, nothing has come. */
   #nothingOf: number | undefined;
 
-  constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), owned = new OwnedRows(), bundled?: BundledRows) {
+  constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), hints?: PacketHints) {
     this.#sql = sql;
     this.#records = records;
     this.#queues = queues;
-    this.#owned = owned;
-    this.#bundles = bundled && new Bundles(sql, queues, owned, bundled);
+    this.#owned = hints?.owned;
+    this.#begun = hints?.begun;
+    this.#bundles = hints && new Bundles(sql, queues, hints.owned, hints.bundled);
     this.#executions = new Executions(sql);
   }
 
@@ -78,7 +89,7 @@ export class SqlitePacketTable implements PacketTable {
   packet(no: number): PacketRow | undefined {
     const bundled = this.#bundles?.known(no);
     if (bundled !== undefined) return bundled;
-    const known = this.#owned.get(no);
+    const known = this.#owned?.get(no);
     if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt) !== undefined) return known;
     return this.#row(this.#sql(selectPacket).get(no)) ?? this.#bundles?.find(no);
   }
@@ -95,22 +106,22 @@ export class SqlitePacketTable implements PacketTable {
     if (this.#leavesBundle(row)) this.#insertRow(row, this.#queues.give(row));
     const [names, values] = changedColumns(row, to);
     this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
-    this.#owned.set({ ...row, ...to });
+    this.#remember({ ...row, ...to });
   }
 
   remove(row: PacketRow): void {
     if (this.#leavesBundle(row)) return;
     this.#sql(removePacket).run(row.no);
-    this.#owned.delete(row.no);
+    this.#owned?.delete(row.no);
   }
 
   take(no: number, worker: number, attempt: number): PacketRow | undefined {
     const bundled = this.#bundles?.take(no, worker, attempt);
     if (bundled !== undefined) return bundled;
-    const known = this.#owned.get(no);
+    const known = this.#owned?.get(no);
     if (known?.owner !== worker || known.attempt !== attempt) return undefined;
     if (Number(this.#sql(removeOwned).run(no, worker, attempt).changes) === 0) return undefined;
-    this.#owned.delete(no);
+    this.#owned?.delete(no);
     return known;
   }
 
@@ -157,6 +168,18 @@ export class SqlitePacketTable implements PacketTable {
 
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void {
     this.#records.put(next, past);
+  }
+
+  begun(no: number, record: LedgerRecord): void {
+    this.#begun?.set(no, record);
+  }
+
+  settleBegun(no: number, settled: (record: LedgerRecord) => LedgerRecord | undefined): boolean {
+    const record = this.#begun?.get(no);
+    if (record === undefined) return false;
+    this.#begun?.delete(no);
+    const next = settled(record);
+    return next !== undefined && this.#records.replace(record, next);
   }
 
   execution(no: number): ExecutionSums | undefined {
@@ -209,7 +232,12 @@ export class SqlitePacketTable implements PacketTable {
 
   #insertRow(row: PacketRow, queue: number): void {
     insertRow(this.#sql, row, queue);
-    this.#owned.set(row);
+    this.#remember(row);
+  }
+
+  #remember(row: PacketRow): void {
+    if (row.owner === null) this.#owned?.delete(row.no);
+    else this.#owned?.set(row.no, row);
   }
 
   /** What nobody has is in no bundle. */

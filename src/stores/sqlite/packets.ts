@@ -9,10 +9,10 @@ import type { OwnTransactions } from "./own-transactions.js";
 import { BundledRows } from "./packet-bundled.js";
 import { readExecution } from "./packet-executions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./packet-list.js";
-import { OwnedRows } from "./packet-owned.js";
 import { nothingIsOver, purgePackets } from "./packet-purge.js";
 import { QueueNumbers } from "./packet-queues.js";
-import { SqlitePacketTable } from "./packet-table.js";
+import { Remembered } from "./packet-remembered.js";
+import { type PacketHints, SqlitePacketTable } from "./packet-table.js";
 import type { Prepared } from "./prepared.js";
 import type { RecordStatements } from "./record-statements.js";
 import { storeNow, text } from "./run-row.js";
@@ -39,9 +39,8 @@ const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFL
  */
 export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);
-  const owned = new OwnedRows();
-  const bundled = new BundledRows();
-  const table = () => new SqlitePacketTable(sql, records, queues, owned, bundled);
+  const hints: PacketHints = { owned: new Remembered(), begun: new Remembered(), bundled: new BundledRows() };
+  const table = () => new SqlitePacketTable(sql, records, queues, hints);
   const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
     writing(() => {
       let begun = false;
@@ -55,7 +54,7 @@ export function createPackets({ sql, records, transactions, watching, writing, r
         });
       } catch (error) {
         // Undone. A file that was busy is no reason to forget anything.
-        if (begun) for (const known of [queues, owned, bundled]) known.forget();
+        if (begun) for (const known of [queues, ...Object.values(hints)]) known.forget();
         throw error;
       }
     });

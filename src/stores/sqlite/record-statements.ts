@@ -5,12 +5,18 @@ import type { Verdicted } from "../../core/store.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
 import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
 
+/** What a settlement changes. */
+const settledNames = [
+  ...["state", "owner", "fingerprint", "settled_at", "progress", "outcome", "expires_at", "gone_at", "verdict", "note", "rev"],
+] as (keyof typeof columns)[];
+
 /** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
 export class RecordStatements {
   readonly #database: Pick<SqliteDatabase, "prepare">;
   readonly #select: SqliteStatement;
   readonly #clock: SqliteStatement;
   #write: SqliteStatement | undefined;
+  #replace: SqliteStatement | undefined;
   #log: SqliteStatement | undefined;
 
   constructor(database: Pick<SqliteDatabase, "prepare">) {
@@ -40,6 +46,16 @@ export class RecordStatements {
     if (past === undefined) return;
     this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
     this.#log.run(...bindAttempt(next, past));
+  }
+
+  /** Settles a record that is still as it was begun. False: it is not, and nothing is written. */
+  replace(begun: LedgerRecord, next: LedgerRecord): boolean {
+    this.#replace ??= this.#database.prepare(
+      `UPDATE onceflow_records SET ${settledNames.map((name) => `${name} = ?`).join(", ")}
+       WHERE scope = ? AND key = ? AND rev = ? AND owner = ? AND attempt = ?`,
+    );
+    const { scope, key, rev, owner, attempt } = begun;
+    return Number(this.#replace.run(...settledNames.map((name) => next[columns[name]]), scope, key, rev, owner, attempt).changes) === 1;
   }
 
   #save(record: LedgerRecord): void {

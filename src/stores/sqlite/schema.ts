@@ -143,17 +143,28 @@ const migrations: readonly string[] = [
   bundleSchema,
 ];
 
+/** Only reads. */
+export function isUpToDate(database: SqliteDatabase, path: string): boolean {
+  const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'onceflow_schema'").get();
+  return table !== undefined && versionOf(database, path) === migrations.length;
+}
+
 /** Brings the schema up to date. The caller holds the write lock, so that two processes cannot both do it. */
 export function migrate(database: SqliteDatabase, path: string): void {
   database.exec("CREATE TABLE IF NOT EXISTS onceflow_schema (version INTEGER NOT NULL) STRICT");
-  const row = database.prepare("SELECT max(version) AS version FROM onceflow_schema").get() as { version: number | null };
-  const version = row.version ?? 0;
-  if (version > migrations.length) throw newer(path, version);
+  const version = versionOf(database, path);
   for (const [i, sql] of migrations.entries()) {
     if (i < version) continue;
     database.exec(sql);
     database.prepare("INSERT INTO onceflow_schema (version) VALUES (?)").run(i + 1);
   }
+}
+
+function versionOf(database: SqliteDatabase, path: string): number {
+  const row = database.prepare("SELECT max(version) AS version FROM onceflow_schema").get() as { version: number | null };
+  const version = row.version ?? 0;
+  if (version > migrations.length) throw newer(path, version);
+  return version;
 }
 
 function newer(path: string, version: number): ConfigurationError {
