@@ -15,7 +15,8 @@ import { freePort } from "./servers/free-port.js";
 takeTurns();
 
 const program = new URL("../.build/test/programs/http-server.js", import.meta.url);
-const keys = 24;
+/** At least: they go on until all kills are done. */
+const ordersMin = 24;
 const copies = 4;
 const kills = 6;
 /** A process is killed whenever so many calls more have reached the other side: in the middle of the next one. */
@@ -80,24 +81,26 @@ async function killed(storeUrl: string): Promise<void> {
     expect(response.status).toBe(201);
     answers.set(order, (answers.get(order) ?? new Set()).add(await response.text()));
   };
-  let over = false;
-  // Some orders at a time: there is always somebody in the middle of one when a process dies.
-  const orders = Array.from({ length: keys }, (_, i) => `order-${i}`);
+  // Some orders at a time, as long as somebody is killed: there is always one in the middle when a process dies.
+  let keys = 0;
+  let killing = true;
   const customers = Array.from({ length: 5 }, async () => {
-    for (let order = orders.shift(); order !== undefined; order = orders.shift()) {
-      const asked = order;
-      await Promise.all(Array.from({ length: copies }, (_, copy) => ask(asked, copy)));
+    while (killing || keys < ordersMin) {
+      const order = `order-${keys}`;
+      keys += 1;
+      await Promise.all(Array.from({ length: copies }, (_, copy) => ask(order, copy)));
     }
   });
   const callsNow = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
-  const killing = (async () => {
-    for (let i = 0; i < kills && !over; i++) {
-      for (const until = callsNow() + callsPerKill; callsNow() < until && !over; ) await delay(2);
+  const killer = (async () => {
+    for (let i = 0; i < kills; i++) {
+      for (const until = callsNow() + callsPerKill; callsNow() < until && killing; ) await delay(2);
       await shops[i % shops.length]?.replace();
     }
+    killing = false;
   })();
-  await Promise.all([killing, ...customers]).finally(() => {
-    over = true;
+  await Promise.all([killer, ...customers]).finally(() => {
+    killing = false;
   });
 
   // One answer per key, the same bytes to all; every key applied once at the other side.

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
 import { createRuntime } from "onceflow/graph";
 import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
@@ -12,7 +13,9 @@ import { durableStores, onStoresInTurn } from "./workflow-scene.js";
 takeTurns();
 
 const program = new URL("../.build/test/programs/graph-server.js", import.meta.url);
-const orders = 20;
+/** At least: they go on until all kills are done. */
+const ordersMin = 20;
+const customers = 10;
 const copies = 3;
 const kills = 3;
 /** It is killed whenever so many calls more have reached the other side: in the middle of others. */
@@ -46,23 +49,30 @@ onStoresInTurn("a server that is killed again and again", durableStores, (test) 
       const { executionId } = (await response.json()) as { executionId: string };
       answers.set(order, (answers.get(order) ?? new Set()).add(executionId));
     };
-    const names = Array.from({ length: orders }, (_, i) => `order-${i}`);
-    const customers = Promise.all(names.flatMap((order) => Array.from({ length: copies }, () => trigger(order))));
+    const names: string[] = [];
+    let killing = true;
+    const shopping = Array.from({ length: customers }, async () => {
+      while (killing || names.length < ordersMin) {
+        const order = `order-${names.length}`;
+        names.push(order);
+        await Promise.all(Array.from({ length: copies }, () => trigger(order)));
+      }
+    });
     const calls = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
-    for (let i = 0; i < kills; i += 1) {
-      const until = calls() + callsPerKill;
-      await poll(
-        60_000,
-        () => (calls() >= until ? true : undefined),
-        () => `${calls()} calls, and no more come`,
-      );
-      await kill();
-      await startServer();
-    }
-    await customers;
+    const killer = (async () => {
+      for (let i = 0; i < kills; i += 1) {
+        for (const until = calls() + callsPerKill; calls() < until && killing; ) await delay(2);
+        await kill();
+        await startServer();
+      }
+      killing = false;
+    })();
+    await Promise.all([killer, ...shopping]).finally(() => {
+      killing = false;
+    });
 
     // One execution per key, whoever asked for it and whenever.
-    expect([...answers.values()].map((set) => set.size)).toEqual(Array(orders).fill(1));
+    expect([...answers.values()].map((set) => set.size)).toEqual(names.map(() => 1));
     const store = await scene.open();
     const looking = await createRuntime({ store, documents: [], work: false });
     const all = async () => {
@@ -71,6 +81,6 @@ onStoresInTurn("a server that is killed again and again", durableStores, (test) 
     };
     const executions = await poll(60_000, all, () => "not all of them end");
     expect(executions.map(({ key }) => key).sort()).toEqual([...names].sort());
-    expect(provider.effects.keys().map((key) => provider.effects.applied(key))).toEqual(Array(orders).fill(1));
+    expect(provider.effects.keys().map((key) => provider.effects.applied(key))).toEqual(names.map(() => 1));
   });
 });

@@ -49,11 +49,12 @@ async function inMemory(modes: readonly Mode[], at: number, size: Rounds): Promi
 
 async function onSqlite(size: Rounds): Promise<ReadonlyMap<string, Sample[]>> {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-bench-graph-"));
-  const floor = sqliteFloor(join(folder, "floor.db"));
+  const floors = [false, true].map((keyed) => sqliteFloor(join(folder, `floor-${keyed}.db`), { keyed }));
+  const bare = floors.map(({ contender }) => contender);
   try {
-    return await onStores(["durable", "keyed"], (mode) => open(`sqlite:${join(folder, `${mode}.db`)}`), [floor.contender], callers, size);
+    return await onStores(["durable", "keyed"], (mode) => open(`sqlite:${join(folder, `${mode}.db`)}`), bare, callers, size);
   } finally {
-    floor.close();
+    for (const floor of floors) floor.close();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -62,11 +63,12 @@ async function onPostgres(size: Rounds): Promise<ReadonlyMap<string, Sample[]> |
   const postgres = await acquire("postgres");
   if (!postgres.ok) return undefined;
   const fresh = async () => (await freshDatabase(postgres.running.url)).url;
-  const floor = await postgresFloor(await fresh());
+  const floors = [await postgresFloor(await fresh()), await postgresFloor(await fresh(), { keyed: true })];
+  const bare = floors.map(({ contender }) => contender);
   try {
-    return await onStores(["durable", "keyed"], async () => open(await fresh()), [floor.contender], callers, size);
+    return await onStores(["durable", "keyed"], async () => open(await fresh()), bare, callers, size);
   } finally {
-    await floor.close();
+    for (const floor of floors) await floor.close();
     await postgres.running.stop();
   }
 }

@@ -12,9 +12,17 @@ const payload = JSON.stringify({
   lines: [{ article: "a-1", count: 2 }],
 });
 
+export const floorName = "floor: one insert + one delete per hop, batched";
+export const keyedFloorName = "floor with keys: and a row of its key inserted and updated";
+
+interface Packet {
+  readonly no: number;
+  readonly key: string;
+}
+
 interface Hop {
-  readonly gone: number | undefined;
-  readonly come: number | undefined;
+  readonly gone: Packet | undefined;
+  readonly come: Packet | undefined;
   readonly done: () => void;
 }
 
@@ -23,6 +31,7 @@ function batchedHops(name: string, flush: (hops: readonly Hop[]) => Promise<void
   let waiting: Hop[] = [];
   let flushing = false;
   let numbers = 0;
+  let chains = 0;
   const pump = () => {
     if (flushing || waiting.length === 0) return;
     flushing = true;
@@ -35,16 +44,18 @@ function batchedHops(name: string, flush: (hops: readonly Hop[]) => Promise<void
       pump();
     });
   };
-  const hop = (gone: number | undefined, come: number | undefined) =>
+  const hop = (gone: Packet | undefined, come: Packet | undefined) =>
     new Promise<void>((done) => {
       waiting.push({ gone, come, done });
       pump();
     });
   const work = async () => {
-    let last: number | undefined;
+    chains += 1;
+    const id = `keyed-${chains}`;
+    let last: Packet | undefined;
     for (let i = 0; i < hops; i++) {
       numbers += 1;
-      const next = numbers;
+      const next = { no: numbers, key: `${id}-${i}` };
       await hop(last, next);
       last = next;
     }
@@ -53,34 +64,53 @@ function batchedHops(name: string, flush: (hops: readonly Hop[]) => Promise<void
   return { name, work };
 }
 
-export function sqliteFloor(path: string): { readonly contender: Contender; close(): void } {
+/** What a key needs at least: whose it is, of what it was asked, what became of it, until when that is kept. */
+const keyColumns = ["scope", "key", "fingerprint", "owner", "state", "created_at", "expires_at"].join(", ");
+const scope = "bench_keyed.idempotency_keys";
+const fingerprint = "0".repeat(64);
+
+export function sqliteFloor(path: string, { keyed = false } = {}): { readonly contender: Contender; close(): void } {
   const database = connect(path, sqliteDriver());
   database.exec("CREATE TABLE floor (no INTEGER PRIMARY KEY, queue TEXT NOT NULL, payload TEXT NOT NULL)");
+  database.exec(`CREATE TABLE keys (scope TEXT, key TEXT, fingerprint TEXT, owner TEXT, state TEXT, created_at INTEGER, expires_at INTEGER,
+    PRIMARY KEY (scope, key)) WITHOUT ROWID`);
   const insert = database.prepare("INSERT INTO floor (no, queue, payload) VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM floor WHERE no = ?");
-  const contender = batchedHops(floorName, (batch) => {
+  const begin = database.prepare(`INSERT INTO keys (${keyColumns}) VALUES (?, ?, ?, ?, 'running', ?, NULL)`);
+  const complete = database.prepare("UPDATE keys SET state = 'completed', expires_at = ? WHERE scope = ? AND key = ?");
+  const contender = batchedHops(keyed ? keyedFloorName : floorName, (batch) => {
+    const now = Date.now();
     database.exec("BEGIN IMMEDIATE");
     for (const { gone, come } of batch) {
-      if (gone !== undefined) remove.run(gone);
-      if (come !== undefined) insert.run(come, "N1.out->N2.in", payload);
+      if (gone !== undefined) remove.run(gone.no);
+      if (gone !== undefined && keyed) complete.run(now, scope, gone.key);
+      if (come !== undefined) insert.run(come.no, "N1.out->N2.in", payload);
+      if (come !== undefined && keyed) begin.run(scope, come.key, fingerprint, `packet:${come.no}`, now);
     }
     database.exec("COMMIT");
   });
   return { contender, close: () => database.close() };
 }
 
-export async function postgresFloor(url: string): Promise<{ readonly contender: Contender; close(): Promise<void> }> {
+export async function postgresFloor(
+  url: string,
+  { keyed = false } = {},
+): Promise<{ readonly contender: Contender; close(): Promise<void> }> {
   const client = new pg.Client(url);
   await client.connect();
   await client.query("CREATE TABLE floor (no bigint PRIMARY KEY, queue text NOT NULL, payload text NOT NULL)");
-  const text = `WITH gone AS (DELETE FROM floor WHERE no = ANY ($1::bigint[]))
+  await client.query(`CREATE TABLE keys (scope text, key text, fingerprint text, owner text, state text, created_at bigint, expires_at bigint,
+    PRIMARY KEY (scope, key))`);
+  const withKeys = `completed AS (UPDATE keys SET state = 'completed', expires_at = $7 WHERE scope = $6 AND key = ANY ($4::text[])),
+    begun AS (INSERT INTO keys (${keyColumns}) SELECT $6, key, $8, 'packet:' || key, 'running', $7, NULL FROM unnest($5::text[]) AS come (key))`;
+  const text = `WITH ${keyed ? `${withKeys}, ` : ""}gone AS (DELETE FROM floor WHERE no = ANY ($1::bigint[]))
     INSERT INTO floor (no, queue, payload) SELECT no, 'N1.out->N2.in', $3 FROM unnest($2::bigint[]) AS come (no)`;
-  const given = (numbers: readonly (number | undefined)[]) => numbers.filter((no) => no !== undefined);
-  const contender = batchedHops(floorName, async (batch) => {
-    const values = [given(batch.map(({ gone }) => gone)), given(batch.map(({ come }) => come)), payload];
-    await client.query({ name: "floor", text, values });
+  const contender = batchedHops(keyed ? keyedFloorName : floorName, async (batch) => {
+    const gone = batch.map((hop) => hop.gone).filter((packet) => packet !== undefined);
+    const come = batch.map((hop) => hop.come).filter((packet) => packet !== undefined);
+    const numbers = [gone.map(({ no }) => no), come.map(({ no }) => no), payload];
+    const keys = [gone.map(({ key }) => key), come.map(({ key }) => key), scope, Date.now(), fingerprint];
+    await client.query({ name: "floor", text, values: keyed ? [...numbers, ...keys] : numbers });
   });
   return { contender, close: () => client.end() };
 }
-
-export const floorName = "floor: one insert + one delete per hop, batched";

@@ -3,7 +3,7 @@ import type { Conditions } from "../conditions.js";
 import { median, medianSample, type Ratio, ratioOf, type Sample } from "../measure.js";
 import { type Report, rate, type Section } from "../report.js";
 import type { Drained, Flat } from "./backlog.js";
-import { floorName } from "./floor.js";
+import { floorName, keyedFloorName } from "./floor.js";
 import { directRuns, hops } from "./flows.js";
 
 export interface GraphCase {
@@ -30,7 +30,7 @@ export function graphReport({ conditions, rounds, roundMs, callers, cases, drain
     name: "graph",
     title: "Flow graphs",
     intro: [
-      `A chain of ${hops} nodes that pass on what they get, ${callers} packets under way at once; direct calls one after the other. A packet is delivered over an edge, or comes in at the entry: that is one hop. The floor of a store is one row inserted and one deleted per hop, on a table with nothing but a primary key, all that wait in one commit.`,
+      `A chain of ${hops} nodes that pass on what they get, ${callers} packets under way at once; direct calls one after the other. A packet is delivered over an edge, or comes in at the entry: that is one hop. The floor of a store is one row inserted and one deleted per hop, on a table with nothing but a primary key, all that wait in one commit; beside keyed edges also a row per key, inserted and updated.`,
       `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders of a store take turns, in a process of its own for every store. A ratio is the median of the ratios within each round, the lowest and the highest in brackets.`,
     ],
     conditions,
@@ -81,7 +81,7 @@ function verdict(reached: boolean): string {
 }
 
 function toFloor(one: GraphCase | undefined, mode = "durable"): Ratio | undefined {
-  const floor = one?.samples.get(floorName);
+  const floor = one?.samples.get(mode === "keyed" ? keyedFloorName : floorName);
   const ours = one?.samples.get(mode);
   return floor && ours && ratioOf(ours, floor, ({ perSecond }) => perSecond);
 }
@@ -98,7 +98,7 @@ function modesSection(cases: readonly GraphCase[]): Section {
         one.title,
         name,
         rate(median(samples.map(hopsPerSecond(name)))),
-        name === floorName ? "" : ratioText(toFloor(one, name)),
+        name.startsWith("floor") ? "" : ratioText(toFloor(one, name)),
         countPerOperation === undefined ? "" : (countPerOperation / hops).toFixed(3),
       ];
     }),
@@ -109,7 +109,7 @@ function modesSection(cases: readonly GraphCase[]): Section {
       { title: "store" },
       { title: "mode" },
       { title: "hops/s", right },
-      { title: "÷ floor", right },
+      { title: "÷ its floor", right },
       { title: "flushes per hop", right },
     ],
     rows,
