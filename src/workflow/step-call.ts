@@ -156,7 +156,7 @@ export class StepCall {
     this.#startedAt = at;
     this.dueAt = undefined;
     this.state = "starting";
-    this.#execution.afterCommit(this.#run);
+    this.#execution.draft.afterCommit(this.#run);
   }
 
   readonly #run = (): void => {
@@ -276,7 +276,7 @@ export class StepCall {
     const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
     this.#body = undefined;
     this.state = "waiting";
-    this.#execution.deliver(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
+    this.#execution.deliveries.add(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */

@@ -102,11 +102,11 @@ export class Worker implements Host {
     this.#claims.stop();
     this.#stopWatching();
     await this.#claims.over();
-    for (const execution of this.#live.values()) execution.handBack();
+    for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
     await this.#empty(until);
     const reason = new Error("the worker has stopped");
-    for (const execution of this.#live.values()) execution.abandon(reason);
+    for (const execution of this.#live.values()) execution.handBack.abandon(reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
     this.#leases.release();
