@@ -380,6 +380,34 @@ onStores("streams", everyStore, (test) => {
     expect(await all(started.readable)).toEqual([]);
   });
 
+  test("a body that asks for a stream only when its time is over writes nothing", async ({ scene }) => {
+    const second = gate();
+    const late = gate<Error | undefined>();
+    const work = step(
+      "work",
+      async () => {
+        if (getStepMetadata().attempt > 1) return second.open();
+        await second.opened;
+        late.open(
+          await say("too late").then(
+            () => undefined,
+            (error: Error) => error,
+          ),
+        );
+      },
+      { ...quick, timeoutMs: 50, graceMs: 0 },
+    );
+    const hold = step("hold", async () => (await late.opened)?.message);
+    const run = workflow(scene.name("run"), async () => {
+      await work();
+      return await hold();
+    });
+    const { store } = await scene.work({ workflows: [run] });
+    const started = await start(run, [], { store });
+    expect(await started.returnValue).toContain("this attempt of step work#0 is over");
+    expect(await all(started.readable)).toEqual([]);
+  });
+
   test("what is written while a reader asks whether the run is over is not missed", async ({ scene }) => {
     const last = gate();
     const work = step("work", async () => {

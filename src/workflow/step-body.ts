@@ -25,6 +25,7 @@ export class StepBody {
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
   #writer: StepWriter | undefined;
+  #sealed = false;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -55,7 +56,10 @@ export class StepBody {
   get writer(): StepWriter {
     // Its flush would wait for the transaction, and the transaction for it.
     if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
-    this.#writer ??= new StepWriter(this);
+    if (this.#writer === undefined) {
+      this.#writer = new StepWriter(this);
+      if (this.#sealed) this.#writer.seal();
+    }
     return this.#writer;
   }
 
@@ -63,8 +67,9 @@ export class StepBody {
     return this.#writer !== undefined;
   }
 
-  /** Its verdict is there: what it still writes is refused. */
+  /** Its verdict is there: what it still writes is refused, also when it writes for the first time. */
   seal(): void {
+    this.#sealed = true;
     this.#writer?.seal();
   }
 
