@@ -274,7 +274,7 @@ export class Execution {
   encodeValue(value: unknown): string | Promise<string> {
     const { valueBytesMax } = this.store;
     const text = encodeLater(value, valueBytesMax);
-    const bounded = (read: string) => withinBytes("value", read, valueBytesMax);
-    return typeof text === "string" ? bounded(text) : text.then(bounded);
+    if (typeof text === "string") return withinBytes("value", text, valueBytesMax);
+    return text.then((read) => withinBytes("value", read, valueBytesMax));
   }
 }

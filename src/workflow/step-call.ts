@@ -1,6 +1,6 @@
 import { decode } from "../core/codec.js";
 import { decodeError, encodeError } from "../core/stored-error.js";
-import { runIn, runOutside } from "./context.js";
+import { runOutside } from "./context.js";
 import type { StepDefinition } from "./define.js";
 import { FatalError } from "./errors.js";
 import type { Event, EventOf, How } from "./event.js";
@@ -51,8 +51,6 @@ export class StepCall {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Nobody may have awaited it yet when it fails; whoever awaits it later still hears of it.
-    this.promise.catch(() => {});
   }
 
   get stepId(): string {
@@ -101,8 +99,11 @@ export class StepCall {
   /** A delivery: the code learns how it ended. */
   settle(event: Event): void {
     this.state = "settled";
-    if (event[0] === "done") this.#resolve(decode(event[4]));
-    else if (event[0] === "fail") this.#reject(decodeError(event[4]));
+    if (event[0] === "done") return this.#resolve(decode(event[4]));
+    if (event[0] !== "fail") return;
+    // Nobody may have awaited it yet; whoever awaits it later still hears of it.
+    this.promise.catch(() => {});
+    this.#reject(decodeError(event[4]));
   }
 
   /** What a person says about the attempt in doubt. Nothing when they mean another one. */
@@ -165,7 +166,7 @@ export class StepCall {
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(runIn(this.#body, this.#input)).then(this.#onOutcome);
+    else void this.#body.run(this.#input).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
