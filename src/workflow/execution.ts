@@ -166,7 +166,8 @@ export class Execution {
     const { draft, ending, handBack } = this;
     if (draft.unready !== undefined) return void draft.unready.then(() => this.touch());
     if (ending.result !== undefined) {
-      if (ending.recorded) this.commit({ kind: "end", ...ending.result });
+      const { status, output } = ending.result;
+      if (ending.recorded) this.commit({ kind: "end", status, output });
       else if (draft.hasEvents) this.commit({ kind: "hold" });
       return;
     }
