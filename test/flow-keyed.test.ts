@@ -1,20 +1,10 @@
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { LeaseLostError, list, MismatchError, open, type Store } from "onceflow";
-import {
-  create,
-  createIdempotencyStore,
-  FlowAlreadyRunningError,
-  type FlowContext,
-  IdempotencyRecordNotFoundError,
-  type IdempotencyStore,
-  type RunOptions,
-} from "onceflow/flow";
+import { LeaseLostError, list, MismatchError, type Store } from "onceflow";
+import { create, FlowAlreadyRunningError, type FlowContext, IdempotencyRecordNotFoundError, type RunOptions } from "onceflow/flow";
 import { dynamoTarget, memoryTarget, mongoTarget, postgresTarget, redisTarget, sqliteTarget } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, inject, type TestContext, test, vi } from "vitest";
 import type { ContractTarget } from "../src/testing/contract/target.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
+import { gate } from "./workflow-scene.js";
 
 /** The URL of a server that is there. */
 function given(name: "postgres" | "redis" | "dynamodb" | "mongodb"): string {
@@ -45,15 +35,6 @@ interface Order {
   readonly amount: number;
 }
 const order: Order = { id: "o-1", amount: 10 };
-
-/** Opens until it is told to go on. */
-function gate() {
-  let release = () => {};
-  const open = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  return { open, release };
-}
 
 for (const [name, targetOf] of Object.entries(targets)) {
   describe(`keyed runs on ${name}`, () => {
@@ -119,14 +100,14 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const handle = await ledger(context);
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
-      const body = vi.fn(() => meanwhile.open);
+      const body = vi.fn(() => meanwhile.opened);
       const flows = [one, two].map((idempotency) => create<Order>("payment", { idempotency }).step("charge", body));
       const all = (options: RunOptions) => Array.from({ length: 50 }, (_, i) => flows[i % 2]?.run(order, { key: "k", ...options }));
       const waiting = all({ onRunning: "wait" });
       await vi.waitFor(() => expect(body).toHaveBeenCalled());
       const told = await Promise.all(all({}));
       expect(told).toEqual(told.map(() => ({ name: "payment", status: "running", durationMs: 0, steps: [] })));
-      meanwhile.release();
+      meanwhile.open();
       const results = await Promise.all(waiting);
       expect(new Set(results.map((result) => JSON.stringify(result))).size).toBe(1);
       expect(results[0]?.status).toBe("completed");
@@ -136,7 +117,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
     test('throwIfRunning and onRunning: "throw" name flow and key', async (context) => {
       const handle = await ledger(context);
       const meanwhile = gate();
-      const flow = create<Order>("payment", { idempotency: await handle() }).step("charge", () => meanwhile.open);
+      const flow = create<Order>("payment", { idempotency: await handle() }).step("charge", () => meanwhile.opened);
       const first = flow.run(order, { key: "k" });
       await vi.waitFor(async () => expect(await flow.run(order, { key: "k" })).toMatchObject({ status: "running" }));
       for (const options of [{ throwIfRunning: true }, { onRunning: "throw" }] as const) {
@@ -145,7 +126,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
         expect(error).toMatchObject({ flow: "payment", key: "k", retryable: true, message: expect.stringMatching(/"payment".*"k"/) });
       }
       expect(await flow.run(order, { key: "k", onRunning: "wait", waitMs: 20 })).toMatchObject({ status: "running" });
-      meanwhile.release();
+      meanwhile.open();
       await first;
     });
 
@@ -165,12 +146,12 @@ for (const [name, targetOf] of Object.entries(targets)) {
     test("cacheResult: false keeps others out while it runs, and nothing afterwards", async (context) => {
       const handle = await ledger(context);
       const meanwhile = gate();
-      const body = vi.fn(() => meanwhile.open);
+      const body = vi.fn(() => meanwhile.opened);
       const flow = create<Order>("payment", { idempotency: await handle() }).step("charge", body);
       const first = flow.run(order, { key: "k", cacheResult: false });
       await vi.waitFor(() => expect(body).toHaveBeenCalled());
       expect(await flow.run(order, { key: "k", cacheResult: false })).toMatchObject({ status: "running" });
-      meanwhile.release();
+      meanwhile.open();
       expect((await first).status).toBe("completed");
       expect(await flow.run({ ...order, amount: 5 }, { key: "k", cacheResult: false })).toMatchObject({ status: "completed" });
       expect(body).toHaveBeenCalledTimes(2);
@@ -193,14 +174,14 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const handle = await ledger(context);
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
-      const body = vi.fn(() => meanwhile.open);
+      const body = vi.fn(() => meanwhile.opened);
       const flows = [one, two].map((idempotency) => create<Order>("payment", { idempotency }).step("charge", body));
       const options = { key: "k", ttlMs: 1, leaseMs: 300 };
       const first = flows[0]?.run(order, options);
       await vi.waitFor(() => expect(body).toHaveBeenCalled());
       const until = performance.now() + 900;
       while (performance.now() < until) expect(await flows[1]?.run(order, options)).toMatchObject({ status: "running" });
-      meanwhile.release();
+      meanwhile.open();
       expect(await first).toMatchObject({ status: "completed" });
       expect(body).toHaveBeenCalledTimes(1);
     });
@@ -253,7 +234,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
       const flow = create<Order>("payment", { idempotency: one })
-        .step("charge", () => meanwhile.open)
+        .step("charge", () => meanwhile.opened)
         .step("ship", () => {});
       const late = flow.run(order, { key: "k", leaseMs: 60_000 });
       await vi.waitFor(async () => expect((await two.read({ scope: "", key: "k" }))?.record.state).toBe("running"));
@@ -264,7 +245,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       });
       const winner = create<Order>("payment", { idempotency: two }).step("charge", () => {});
       const won = await winner.run(order, { key: "k" });
-      meanwhile.release();
+      meanwhile.open();
       await expect(late).rejects.toBeInstanceOf(LeaseLostError);
       expect(await winner.run(order, { key: "k" })).toEqual(won);
     });
@@ -369,125 +350,3 @@ for (const [name, targetOf] of Object.entries(targets)) {
     });
   });
 }
-
-describe("a store by hand", () => {
-  test("get, start, complete, fail, delete, cleanup", async () => {
-    const store = createIdempotencyStore();
-    expect(await store.get("k")).toBeUndefined();
-    expect(await store.start("k", { ttlMs: 60_000 })).toMatchObject({ acquired: true, record: { key: "k", status: "running" } });
-    expect(await store.start("k")).toMatchObject({ acquired: false, record: { status: "running" } });
-    await store.complete("k", { paid: true });
-    expect(await store.get("k")).toMatchObject({ status: "completed", result: { paid: true } });
-    expect(await store.start("k")).toMatchObject({ acquired: false, record: { status: "completed", result: { paid: true } } });
-    await store.delete("k");
-    expect(await store.get("k")).toBeUndefined();
-    expect(await store.start("k", { ttlMs: 1 })).toMatchObject({ acquired: true });
-    await store.fail("k", new Error("declined"));
-    await vi.waitFor(async () => expect(await store.get("k")).toBeUndefined());
-    expect(await store.cleanup()).toBe(1);
-    await store.start("running");
-    await store.delete("running");
-    expect(await store.start("running")).toMatchObject({ acquired: true });
-    await (await store.ledger()).close();
-  });
-
-  test("complete and fail of what was not started", async () => {
-    const store = createIdempotencyStore();
-    await expect(store.complete("k", 1)).rejects.toBeInstanceOf(IdempotencyRecordNotFoundError);
-    await expect(store.fail("k", new Error("no"))).rejects.toThrow(/"k"/);
-    await store.start("k");
-    await store.complete("k", 1);
-    await expect(store.fail("k", new Error("no"))).rejects.toThrow(/completed/);
-    expect(await store.get("k")).toMatchObject({ status: "completed", result: 1 });
-    await store.delete("nothing");
-  });
-
-  test("a key that was completed by something else is not a flow's", async () => {
-    const store = createIdempotencyStore();
-    await store.start("k");
-    await store.complete("k", "something else");
-    await expect(create("payment", { idempotency: store }).run(order, { key: "k" })).rejects.toMatchObject({ code: "NOT_A_FLOW_RESULT" });
-  });
-});
-
-describe("a store of the user's own making", () => {
-  function ownStore(): IdempotencyStore & { readonly records: Map<string, { status: string }> } {
-    const records = new Map<string, { key: string; status: "running" | "completed" | "failed"; result?: unknown; error?: unknown }>();
-    return {
-      records,
-      get: async (key) => records.get(key),
-      start: async (key) => {
-        const record = records.get(key);
-        if (record) return { acquired: false, record };
-        records.set(key, { key, status: "running" });
-        return { acquired: true, record: { key, status: "running" } };
-      },
-      complete: async (key, result) => void records.set(key, { key, status: "completed", result }),
-      fail: async (key, error) => void records.set(key, { key, status: "failed", error }),
-      delete: async (key) => void records.delete(key),
-      cleanup: async () => 0,
-    };
-  }
-
-  test("is used as it is", async () => {
-    const store = ownStore();
-    const body = vi.fn();
-    const flow = create<Order>("payment", { idempotency: store }).step("charge", body);
-    const first = await flow.run(order, { key: "k" });
-    expect(await flow.run(order, { key: "k" })).toEqual(first);
-    expect(body).toHaveBeenCalledTimes(1);
-    await flow.run(order, { key: "not kept", cacheResult: false });
-    expect(store.records.has("not kept")).toBe(false);
-    store.records.set("busy", { status: "running" });
-    expect(await flow.run(order, { key: "busy" })).toMatchObject({ status: "running" });
-    await expect(flow.run(order, { key: "busy", throwIfRunning: true })).rejects.toBeInstanceOf(FlowAlreadyRunningError);
-    await expect(flow.resume("k")).rejects.toThrow(/keeps no progress/);
-    const failing = create<Order>("payment", { idempotency: store }).step("charge", () => Promise.reject(new Error("declined")));
-    await failing.run(order, { key: "bad" });
-    expect(await failing.run(order, { key: "bad" })).toMatchObject({ status: "failed", error: { message: "declined" } });
-  });
-
-  test("anything else is refused with what would do", async () => {
-    await expect(create("payment", { idempotency: {} as Store }).run(1, { key: "k" })).rejects.toThrow(/open\(url\)/);
-  });
-});
-
-describe("bad input", () => {
-  const flow = create("payment", { idempotency: createIdempotencyStore() }).step("charge", () => {});
-  test.each([
-    [{ key: "" }, /key/],
-    [{ key: "a\u0000b" }, /control/],
-    [{ key: "k", ttlMs: 0 }, /ttlMs/],
-    [{ key: "k", ttlMs: "1d" }, /ttlMs/],
-    [{ key: "k", leaseMs: 1 }, /leaseMs/],
-    [{ key: "k", onRunning: "panic" }, /onRunning/],
-    [{ key: "k", onMismatch: "panic" }, /onMismatch/],
-    [{ key: "k", cacheResult: 1 }, /cacheResult/],
-    [{ key: "k", throwIfRunning: true, onRunning: "wait" }, /contradicts/],
-  ])("run(…, %j) is refused before anything is written", async (options, message) => {
-    await expect(flow.run(1, options as RunOptions)).rejects.toThrow(message);
-    expect(await createIdempotencyStore().get("k")).toBeUndefined();
-  });
-
-  test("an input that can't be stored is refused with its path", async () => {
-    await expect(flow.run({ order: { callback: () => {} } }, { key: "fn" })).rejects.toThrow(/^input\.order\.callback: cannot be stored/);
-  });
-
-  test("what JSON can't hold is still told apart", async () => {
-    await flow.run({ at: new Date(0), list: new Set([1]) }, { key: "date" });
-    await flow.run({ at: new Date(0), list: new Set([1]) }, { key: "date" });
-    await expect(flow.run({ at: new Date(1), list: new Set([1]) }, { key: "date" })).rejects.toBeInstanceOf(MismatchError);
-  });
-
-  test("without a store of its own a key goes to the process's", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-flow-"));
-    vi.stubEnv("ONCEFLOW_URL", `sqlite:${join(folder, "ambient.db")}`);
-    await create<Order>("payment")
-      .step("charge", () => {})
-      .run(order, { key: "k" });
-    vi.unstubAllEnvs();
-    const store = await open(`sqlite:${join(folder, "ambient.db")}`);
-    expect((await store.read({ scope: "", key: "k" }))?.record.state).toBe("completed");
-    await store.close();
-  });
-});

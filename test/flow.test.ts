@@ -1,10 +1,7 @@
-import { stripVTControlCharacters } from "node:util";
 import {
   create,
-  createConsoleLoggerPlugin,
   Flow,
   type FlowContext,
-  type FlowEvent,
   type FlowPlugin,
   FlowValidationError,
   OnceflowError,
@@ -13,10 +10,7 @@ import {
   StepTimeoutError,
 } from "onceflow/flow";
 import { describe, expect, test, vi } from "vitest";
-
-const fail = (message: string) => () => {
-  throw new Error(message);
-};
+import { fail } from "./failing-step.js";
 
 describe("steps", () => {
   test("run one after the other, and hand on what they have set", async () => {
@@ -248,119 +242,6 @@ describe("parallel", () => {
   });
 });
 
-describe("compensation", () => {
-  const travel = (undone: string[], last: () => unknown) =>
-    create("travel")
-      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
-      .step("insurance", () => {})
-      .parallel("transport", [
-        { name: "flight", fn: () => {}, options: { compensate: () => void undone.push("flight") } },
-        { name: "car", fn: fail("no car"), options: { compensate: () => void undone.push("car") } },
-      ])
-      .step("pay", last, { compensate: () => void undone.push("pay") });
-
-  test("undoes what was done, backwards; not what failed, and not what has nothing to undo", async () => {
-    const undone: string[] = [];
-    const result = await travel(undone, fail("declined")).run(undefined);
-    expect(undone).toEqual(["flight", "hotel"]);
-    expect(result).toMatchObject({
-      status: "failed",
-      error: { message: "declined" },
-      compensations: [
-        { name: "flight", status: "completed" },
-        { name: "hotel", status: "completed" },
-      ],
-    });
-  });
-
-  test("nothing is undone when all went well", async () => {
-    const undone: string[] = [];
-    expect(await travel(undone, () => {}).run(undefined)).toMatchObject({ status: "completed" });
-    expect(undone).toEqual([]);
-  });
-
-  test("one that fails does not hide the first error, and keeps no other from being undone", async () => {
-    const undone: string[] = [];
-    const result = await create("travel")
-      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
-      .step("flight", () => {}, { compensate: fail("airline closed") })
-      .step("pay", fail("declined"))
-      .run(undefined);
-    expect(undone).toEqual(["hotel"]);
-    expect(result).toMatchObject({
-      error: { message: "declined" },
-      compensations: [
-        { name: "flight", status: "failed", error: { message: "airline closed" } },
-        { name: "hotel", status: "completed" },
-      ],
-    });
-  });
-
-  test("is given what the steps have set", async () => {
-    const seen: unknown[] = [];
-    await create<string>("travel")
-      .step("hotel", (ctx) => ctx.set("booking", "b-1"), { compensate: (ctx) => void seen.push(ctx.get("booking"), ctx.input) })
-      .step("pay", fail("declined"))
-      .run("trip");
-    expect(seen).toEqual(["b-1", "trip"]);
-  });
-});
-
-describe("cancelling", () => {
-  test("before the first step: nothing runs", async () => {
-    const body = vi.fn();
-    const reason = new Error("enough");
-    const result = await create("order")
-      .step("charge", body)
-      .run(undefined, { signal: AbortSignal.abort(reason) });
-    expect(result).toMatchObject({ status: "cancelled", steps: [] });
-    expect(result.error).toBe(reason);
-    expect(body).not.toHaveBeenCalled();
-  });
-
-  test("between two steps: the next does not run, and what was done is undone with a signal that is not aborted", async () => {
-    const controller = new AbortController();
-    const reason = new Error("enough");
-    let aborted: boolean | undefined;
-    const ship = vi.fn();
-    const result = await create("order")
-      .step("charge", () => controller.abort(reason), {
-        compensate: (ctx) => {
-          aborted = ctx.signal.aborted;
-        },
-      })
-      .step("ship", ship)
-      .run(undefined, { signal: controller.signal });
-    expect(result).toMatchObject({ status: "cancelled", compensations: [{ name: "charge", status: "completed" }] });
-    expect(result.error).toBe(reason);
-    expect(ship).not.toHaveBeenCalled();
-    expect(aborted).toBe(false);
-  });
-
-  test("in a retry delay: at once", async () => {
-    const controller = new AbortController();
-    const plugin: FlowPlugin = {
-      name: "cancel",
-      onEvent: ({ type }) => void (type === "stepRetry" && setTimeout(() => controller.abort("enough"))),
-    };
-    const result = await create("order", { plugins: [plugin] })
-      .step("charge", fail("later"), { retries: 3, retryDelayMs: 3_600_000 })
-      .run(undefined, { signal: controller.signal });
-    expect(result).toMatchObject({ status: "cancelled", error: "enough", steps: [{ status: "cancelled", attempts: 1 }] });
-  });
-
-  test("inside a step: its signal aborts", async () => {
-    const controller = new AbortController();
-    const result = await create("order")
-      .step("charge", (ctx) => {
-        setTimeout(() => controller.abort(new Error("enough")));
-        return new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
-      })
-      .run(undefined, { signal: controller.signal });
-    expect(result).toMatchObject({ status: "cancelled", error: { message: "enough" }, steps: [{ status: "cancelled" }] });
-  });
-});
-
 describe("schema", () => {
   const positive = {
     "~standard": {
@@ -399,149 +280,6 @@ describe("schema", () => {
     const validate = () => Promise.reject(new Error("no network"));
     const flow = create("order", { schema: { "~standard": { version: 1, vendor: "test", validate } } });
     await expect(flow.run(1)).rejects.toThrow("no network");
-  });
-});
-
-describe("hooks and plugins", () => {
-  test("are told in order: config hooks before plugins, each event once", async () => {
-    const told: string[] = [];
-    const listener = (who: string) => ({
-      onFlowStart: () => void told.push(`${who} flowStart`),
-      onFlowComplete: () => void told.push(`${who} flowComplete`),
-      onFlowFail: ({ result }: { result: { status: string } }) => void told.push(`${who} flowFail ${result.status}`),
-      onStepStart: ({ step }: { step: string }) => void told.push(`${who} stepStart ${step}`),
-      onStepComplete: ({ step, attempts }: { step: string; attempts: number }) => void told.push(`${who} stepComplete ${step} ${attempts}`),
-      onStepFail: ({ step }: { step: string }) => void told.push(`${who} stepFail ${step}`),
-      onCompensate: ({ step }: { step: string }) => void told.push(`${who} compensate ${step}`),
-      onCompensateComplete: ({ step }: { step: string }) => void told.push(`${who} compensateComplete ${step}`),
-    });
-    const config = {
-      hooks: listener("hooks"),
-      plugins: [
-        { name: "a", ...listener("a") },
-        { name: "b", ...listener("b") },
-      ],
-    };
-    await create("order", config)
-      .step("charge", () => {}, { compensate: () => {} })
-      .step("ship", fail("no ship"))
-      .run(undefined);
-    const events = ["flowStart", "stepStart charge", "stepComplete charge 1", "stepStart ship", "stepFail ship"];
-    const back = ["compensate charge", "compensateComplete charge", "flowFail failed"];
-    expect(told).toEqual([...events, ...back].flatMap((event) => ["hooks", "a", "b"].map((who) => `${who} ${event}`)));
-  });
-
-  test("one that throws breaks nothing, and is warned about", async () => {
-    const warned = new Promise<Error>((resolve) => void process.once("warning", resolve));
-    const hooks = { onStepStart: fail("bad hook"), onFlowComplete: () => Promise.reject(new Error("bad hook")) };
-    const result = await create("order", { hooks })
-      .step("charge", () => {})
-      .run(undefined);
-    expect(result.status).toBe("completed");
-    expect(await warned).toMatchObject({ code: "ONCEFLOW_FLOW_HOOK", message: expect.stringContaining("bad hook") });
-  });
-
-  test("start() tells what happens as it happens, to everybody who asks, and gives the result", async () => {
-    const run = create("order")
-      .step("charge", () => {}, { retries: 1 })
-      .step("ship", fail("no ship"), { retries: 1 })
-      .start(undefined);
-    const types = async () => {
-      const all: string[] = [];
-      for await (const { type } of run) all.push(type);
-      return all;
-    };
-    const expected = [
-      "flowStart",
-      "stepStart",
-      "stepComplete",
-      "stepStart",
-      "stepRetry",
-      "stepFail",
-      "flowFail",
-    ] satisfies FlowEvent["type"][];
-    expect(await Promise.all([types(), types()])).toEqual([expected, expected]);
-    expect(await run.result).toMatchObject({ status: "failed" });
-    expect(await types()).toEqual(expected);
-  });
-
-  test("start() of what can't be run at all: its events end with the error", async () => {
-    const run = create("order").start(undefined, { key: "" });
-    await expect(run.result).rejects.toThrow(/key/);
-    await expect(
-      (async () => {
-        for await (const _ of run);
-      })(),
-    ).rejects.toThrow(/key/);
-  });
-});
-
-describe("logging", () => {
-  const lines = (isTTY = false) => {
-    const written: string[] = [];
-    return { written, stream: { isTTY, write: (text: string) => void written.push(text) } };
-  };
-
-  const story = (plugin: FlowPlugin) =>
-    create("order", { plugins: [plugin] })
-      .step("charge", (ctx) => (ctx.attempt < 3 ? Promise.reject(new Error("later")) : undefined), { retries: 2, compensate: () => {} })
-      .step("ship", fail("no\n\u001b[31mship"));
-
-  test("plain when piped: a line for everything", async () => {
-    const { written, stream } = lines();
-    await story(createConsoleLoggerPlugin({ prefix: "shop", stream })).run(undefined);
-    expect(written.join("")).toBe(
-      ["RUNNING order", "✔ charge (2 retries)", "✘ ship no ship", "↺ Compensating: charge", "FAILURE order", ""]
-        .join("\n[shop] ")
-        .replace(/^/, "[shop] ")
-        .replace(/\[shop\] $/, ""),
-    );
-  });
-
-  test("in colours on a terminal, unless NO_COLOR is set", async () => {
-    const colored = lines(true);
-    await story(createConsoleLoggerPlugin({ stream: colored.stream })).run(undefined);
-    expect(colored.written[0]).toBe("\u001b[36mRUNNING\u001b[39m order\n");
-    vi.stubEnv("NO_COLOR", "1");
-    const plain = lines(true);
-    await story(createConsoleLoggerPlugin({ stream: plain.stream })).run(undefined);
-    vi.unstubAllEnvs();
-    expect(plain.written[0]).toBe("RUNNING order\n");
-  });
-
-  test("logging: true and { prefix } write to standard output; enabled: false does not", async () => {
-    const write = vi.spyOn(process.stdout, "write").mockReturnValue(true);
-    for (const logging of [true, { prefix: "p" }, { enabled: false, prefix: "q" }, false])
-      await create("order", { logging }).run(undefined);
-    const written = write.mock.calls.map(([text]) => String(text));
-    write.mockRestore();
-    expect(written.map((line) => stripVTControlCharacters(line))).toEqual([
-      "RUNNING order\n",
-      "SUCCESS order\n",
-      "[p] RUNNING order\n",
-      "[p] SUCCESS order\n",
-    ]);
-  });
-
-  test("intercept tags what a step writes to the console, and nothing else", async () => {
-    const log = vi.spyOn(console, "log").mockImplementation(() => {});
-    const plugin = createConsoleLoggerPlugin({ prefix: "shop", intercept: true, stream: { write: () => {} } });
-    const flow = create("order", { plugins: [plugin] }).parallel("p", [
-      {
-        name: "a",
-        fn: async () => {
-          await null;
-          console.log("one", 1);
-        },
-      },
-      { name: "b", fn: () => console.log("two") },
-    ]);
-    console.log("before");
-    await flow.run(undefined);
-    console.log("after");
-    const calls = log.mock.calls;
-    log.mockRestore();
-    expect(calls).toEqual([["before"], ["[shop] [b] →", "two"], ["[shop] [a] →", "one", 1], ["after"]]);
   });
 });
 

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type OpenOptions, open, type Store } from "onceflow";
 import { memoryTarget } from "onceflow/testing";
-import { type Worker, type WorkerOptions, work } from "onceflow/workflow";
+import { type StepOptions, type Worker, type WorkerOptions, work } from "onceflow/workflow";
 import { getRun, readJournal } from "onceflow/workflow/api";
-import { afterAll, beforeAll, describe, inject, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
 import type { RunOperation } from "../src/core/run-operation.js";
 import { type Mortal, mortal } from "../src/testing/mortal-store.js";
 import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
@@ -178,6 +178,17 @@ function forStores(stores: readonly StoreName[], cases: Cases, make: (suite: Sui
       cases(sceneTest(on, place), on);
     });
   }
+}
+
+/** Retries without waiting. */
+export const quick = { backoff: { minMs: 1, maxMs: 1 } } satisfies StepOptions;
+
+/** What a promise rejects with. */
+export async function thrownBy(promise: PromiseLike<unknown>): Promise<Error> {
+  return await promise.then(
+    () => expect.fail("it did not reject"),
+    (error: unknown) => error as Error,
+  );
 }
 
 /** Something that one side opens and the other waits for. */

@@ -3,9 +3,7 @@ import { createHook, FatalError, getStepMetadata, getWorkflowMetadata, sleep, st
 import { getRun, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import type pg from "pg";
 import { describe, expect, test as plain } from "vitest";
-import { durableStores, gate, onStores, type Scene, shortMs, story, until } from "./workflow-scene.js";
-
-const quick = { backoff: { minMs: 1, maxMs: 1 } } as const;
+import { durableStores, gate, onStores, quick, type Scene, shortMs, story, until } from "./workflow-scene.js";
 
 /** A table of somebody's business, in the database of the store. */
 class Business {

@@ -26,7 +26,8 @@ export function linkAborts(execution: Execution, call: string, args: readonly un
   const links = [...find(call, args)];
   if (links.length === 0) return undefined;
   for (const { id, source } of links)
-    if (source instanceof AbortController) execution.on(id, (event) => event[0] === "aborted" && source.abort(reasonOf(event[3])));
+    if (source instanceof AbortController)
+      execution.deliveries.on(id, (event) => event[0] === "aborted" && source.abort(reasonOf(event[3])));
   return {
     rest: replaced(args, links, () => null),
     join: (copy) => replaced(copy, links, (link) => joined(execution, link)),
@@ -60,7 +61,7 @@ function joined(execution: Execution, { source, id }: Link): AbortController | A
     });
   if (!(source instanceof AbortController)) return own.signal;
   own.signal.addEventListener("abort", () => {
-    if (!fromCode && !execution.gone) execution.deliver(["aborted", id, execution.now(), encodeError(own.signal.reason)]);
+    if (!fromCode && !execution.gone) execution.deliveries.add(["aborted", id, execution.now(), encodeError(own.signal.reason)]);
   });
   return own;
 }

@@ -71,13 +71,13 @@ export class Adoption {
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
-  async reload({ id, epoch, heldAt }: Pick<Execution, "id" | "epoch" | "heldAt">): Promise<void> {
+  async reload({ id, epoch, writer }: Execution): Promise<void> {
     const { host, stopped } = this.#adopter;
     this.#reloading.add(id);
     try {
       const now = await host.store.runs.load(id);
       if (now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch) return;
-      if (!stopped()) await this.adopt({ ...now, lapsed: true }, heldAt);
+      if (!stopped()) await this.adopt({ ...now, lapsed: true }, writer.heldAt);
     } catch {
       // The next renewal finds it again.
     } finally {

@@ -55,17 +55,15 @@ export function withoutLongValues(
   asideBytes: number,
 ): { readonly events: readonly Event[]; readonly aside: Chunk[] } {
   const aside: Chunk[] = [];
-  // A copy only when one of them is long: nearly no entry has one.
-  let short = events;
-  for (const [i, event] of events.entries()) {
+  const shortened = (event: Event): Event => {
     const at = valueAt(event);
     const text = at === undefined ? undefined : event[at];
     const put = typeof text === "string" ? putAside(text, asideBytes) : undefined;
-    if (at === undefined || put === undefined) continue;
+    if (at === undefined || put === undefined) return event;
     aside.push(put.chunk);
-    short = short.with(i, event.with(at, put.reference) as unknown as Event);
-  }
-  return { events: short, aside };
+    return event.with(at, put.reference) as unknown as Event;
+  };
+  return { events: events.map(shortened), aside };
 }
 
 /** Events with the values that they refer to. Reads nothing when there are none. */

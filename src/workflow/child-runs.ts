@@ -36,17 +36,17 @@ export class ChildRuns {
   /** Returns its id. */
   start(workflow: string, given: string | undefined, make: (id: string) => StartRun): string | undefined {
     const execution = this.#execution;
-    const request = execution.ordinal(`child ${workflow}`);
+    const request = execution.requests.ordinal(`child ${workflow}`);
     const id = given ?? childIdOf(execution.id, request);
-    const asked = execution.request(request, () => ["child", request, execution.now(), id, workflow]);
+    const asked = execution.requests.ask(request, () => ["child", request, execution.now(), id, workflow]);
     if (asked === undefined) return undefined;
     const run = asked.event[0] === "child" ? asked.event[3] : id;
     const existing = this.#children.get(run);
     if (existing === undefined) {
       const child = this.#add(request, run, given !== undefined);
-      if (child.named && !asked.known) execution.afterCommit(() => void this.#checkParent(child));
+      if (child.named && !asked.known) execution.draft.afterCommit(() => void this.#checkParent(child));
     }
-    if (!asked.known) execution.startChild(make(run));
+    if (!asked.known) execution.draft.startChild(make(run));
     return run;
   }
 
@@ -78,10 +78,10 @@ export class ChildRuns {
 
   ended(run: string, payload: string, mail?: number): void {
     const child = this.#children.get(run);
-    if (child === undefined || child.ended) return this.#execution.deliver(null, mail);
+    if (child === undefined || child.ended) return this.#execution.deliveries.add(null, mail);
     child.ended = true;
     const [status = "cancelled", output = null] = JSON.parse(payload) as [string?, (string | null)?];
-    this.#execution.deliver(["ended", child.request, this.#execution.now(), status, output], mail);
+    this.#execution.deliveries.add(["ended", child.request, this.#execution.now(), status, output], mail);
   }
 
   resume(): void {
@@ -102,7 +102,7 @@ export class ChildRuns {
     result.catch(() => {});
     const child: Child = { request, run, result, named, ours: !named, looked: !named, awaited: false, ended: false };
     this.#children.set(run, child);
-    this.#execution.on(request, settle);
+    this.#execution.deliveries.on(request, settle);
     return child;
   }
 
@@ -117,7 +117,7 @@ export class ChildRuns {
         if (output !== undefined) this.ended(child.run, JSON.stringify([run.status, output]));
       }
       child.looked = true;
-      this.#execution.host.touch(this.#execution);
+      this.#execution.touch();
       if (!child.ours) await new Promise<void>((go) => void store.clock.after(lookMs, go));
     }
   }

@@ -26,9 +26,9 @@ export function callStep(call: Body, id: string, body: Body, self: unknown, args
   const execution = currentExecution();
   if (execution === undefined) return body.apply(self, args);
   const defined = hoistedStep(call, id, body);
-  if (self === undefined || self === globalThis) return execution.step(defined, args);
+  if (self === undefined || self === globalThis) return execution.calls.call(defined, args);
   // A method: every attempt has the same `this`.
-  return execution.step({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);
+  return execution.calls.call({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);
 }
 
 /** An arrow function, a function expression, a member of an object. */

@@ -135,7 +135,7 @@ function defineStep<Args extends unknown[], Result>(
 ): Step<Args, Result> {
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
-    return (execution ? execution.step(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
+    return (execution ? execution.calls.call(defined, args) : Promise.resolve().then(() => fn(...args))) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step", name, fn, call, options });
   return call;
@@ -149,7 +149,7 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
   const call = (...args: Args): Promise<Result> => {
     const execution = currentExecution();
     if (execution === undefined) throw new ContextError(`the transactional step "${name}"`, "a workflow");
-    return execution.step(defined, args) as Promise<Result>;
+    return execution.calls.call(defined, args) as Promise<Result>;
   };
   const defined = stepDefinition({ what: "step.tx", name, fn, call, options });
   return call;
@@ -197,7 +197,7 @@ export function callStep<Args extends unknown[], Result>(
 ): Promise<Result> {
   const resolved = resolveOptions(name, options);
   const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved };
-  return requireExecution(`${name}()`).step(defined, args) as Promise<Result>;
+  return requireExecution(`${name}()`).calls.call(defined, args) as Promise<Result>;
 }
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */

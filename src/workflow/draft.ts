@@ -80,18 +80,21 @@ export class Draft {
     const chunks = this.#chunks;
     const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
     const written = startedAt === undefined ? short : stamped(short, startedAt);
-    const all = aside.length === 0 ? chunks : [...aside, ...chunks];
-    const entry = {
+    const plain: Entry = {
       events: events.length > 0 ? encodeEvents(written) : null,
       consumed: this.#consumed,
       hooks: this.#hooks,
       children: this.#children,
       then: this.#ended(then),
-      ...(this.#voids.length > 0 ? { voids: this.#voids } : {}),
-      ...(all.length > 0 ? { chunks: all } : {}),
     };
+    const entry = this.#withChunks(plain, [...aside, ...chunks]);
     this.discard();
     return { entry, events, chunks, after };
+  }
+
+  #withChunks(entry: Entry, chunks: readonly Chunk[]): Entry {
+    const withVoids = this.#voids.length > 0 ? { ...entry, voids: this.#voids } : entry;
+    return chunks.length > 0 ? { ...withVoids, chunks } : withVoids;
   }
 
   /** A long output stands beside the journal: the event that says it has put it there. */

@@ -5,7 +5,8 @@ import type { HookRecord } from "../core/run.js";
 import type { HookChange } from "../core/run-operation.js";
 import { HookConflictError } from "./errors.js";
 import type { Event } from "./event.js";
-import { type Execution, never } from "./execution.js";
+import type { Execution } from "./execution.js";
+import { never } from "./requests.js";
 
 export interface HookOptions {
   /** What the outside resumes it by. Unique while the hook exists. Default: one that nobody can guess. */
@@ -53,8 +54,8 @@ export class Hooks {
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
     const execution = this.#execution;
     const kept = metadata === undefined ? null : keptMetadata(metadata, execution.store.valueBytesMax);
-    const id = execution.ordinal("hook");
-    const asked = execution.request(id, () => {
+    const id = execution.requests.ordinal("hook");
+    const asked = execution.requests.ask(id, () => {
       const made = token ?? randomBytes(tokenBytes).toString("base64url");
       return webhook ? ["hook", id, execution.now(), made, webhook.urlOf(made)] : ["hook", id, execution.now(), made];
     });
@@ -63,13 +64,13 @@ export class Hooks {
     const hook = new RunHook(execution, id, { token: named, storedAs, url, known: asked?.known ?? false });
     const twin = [...this.#hooks.values()].some((other) => other.open && other.storedAs === hook.storedAs);
     this.#hooks.set(id, hook);
-    execution.on(id, (event) => hook.tell(event));
+    execution.deliveries.on(id, (event) => hook.tell(event));
     if (asked === undefined || asked.known) return hook;
     if (twin) hook.made(true);
-    else if (webhook === undefined) execution.changeHook({ add: hook.storedAs, about: id, metadata: kept });
+    else if (webhook === undefined) execution.draft.changeHook({ add: hook.storedAs, about: id, metadata: kept });
     else {
       // Disposed of while it was read: it never was.
-      const add = (read: string) => hook.open && execution.changeHook({ add: hook.storedAs, about: id, metadata: read });
+      const add = (read: string) => hook.open && execution.draft.changeHook({ add: hook.storedAs, about: id, metadata: read });
       execution.readFirst(webhook.metadata(named).then((read) => void add(read)));
     }
     return hook;
@@ -89,7 +90,7 @@ export class Hooks {
 
   receive(id: string, payload: string, mail: number): void {
     const open = this.#hooks.get(id)?.open ?? false;
-    this.#execution.deliver(open ? ["got", id, this.#execution.now(), payload] : null, mail);
+    this.#execution.deliveries.add(open ? ["got", id, this.#execution.now(), payload] : null, mail);
   }
 
   /** The commit that made them has been answered. */
@@ -153,7 +154,7 @@ class RunHook implements Hook, HookFacts {
 
   made(conflict: boolean): void {
     this.pending = false;
-    if (conflict || this.#asked.length > 0) this.#execution.deliver(["hooked", this.#id, this.#execution.now(), conflict]);
+    if (conflict || this.#asked.length > 0) this.#execution.deliveries.add(["hooked", this.#id, this.#execution.now(), conflict]);
   }
 
   tell(event: Event): void {
@@ -194,8 +195,8 @@ class RunHook implements Hook, HookFacts {
     if (this.#disposed) return;
     this.#disposed = true;
     const execution = this.#execution;
-    const asked = execution.request(`drop ${this.#id}`, () => ["drop", this.#id, execution.now()]);
-    if (asked && !asked.known) execution.changeHook({ drop: this.storedAs });
+    const asked = execution.requests.ask(`drop ${this.#id}`, () => ["drop", this.#id, execution.now()]);
+    if (asked && !asked.known) execution.draft.changeHook({ drop: this.storedAs });
   }
 
   [Symbol.dispose](): void {

@@ -37,8 +37,8 @@ export class MailLook {
 
   async of(execution: Execution): Promise<void> {
     try {
-      const mail = await this.#reader.store.runs.mail(execution.id, execution.heard);
-      if (!execution.gone) execution.receive(mail);
+      const mail = await this.#reader.store.runs.mail(execution.id, execution.mailbox.heard);
+      if (!execution.gone) execution.mailbox.receive(mail);
       // It has left meanwhile, and its mail has made it due.
       else if (mail.length > 0) this.#reader.due();
     } catch {

@@ -6,7 +6,7 @@ import { fractionOf, uuidOf } from "./identity.js";
 /** The time, in a workflow the same at every replay: it stands still between two things that the code waits for. */
 export function now(): Date {
   const execution = currentExecution();
-  return new Date(execution ? execution.codeClock : Date.now());
+  return new Date(execution ? execution.deliveries.codeClock : Date.now());
 }
 
 /** From 0 to 1; in a workflow the same at every replay. */

@@ -1,6 +1,5 @@
 import type { Then } from "../core/run-operation.js";
 import type { Execution } from "./execution.js";
-import type { StepCall } from "./step-call.js";
 
 /** A timer that is nearer than this is waited for in memory; for a later one the run leaves it. */
 const keepMs = 1000;
@@ -10,14 +9,11 @@ const idleMs = 200;
 /** What a run does that has nothing to do: it waits here for what comes soon, and leaves for what comes later. */
 export class Rest {
   readonly #execution: Execution;
-  readonly #open: ReadonlySet<StepCall>;
   #idleSince: number | undefined;
   #cancelTimer: (() => void) | undefined;
 
-  /** `open`: the calls that the code was not told the end of. */
-  constructor(execution: Execution, open: ReadonlySet<StepCall>) {
+  constructor(execution: Execution) {
     this.#execution = execution;
-    this.#open = open;
   }
 
   /** How to leave, when there is nothing to do here for a while. `drafted`: something is to be committed anyway. */
@@ -26,7 +22,7 @@ export class Rest {
     const idleSince = this.#idleSince;
     this.#idleSince = undefined;
     if (busy) return undefined;
-    const unknown = [...this.#open].filter((call) => call.state === "unknown");
+    const unknown = [...this.#execution.calls.open].filter((call) => call.state === "unknown");
     const listening = hooks.listening || children.waiting;
     const wakeAt = this.#wakeAt();
     // It waits for something that is not ours: a promise of its own making. It stays.
@@ -52,7 +48,7 @@ export class Rest {
     if (waits.length === 0) return;
     this.#cancelTimer = store.clock.after(Math.max(0, Math.ceil(Math.min(...waits))), () => {
       this.fire();
-      host.touch(this.#execution);
+      this.#execution.touch();
     });
   }
 
@@ -64,7 +60,7 @@ export class Rest {
   fire(): void {
     const now = this.#execution.host.now();
     this.#execution.sleeps.fire(now);
-    for (const call of this.#open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
+    for (const call of this.#execution.calls.open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
   }
 
   #wakeAt(): number | undefined {
@@ -76,7 +72,7 @@ export class Rest {
 
   #nextTimer(): number | undefined {
     let next = this.#execution.sleeps.next();
-    for (const { dueAt } of this.#open) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
+    for (const { dueAt } of this.#execution.calls.open) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
     return next;
   }
 }

@@ -78,8 +78,8 @@ export class RunLeases {
           execution.lose(lost(execution, "another worker has taken the run over"));
           continue;
         }
-        execution.held(sentAt);
-        if (mine.mail > execution.heard) void fetchMail(execution);
+        execution.writer.held(sentAt);
+        if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
       }
       void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
       if (this.#again) nextMs = 0;

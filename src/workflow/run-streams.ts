@@ -2,7 +2,8 @@ import { type Chunk, endCount } from "../core/chunk.js";
 import { encodeError } from "../core/stored-error.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 import { StreamClosedError } from "./errors.js";
-import { type Execution, never } from "./execution.js";
+import type { Execution } from "./execution.js";
+import { never } from "./requests.js";
 import type { StreamTarget } from "./writable.js";
 
 /** The workflow itself among the writers of its streams: no call of a step has this id. */
@@ -47,10 +48,10 @@ export class RunStreams implements StreamTarget {
 
   #ask(chunk: Chunk): Promise<void> {
     const execution = this.#execution;
-    const id = execution.ordinal(`write ${chunk.stream}`);
-    const asked = execution.request(id, () => ["write", id, execution.now(), chunk.kind]);
+    const id = execution.requests.ordinal(`write ${chunk.stream}`);
+    const asked = execution.requests.ask(id, () => ["write", id, execution.now(), chunk.kind]);
     if (asked === undefined) return never();
-    if (!asked.known) execution.writeChunk(chunk);
+    if (!asked.known) execution.draft.writeChunks([chunk]);
     return Promise.resolve();
   }
 }

@@ -144,7 +144,7 @@ export class RunWriter {
   ended(): void {
     this.#busy = false;
     this.#inTransaction = false;
-    for (const go of this.#waiting.splice(0)) go();
+    if (this.#waiting.length > 0) for (const go of this.#waiting.splice(0)) go();
   }
 
   #take(then: Then): Taken {

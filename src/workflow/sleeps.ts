@@ -1,5 +1,6 @@
 import { instantOf } from "./duration.js";
-import { type Execution, never } from "./execution.js";
+import type { Execution } from "./execution.js";
+import { never } from "./requests.js";
 
 /** The sleeps of a run. Each is until an instant of the store's clock, which is journaled: a restart changes nothing. */
 export class Sleeps {
@@ -14,12 +15,12 @@ export class Sleeps {
     const execution = this.#execution;
     const now = execution.now();
     const until = Math.ceil(instantOf("sleep", when, now));
-    const id = execution.ordinal("sleep");
-    const asked = execution.request(id, () => ["sleep", id, now, until]);
+    const id = execution.requests.ordinal("sleep");
+    const asked = execution.requests.ask(id, () => ["sleep", id, now, until]);
     if (asked === undefined) return never();
     return new Promise((resolve) => {
       this.#pending.set(id, asked.event[0] === "sleep" ? asked.event[3] : until);
-      execution.on(id, () => {
+      execution.deliveries.on(id, () => {
         this.#pending.delete(id);
         resolve();
       });
@@ -44,6 +45,6 @@ export class Sleeps {
 
   #wake(id: string): void {
     this.#pending.delete(id);
-    this.#execution.deliver(["woke", id, this.#execution.now()]);
+    this.#execution.deliveries.add(["woke", id, this.#execution.now()]);
   }
 }

@@ -67,7 +67,7 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   // In the code of a workflow nothing may wait: a replay goes by its order.
-  if (execution) return startChild(execution, { ...asked, ...inputOf(args, encodedArgs(args, encode), options, execution.store) }, options);
+  if (execution) return startChild(execution, withInput(asked, args, encodedArgs(args, encode), options, execution.store), options);
   const step = currentStep();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const at = options.store ?? step?.execution.store;
@@ -76,7 +76,8 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   const input = typeof encoded === "string" ? encoded : await encoded.catch(refused);
   const store = at ?? (await ambientStore());
   requireRuns(store);
-  const create = startedAside({ ...asked, ...inputOf(args, input, options, store), id: given ?? newRunId() }, store.asideBytes);
+  const named = { ...asked, id: given ?? newRunId() };
+  const create = startedAside(withInput(named, args, input, options, store), store.asideBytes);
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
@@ -85,7 +86,8 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
 }
 
-type Asked = Omit<StartRun, "first" | "input" | "fingerprint">;
+type Create = Omit<StartRun, "first">;
+type Asked = Omit<Create, "input" | "fingerprint">;
 
 function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Asked {
   const definition = definitionOf(from, "workflow");
@@ -116,8 +118,8 @@ function refused(error: unknown): never {
   throw renamed("args", error);
 }
 
-function inputOf(args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store) {
-  return { input: withinBytes("args", input, valueBytesMax), fingerprint: fingerprintOf(args, input, options) };
+function withInput(asked: Asked, args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store): Create {
+  return { ...asked, input: withinBytes("args", input, valueBytesMax), fingerprint: fingerprintOf(args, input, options) };
 }
 
 /** Those of one time stand together in the store's index: new runs touch few of its pages. */
@@ -150,14 +152,14 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
   }
 }
 
-function found(store: Store, asked: Omit<StartRun, "first">, run: RunRecord, { onMismatch }: StartOptions): Run {
+function found(store: Store, asked: Create, run: RunRecord, { onMismatch }: StartOptions): Run {
   const mismatch = run.fingerprint !== asked.fingerprint || run.workflow !== asked.workflow;
   if (mismatch && onMismatch === "refuse") throw new RunMismatchError(run.id);
   return new Run(run.id, store, mismatch);
 }
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
-function startChild(execution: Execution, asked: Omit<StartRun, "first">, { id: given }: StartOptions): Run | Promise<Run> {
+function startChild(execution: Execution, asked: Create, { id: given }: StartOptions): Run | Promise<Run> {
   const { store } = execution;
   const make = (child: string): StartRun => startedAside({ ...asked, id: child, parent: execution.id, first: null }, store.asideBytes);
   const id = execution.children.start(asked.workflow, given, make);

@@ -25,6 +25,7 @@ export class StepBody {
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
   #writer: StepWriter | undefined;
+  #sealed = false;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -55,7 +56,10 @@ export class StepBody {
   get writer(): StepWriter {
     // Its flush would wait for the transaction, and the transaction for it.
     if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
-    this.#writer ??= new StepWriter(this);
+    if (this.#writer === undefined) {
+      this.#writer = new StepWriter(this);
+      if (this.#sealed) this.#writer.seal();
+    }
     return this.#writer;
   }
 
@@ -63,8 +67,9 @@ export class StepBody {
     return this.#writer !== undefined;
   }
 
-  /** Its verdict is there: what it still writes is refused. */
+  /** Its verdict is there: what it still writes is refused, also when it writes for the first time. */
   seal(): void {
+    this.#sealed = true;
     this.#writer?.seal();
   }
 
@@ -77,19 +82,18 @@ export class StepBody {
     this.#controller?.abort(reason);
   }
 
-  async run(args: readonly unknown[]): Promise<BodyOutcome> {
+  /** What it is given is read in its own context: its streams are looked for in its own store. */
+  run(input: () => readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
-    const running = this.#settle(args);
-    const outcome = await (timeoutMs === undefined ? running : this.#within(timeoutMs, running));
-    this.seal();
-    return outcome;
+    const running = this.#settle(input);
+    return timeoutMs === undefined ? running : this.#within(timeoutMs, running);
   }
 
-  async #settle(args: readonly unknown[]): Promise<BodyOutcome> {
+  async #settle(input: () => readonly unknown[]): Promise<BodyOutcome> {
+    const { execution } = this;
     try {
-      const fn = this.execution.host.bodyOf(this);
-      const returned = await runIn(this, () => fn(...args));
-      const { execution } = this;
+      const fn = execution.host.bodyOf(this);
+      const returned = await runIn(this, () => fn(...input()));
       const drained = drainStreams(returned, this);
       // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
       const encoded = encodedResult(execution, drained instanceof Promise ? await drained : drained);
@@ -101,6 +105,8 @@ export class StepBody {
       // They must not come behind what the verdict does to its streams.
       await this.#allSaved().catch(() => {});
       return { ok: false, error };
+    } finally {
+      this.seal();
     }
   }
 
@@ -146,6 +152,7 @@ export class StepBody {
         cancel = clock.after(graceMs, () => {
           const error = new Error(`${timeout.message}, and was still running ${graceMs} ms after its signal was aborted`);
           error.name = "TimeoutError";
+          this.seal();
           resolve({ ok: false, error, how: "timeout" });
         });
       });
@@ -159,14 +166,15 @@ export class StepBody {
 
 /** A promise only where something has to be read first. It rejects when that breaks off: what can't be kept is no reason to. */
 export function encodedResult(execution: Execution, value: unknown): EncodedResult | Promise<EncodedResult> {
-  const notKept = (error: unknown): EncodedResult => {
-    if (error instanceof InvalidInputError) return { ok: true, notKept: error };
-    throw error;
-  };
   try {
     const text = execution.encodeValue(value);
     return typeof text === "string" ? { ok: true, text } : text.then((read): EncodedResult => ({ ok: true, text: read }), notKept);
   } catch (error) {
     return notKept(error);
   }
+}
+
+function notKept(error: unknown): EncodedResult {
+  if (error instanceof InvalidInputError) return { ok: true, notKept: error };
+  throw error;
 }

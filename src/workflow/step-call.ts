@@ -1,6 +1,6 @@
 import { decode } from "../core/codec.js";
 import { decodeError, encodeError } from "../core/stored-error.js";
-import { runIn, runOutside } from "./context.js";
+import { runOutside } from "./context.js";
 import type { StepDefinition } from "./define.js";
 import { FatalError } from "./errors.js";
 import type { Event, EventOf, How } from "./event.js";
@@ -51,8 +51,6 @@ export class StepCall {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Nobody may have awaited it yet when it fails; whoever awaits it later still hears of it.
-    this.promise.catch(() => {});
   }
 
   get stepId(): string {
@@ -101,8 +99,11 @@ export class StepCall {
   /** A delivery: the code learns how it ended. */
   settle(event: Event): void {
     this.state = "settled";
-    if (event[0] === "done") this.#resolve(decode(event[4]));
-    else if (event[0] === "fail") this.#reject(decodeError(event[4]));
+    if (event[0] === "done") return this.#resolve(decode(event[4]));
+    if (event[0] !== "fail") return;
+    // Nobody may have awaited it yet; whoever awaits it later still hears of it.
+    this.promise.catch(() => {});
+    this.#reject(decodeError(event[4]));
   }
 
   /** What a person says about the attempt in doubt. Nothing when they mean another one. */
@@ -156,7 +157,7 @@ export class StepCall {
     this.#startedAt = at;
     this.dueAt = undefined;
     this.state = "starting";
-    this.#execution.afterCommit(this.#run);
+    this.#execution.draft.afterCommit(this.#run);
   }
 
   readonly #run = (): void => {
@@ -165,7 +166,7 @@ export class StepCall {
     this.state = "running";
     this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(runIn(this.#body, this.#input)).then(this.#onOutcome);
+    else void this.#body.run(this.#input).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
@@ -276,7 +277,7 @@ export class StepCall {
     const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
     this.#body = undefined;
     this.state = "waiting";
-    this.#execution.deliver(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
+    this.#execution.deliveries.add(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */

@@ -102,11 +102,11 @@ export class Worker implements Host {
     this.#claims.stop();
     this.#stopWatching();
     await this.#claims.over();
-    for (const execution of this.#live.values()) execution.handBack();
+    for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
     await this.#empty(until);
     const reason = new Error("the worker has stopped");
-    for (const execution of this.#live.values()) execution.abandon(reason);
+    for (const execution of this.#live.values()) execution.handBack.abandon(reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
     this.#leases.release();
@@ -128,12 +128,21 @@ export class Worker implements Host {
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     return await new Promise((resolve) => {
-      const startedAt = this.now();
-      // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-      const args = decode(inputOfStart(create)) as unknown[];
-      const run = { id: create.id, epoch: 1, consumed: 0, parent: create.parent };
-      const fresh = { history: new History([]), heldAt: this.store.clock.now(), seq: 1, lapsed: false, mail: [], hooks: [] };
-      const execution = new Execution({ host: this, workflow, run, args, startedAt, create, ...fresh });
+      const execution = new Execution({
+        host: this,
+        workflow,
+        run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent },
+        // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
+        args: decode(inputOfStart(create)) as unknown[],
+        startedAt: this.now(),
+        create,
+        history: new History([]),
+        heldAt: this.store.clock.now(),
+        seq: 1,
+        lapsed: false,
+        mail: [],
+        hooks: [],
+      });
       this.#live.set(create.id, execution);
       this.#starting.set(create.id, resolve);
       runOutside(() => execution.run());

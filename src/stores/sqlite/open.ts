@@ -40,14 +40,15 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   const inTurn = createTurns();
   let forTransactions: SqliteDatabase | undefined;
 
-  const writing = <T>(work: () => T): Promise<T> =>
-    inTurn(() =>
-      whenFree(path, clock, work).catch((error: unknown) => {
-        if (isInputOutput(error)) throw new UnreachableError(`[onceflow] [sqlite] "${path}" could not be written`, error);
-        throw error;
-      }),
-    );
-
+  const written = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      if (isInputOutput(error)) throw new UnreachableError(`[onceflow] [sqlite] "${path}" could not be written`, error);
+      throw error;
+    }
+  };
+  const writing = <T>(work: () => T): Promise<T> => inTurn(() => whenFree(path, clock, () => written(work)));
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
@@ -87,12 +88,11 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
 function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> | undefined;
   return (work) => {
-    const turn = last === undefined ? work() : last.then(work, work);
-    const mine = turn
-      .catch(() => {})
-      .then(() => {
-        if (last === mine) last = undefined;
-      });
+    const turn = last === undefined ? work() : last.then(work);
+    const over = () => {
+      if (last === mine) last = undefined;
+    };
+    const mine = turn.then(over, over);
     last = mine;
     return turn;
   };

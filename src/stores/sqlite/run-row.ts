@@ -60,8 +60,10 @@ export function toHook(run: string, { token, about, metadata, createdAt }: Omit<
   return { token, run, about, metadata, createdAt };
 }
 
+const selectNow = `SELECT ${clockSql} AS now`;
+
 export function storeNow(sql: Prepared): number {
-  return (sql(`SELECT ${clockSql} AS now`).get() as { now: number }).now;
+  return (sql(selectNow).get() as { now: number }).now;
 }
 
 /** One of the drivers ends a text at its first NUL without a word: two ids would be one, half a value would be kept. */

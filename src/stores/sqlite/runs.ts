@@ -35,12 +35,13 @@ export function createRuns({ sql, transactions, watching, writing, reading }: Ru
   const numbers = new RunNumbers();
   const flush = new RunFlush(sql, transactions, numbers);
   return {
-    async flush(operations) {
-      const { answers, parents } = await writing(() => flush.run(operations));
-      // Whoever flushes can tell what its operations changed, except for this.
-      for (const parent of parents) watching.tell(parent);
-      return answers;
-    },
+    flush: (operations) =>
+      writing(() => {
+        const { answers, parents } = flush.run(operations);
+        // Whoever flushes can tell what its operations changed, except for this.
+        for (const parent of parents) watching.tell(parent);
+        return answers;
+      }),
     async claim(query) {
       const nothing = await reading(() => nothingDue(sql, query));
       return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, numbers, query))));

@@ -1,0 +1,116 @@
+import { create, type FlowPlugin } from "onceflow/flow";
+import { describe, expect, test, vi } from "vitest";
+import { fail } from "./failing-step.js";
+
+describe("compensation", () => {
+  const travel = (undone: string[], last: () => unknown) =>
+    create("travel")
+      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
+      .step("insurance", () => {})
+      .parallel("transport", [
+        { name: "flight", fn: () => {}, options: { compensate: () => void undone.push("flight") } },
+        { name: "car", fn: fail("no car"), options: { compensate: () => void undone.push("car") } },
+      ])
+      .step("pay", last, { compensate: () => void undone.push("pay") });
+
+  test("undoes what was done, backwards; not what failed, and not what has nothing to undo", async () => {
+    const undone: string[] = [];
+    const result = await travel(undone, fail("declined")).run(undefined);
+    expect(undone).toEqual(["flight", "hotel"]);
+    expect(result).toMatchObject({
+      status: "failed",
+      error: { message: "declined" },
+      compensations: [
+        { name: "flight", status: "completed" },
+        { name: "hotel", status: "completed" },
+      ],
+    });
+  });
+
+  test("nothing is undone when all went well", async () => {
+    const undone: string[] = [];
+    expect(await travel(undone, () => {}).run(undefined)).toMatchObject({ status: "completed" });
+    expect(undone).toEqual([]);
+  });
+
+  test("one that fails does not hide the first error, and keeps no other from being undone", async () => {
+    const undone: string[] = [];
+    const result = await create("travel")
+      .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
+      .step("flight", () => {}, { compensate: fail("airline closed") })
+      .step("pay", fail("declined"))
+      .run(undefined);
+    expect(undone).toEqual(["hotel"]);
+    expect(result).toMatchObject({
+      error: { message: "declined" },
+      compensations: [
+        { name: "flight", status: "failed", error: { message: "airline closed" } },
+        { name: "hotel", status: "completed" },
+      ],
+    });
+  });
+
+  test("is given what the steps have set", async () => {
+    const seen: unknown[] = [];
+    await create<string>("travel")
+      .step("hotel", (ctx) => ctx.set("booking", "b-1"), { compensate: (ctx) => void seen.push(ctx.get("booking"), ctx.input) })
+      .step("pay", fail("declined"))
+      .run("trip");
+    expect(seen).toEqual(["b-1", "trip"]);
+  });
+});
+
+describe("cancelling", () => {
+  test("before the first step: nothing runs", async () => {
+    const body = vi.fn();
+    const reason = new Error("enough");
+    const result = await create("order")
+      .step("charge", body)
+      .run(undefined, { signal: AbortSignal.abort(reason) });
+    expect(result).toMatchObject({ status: "cancelled", steps: [] });
+    expect(result.error).toBe(reason);
+    expect(body).not.toHaveBeenCalled();
+  });
+
+  test("between two steps: the next does not run, and what was done is undone with a signal that is not aborted", async () => {
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    let aborted: boolean | undefined;
+    const ship = vi.fn();
+    const result = await create("order")
+      .step("charge", () => controller.abort(reason), {
+        compensate: (ctx) => {
+          aborted = ctx.signal.aborted;
+        },
+      })
+      .step("ship", ship)
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", compensations: [{ name: "charge", status: "completed" }] });
+    expect(result.error).toBe(reason);
+    expect(ship).not.toHaveBeenCalled();
+    expect(aborted).toBe(false);
+  });
+
+  test("in a retry delay: at once", async () => {
+    const controller = new AbortController();
+    const plugin: FlowPlugin = {
+      name: "cancel",
+      onEvent: ({ type }) => void (type === "stepRetry" && setTimeout(() => controller.abort("enough"))),
+    };
+    const result = await create("order", { plugins: [plugin] })
+      .step("charge", fail("later"), { retries: 3, retryDelayMs: 3_600_000 })
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", error: "enough", steps: [{ status: "cancelled", attempts: 1 }] });
+  });
+
+  test("inside a step: its signal aborts", async () => {
+    const controller = new AbortController();
+    const result = await create("order")
+      .step("charge", (ctx) => {
+        setTimeout(() => controller.abort(new Error("enough")));
+        return new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
+      })
+      .run(undefined, { signal: controller.signal });
+    expect(result).toMatchObject({ status: "cancelled", error: { message: "enough" }, steps: [{ status: "cancelled" }] });
+  });
+});

@@ -1,0 +1,18 @@
+import type { Store } from "onceflow";
+import { getWritable } from "onceflow/workflow";
+import { getRun } from "onceflow/workflow/api";
+
+export async function all<T>(readable: ReadableStream<T>): Promise<T[]> {
+  const chunks: T[] = [];
+  for await (const chunk of readable) chunks.push(chunk);
+  return chunks;
+}
+
+/** Writes and lets go, as a step does that is not the only one. */
+export async function say(...chunks: unknown[]): Promise<void> {
+  const writer = getWritable().getWriter();
+  for (const chunk of chunks) await writer.write(chunk);
+  writer.releaseLock();
+}
+
+export const reading = (store: Store, id: string) => all(getRun(id, { store }).readable);
