@@ -249,8 +249,11 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
   const { store, file } = on(beside);
   writeFileSync(join(folder, "empty.mjs"), "export const something = 1;\n");
   writeFileSync(join(folder, "token.txt"), "short\n");
+  writeFileSync(join(folder, "broken.yaml"), 'flowdsl: "1.0"\nedges: 1\n');
   const before = readdirSync(folder).sort();
   const wrong: readonly (readonly [string[], RegExp])[] = [
+    [["run", "broken.yaml", "--nodes", "nodes.ts", ...store], /^broken\.yaml:2:8 error FLOW_BAD_TYPE/m],
+    [["trigger", "orders", order("o-1"), "--file", "broken.yaml", ...store], /cannot be run/],
     [["run", ".", "--nodes", "none.ts", ...store], /there is no file none\.ts/],
     [["run", ".", "--nodes", "empty.mjs", ...store], /exports no `nodes`/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--trigger", "{"], /must be a JSON object/],
