@@ -1,3 +1,4 @@
+import { Console } from "node:console";
 import { type Command, Option } from "commander";
 import { leaseMsMax, leaseMsMin } from "../../core/options.js";
 import { createRuntime, type FlowPlan, type Runtime } from "../../graph.js";
@@ -59,6 +60,8 @@ export function addRun(program: Command): void {
 
 async function run(paths: readonly string[], options: Options): Promise<void> {
   if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "goes with --trigger");
+  // Standard output is for the program that reads us: what nodes say goes to where people look.
+  if (options.json) globalThis.console = new Console(process.stderr);
   const documents = await loadPlans(paths);
   const payload = options.trigger === undefined ? undefined : await payloadOf(options.trigger);
   const token = options.port === undefined ? undefined : await tokenOf(options.tokenFile);
