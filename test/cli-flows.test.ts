@@ -26,6 +26,7 @@ export const nodes = {
   charge(input: NodeInput): void | Promise<void> {
     const order = input.packet("in");
     if (order.getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\\u001b[31m by the bank");
+    if (order.getNumber("amount") === 2) console.log("charging two");
     appendFileSync("charges.txt", \`\${input.context.idempotencyKey}\\n\`);
     if (order.getString("orderId") === "stuck" && input.context.attempt === 1) return new Promise(() => {});
   },
@@ -244,15 +245,34 @@ test("one that is declined: 1, and no line obeys what a node said", async () => 
   expect(out).not.toContain("\u001b");
 });
 
+test("with --json, every line of standard output is an event; what nodes say is beside it", async () => {
+  const folder = shop();
+  const { code, out, err } = await onceflow([...on(beside).runNodes, "--trigger", order("o-1", 2), "--wait", "--json"], folder);
+  expect([code, err]).toEqual([0, expect.stringContaining("charging two\n")]);
+  const events = out
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { type: string }).type);
+  expect(events).toEqual(["triggered", "delivering", "processed", "delivering", "processed", "ended"]);
+});
+
 test("bad input is one line, exit code 2, and nothing is written", async () => {
   const folder = shop();
   const { store, file } = on(beside);
   writeFileSync(join(folder, "empty.mjs"), "export const something = 1;\n");
+  writeFileSync(join(folder, "half.ts"), "export const nodes = {\n");
+  writeFileSync(join(folder, "throws.mjs"), 'throw new Error("not today");\n');
   writeFileSync(join(folder, "token.txt"), "short\n");
+  writeFileSync(join(folder, "broken.yaml"), 'flowdsl: "1.0"\nedges: 1\n');
   const before = readdirSync(folder).sort();
   const wrong: readonly (readonly [string[], RegExp])[] = [
+    [["run", "broken.yaml", "--nodes", "nodes.ts", ...store], /^broken\.yaml:2:8 error FLOW_BAD_TYPE/m],
+    [["trigger", "orders", order("o-1"), "--file", "broken.yaml", ...store], /cannot be run/],
     [["run", ".", "--nodes", "none.ts", ...store], /there is no file none\.ts/],
     [["run", ".", "--nodes", "empty.mjs", ...store], /exports no `nodes`/],
+    [["run", ".", "--nodes", ".", ...store], /there is no file \.$/m],
+    [["run", ".", "--nodes", "half.ts", ...store], /half\.ts cannot be loaded: SyntaxError: .*Expected `}`/],
+    [["run", ".", "--nodes", "throws.mjs", ...store], /throws\.mjs cannot be loaded: Error: not today$/m],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--trigger", "{"], /must be a JSON object/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /goes with --trigger/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--lease-ms", "1"], /whole number from 50 to 3600000/],
@@ -271,7 +291,8 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
   for (const { args, why, code, out, err } of ran) {
     expect({ args, code, out }).toEqual({ args, code: 2, out: "" });
     expect(err).toMatch(why);
-    expect(err).not.toMatch(/^\s+at /m);
+    // Where a module of theirs threw is told; where we did not catch something is not.
+    expect(err).not.toMatch(/^\s+at .*(node:internal|\/dist\/)/m);
   }
   expect(readdirSync(folder).sort()).toEqual(before);
 });

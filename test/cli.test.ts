@@ -3,6 +3,7 @@ import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, statSync, 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { folderWith, onceflow } from "./cli-process.js";
 
@@ -13,6 +14,8 @@ const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const good = 'flowdsl: "1.0"\ninfo: { title: Good, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n';
 const odd = good.replace("nodes:", "colour: red\nnodes:");
 const bad = good.replace("kind: source", "kind: sorce");
+const refersTo = (document: string) =>
+  `${good.replace("source }", "source, outputs: { out: { packet: asyncapi#/components/messages/M } } }")}externalDocs: { asyncapi: ${document} }\n`;
 
 describe("conformance", () => {
   /** A server that executes every request, whatever its key. */
@@ -127,6 +130,41 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect(run?.tool.driver.rules[run.results[0]?.ruleIndex ?? -1]?.id).toBe("FLOW_BAD_VALUE");
   });
 
+  test("--sarif names files by URIs, whatever they are called", async () => {
+    const folder = folderWith({ "a#b?c:d/ü 1.flowdsl.yaml": bad, "api.yaml": "components: [\n", "c.flowdsl.yaml": refersTo("./api.yaml") });
+    const absolute = join(folder, "c.flowdsl.yaml");
+    const { out } = await onceflow(["validate", "--sarif", "a#b?c:d", absolute], folder);
+    const uris = [...out.matchAll(/"uri": "(.*)"/g)].map(([, uri]) => uri);
+    expect(uris).toContain("a%23b%3Fc%3Ad/%C3%BC%201.flowdsl.yaml");
+    expect(uris).toContain(pathToFileURL(join(folder, "api.yaml")).href);
+  });
+
+  test("a finding in another document has that one's path, from here", async () => {
+    const folder = folderWith({ "flows/api.yaml": "components: [\n", "flows/c.flowdsl.yaml": refersTo("./api.yaml") });
+    expect((await onceflow(["validate", "flows"], folder)).out).toMatch(/^flows\/api\.yaml:2:1 +error +FLOW_SYNTAX/m);
+  });
+
+  test("columns are below each other, whatever the names are made of, and a terminal obeys none of them", async () => {
+    const folder = folderWith({ "日本語.flowdsl.yaml": bad, "e\u0301🙂.flowdsl.yaml": bad, "a\u001b[31m\n.flowdsl.yaml": bad });
+    const { out } = await onceflow(["validate", "."], folder);
+    expect(out.split("\n").slice(0, 3)).toEqual([
+      expect.stringMatching(/^a \[31m \.flowdsl\.yaml:3:37 {2}error/) as string,
+      expect.stringMatching(/^e\u0301🙂\.flowdsl\.yaml:3:37 {6}error/) as string,
+      expect.stringMatching(/^日本語\.flowdsl\.yaml:3:37 {3}error/) as string,
+    ]);
+  });
+
+  test("in a folder, a link is a document like others, and one that is reached twice is looked at once", async () => {
+    const folder = folderWith({ "in/a.flowdsl.yaml": odd, "out/b.flowdsl.yaml": odd });
+    symlinkSync("../out/b.flowdsl.yaml", join(folder, "in/linked.flowdsl.yaml"));
+    symlinkSync("a.flowdsl.yaml", join(folder, "in/twice.flowdsl.yaml"));
+    symlinkSync("..", join(folder, "in/up"));
+    expect((await onceflow(["validate", "in", "in/a.flowdsl.yaml"], folder)).out).toContain("2 files, 0 errors");
+    symlinkSync("nowhere", join(folder, "in/z.flowdsl.yaml"));
+    const { code, out } = await onceflow(["validate", "in"], folder);
+    expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: there is no such file")]);
+  });
+
   test("the examples are well", async () => {
     expect(await onceflow(["validate", examples])).toMatchObject({ code: 0, out: "3 files, 0 errors, 0 warnings\n" });
   });
@@ -178,6 +216,17 @@ describe("format", () => {
     expect(readdirSync(folder).sort()).toEqual(["link.yaml", "real.yaml"]);
   });
 
+  test("a file in another encoding stays as it is, to the byte", async () => {
+    const folder = folderWith({});
+    const latin1 = Buffer.from(`${odd}x-a: caf\u00e9\n`, "latin1");
+    writeFileSync(join(folder, "a.flowdsl.yaml"), latin1);
+    const { code, out } = await onceflow(["format", "."], folder);
+    expect([code, out]).toEqual([1, expect.stringContaining("it is not UTF-8")]);
+    expect(readFileSync(join(folder, "a.flowdsl.yaml")).equals(latin1)).toBe(true);
+    expect(await onceflow(["convert", "a.flowdsl.yaml", "-o", "a.json"], folder)).toMatchObject({ code: 1 });
+    expect(readdirSync(folder)).toEqual(["a.flowdsl.yaml"]);
+  });
+
   test("a file that is broken stays as it is", async () => {
     const folder = folderWith({ "a.flowdsl.yaml": "a: [" });
     expect((await onceflow(["format", "a.flowdsl.yaml"], folder)).code).toBe(1);
@@ -225,7 +274,7 @@ describe("completion", () => {
       execFileSync(
         "bash",
         ["-c", `${out}\nCOMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _onceflow; printf '%s\\n' "\${COMPREPLY[@]}"`],
-        { encoding: "utf8" },
+        { encoding: "utf8", cwd: folderWith({ "a b.flowdsl.yaml": odd }) },
       )
         .trim()
         .split("\n");
@@ -234,6 +283,10 @@ describe("completion", () => {
     expect(complete("onceflow generate types")).toEqual(["typescript"]);
     expect(complete("onceflow dead-letters rein")).toEqual(["reinject"]);
     expect(complete("onceflow dead-letters reinject --al")).toEqual(["--all"]);
+    expect(complete("onceflow convert a.yaml --to ''")).toEqual(["yaml", "json"]);
+    expect(complete("onceflow executions --status d")).toEqual(["dead"]);
+    expect(complete("onceflow help gen")).toEqual(["generate"]);
+    expect(complete("onceflow validate a")).toEqual(["a b.flowdsl.yaml"]);
   });
 
   test.each(["zsh", "fish"])("%s gets a script with every command and option", async (shell) => {
@@ -274,8 +327,56 @@ describe("usage", () => {
   test("a folder without flows is a mistake: 2", async () => {
     expect(await onceflow(["validate", "."], folderWith({}))).toMatchObject({
       code: 2,
-      err: "no .flowdsl.yaml, .yml or .json files in .\n",
+      err: "paths: no .flowdsl.yaml, .yml or .json files in .\n",
     });
+  });
+
+  test("what the file system refuses is one line: 1", async () => {
+    const folder = folderWith({ "a.yaml": odd, "folder/b.yaml": odd });
+    symlinkSync("self", join(folder, "self"));
+    const wrong: readonly (readonly [string[], RegExp])[] = [
+      [["convert", "a.yaml", "-o", "folder"], /^\[onceflow\] folder cannot be written: it is a folder$/],
+      [["convert", "a.yaml", "-o", "none/a.json"], /^\[onceflow\] none\/a\.json cannot be written: there is no such folder$/],
+      [
+        ["generate", "typescript", "a.yaml", "-o", "a.yaml"],
+        /^\[onceflow\] a\.yaml\/good\.types\.ts cannot be written: a file is where its folder/,
+      ],
+      [["validate", "self", "a.yaml/below"], /^$/],
+    ];
+    const ran = await Promise.all(wrong.map(async ([args, why]) => ({ args, why, ...(await onceflow(args, folder)) })));
+    for (const { args, why, code, err } of ran) expect([args, code, err.trim()]).toEqual([args, 1, expect.stringMatching(why)]);
+    expect(ran.at(-1)?.out).toMatch(
+      /^self:1:1 +error +FLOW_UNREADABLE +\/ +cannot be read: ELOOP.*\na\.yaml\/below:1:1 +error .*no such file/,
+    );
+    expect(readdirSync(folder).sort()).toEqual(["a.yaml", "folder", "self"]);
+  });
+
+  test("with --json, what went wrong is one JSON document, too", async () => {
+    const folder = folderWith({ "a.yaml": odd });
+    const wrong: readonly (readonly [string[], number, string])[] = [
+      [["validate", "--json"], 2, "USAGE"],
+      [["validate", "--json", "."], 2, "INVALID_INPUT"],
+      [["convert", "--json", "a.yaml"], 2, "INVALID_INPUT"],
+      [["convert", "--json", "a.yaml", "-o", "."], 1, "UNWRITABLE"],
+      [["generate", "rust", "--json", "a.yaml"], 2, "USAGE"],
+      [["run", "none.yaml", "--nodes", "none.ts", "--json"], 2, "FLOW_INVALID"],
+      [["trigger", "t", "--json"], 2, "INVALID_INPUT"],
+      [["trigger", "t", "--json", "--url", "http://user:hunter2@127.0.0.1:1"], 2, "BAD_URL"],
+      [["executions", "--json"], 2, "STORE_MISSING"],
+      [["executions", "--json", "--store", "sqlite:%"], 2, "INVALID_INPUT"],
+      [["runs", "r-1", "--json", "--store", "memory:"], 1, "NOT_FOUND"],
+      [["conformance", "smtp", "x", "--json"], 2, "INVALID_INPUT"],
+    ];
+    const ran = await Promise.all(wrong.map(async ([args]) => ({ args, ...(await onceflow(args, folder)) })));
+    expect(
+      ran.map(({ args, code, out }) => {
+        const { ok, error } = JSON.parse(out) as { ok: boolean; error: { code: string; message: string } };
+        expect([ok, error.message.length > 5]).toEqual([false, true]);
+        return [args, code, error.code];
+      }),
+    ).toEqual(wrong);
+    for (const { out, err } of ran) expect(out + err).not.toMatch(/hunter2|^\s+at /m);
+    expect(readdirSync(folder)).toEqual(["a.yaml"]);
   });
 
   test("help and version", async () => {

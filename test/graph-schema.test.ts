@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { type Schema, Validator } from "@cfworker/json-schema";
+import { Ajv } from "ajv";
 import { loadFlows } from "onceflow/graph";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -9,6 +10,8 @@ import { parse } from "yaml";
 /** Found as an editor finds it: by the package's name. */
 const schema = JSON.parse(readFileSync(createRequire(import.meta.url).resolve("onceflow/schema/flow.json"), "utf8")) as Schema;
 const validator = new Validator(schema, "7", false);
+/** What editors ask. In strict mode it refuses a schema with a keyword that is not known, or that can never matter. */
+const ajv = new Ajv({ strict: true, allErrors: true }).compile(schema);
 const folder = resolve(import.meta.dirname, "../examples/flows");
 const examples = readdirSync(folder).filter((name) => name.includes(".flowdsl."));
 
@@ -104,7 +107,12 @@ components:
 x-anything: [1]
 `;
 
-const valid = (text: string) => validator.validate(parse(text)).errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
+/** Both are asked, and say the same. */
+function valid(text: string): readonly string[] {
+  const errors = validator.validate(parse(text)).errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
+  expect(ajv(parse(text))).toBe(errors.length === 0);
+  return errors;
+}
 
 test.each(examples)("%s is valid by the schema, and loads without a finding", async (name) => {
   expect(valid(readFileSync(join(folder, name), "utf8"))).toEqual([]);
@@ -147,6 +155,21 @@ test.each([
     "a duration that is none",
     'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: 5s } }]',
     "FLOW_BAD_VALUE",
+  ],
+  [
+    "a duration without a number",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: PT } }]',
+    "FLOW_BAD_VALUE",
+  ],
+  [
+    "a node that names no handler",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { a: { kind: action } }',
+    "FLOW_MISSING_FIELD",
+  ],
+  [
+    "a delivery without a mode",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { packet: P } }]',
+    "FLOW_MISSING_FIELD",
   ],
   ["no version", 'flowdsl: "1.0"\ninfo: { title: T }\nnodes: {}', "FLOW_MISSING_FIELD"],
 ])("%s is found by both", async (_, text, code) => {

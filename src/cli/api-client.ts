@@ -1,5 +1,4 @@
 import { ConfigurationError, OnceflowError, UnreachableError } from "../index.js";
-import { tokenOf } from "./token.js";
 
 export interface Answer {
   readonly status: number;
@@ -9,10 +8,8 @@ export interface Answer {
 const answerMsMax = 90_000;
 
 /** Asks a server of ours. What it refuses is thrown, in its own words. */
-export function apiClient(url: string, tokenFile: string | undefined): (path: string, init?: RequestInit) => Promise<Answer> {
-  if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
-    throw new ConfigurationError(`[onceflow] --url: "${url}" is no http:// or https:// URL`, { code: "BAD_URL" });
-  const token = tokenOf(tokenFile);
+export function apiClient(address: string, token: string | undefined): (path: string, init?: RequestInit) => Promise<Answer> {
+  const url = serverUrl(address);
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return async (path, init = {}) => {
     const asked = {
@@ -21,7 +18,7 @@ export function apiClient(url: string, tokenFile: string | undefined): (path: st
       redirect: "error",
       signal: AbortSignal.timeout(answerMsMax),
     } as const;
-    const response = await fetch(`${url.replace(/\/+$/, "")}${path}`, asked).catch((error: unknown) => {
+    const response = await fetch(`${url}${path}`, asked).catch((error: unknown) => {
       throw new UnreachableError(`[onceflow] ${url} cannot be reached`, error);
     });
     const body = (await response.json().catch(() => ({}))) as Answer["body"];
@@ -31,4 +28,16 @@ export function apiClient(url: string, tokenFile: string | undefined): (path: st
     if (response.status < 500) throw new ConfigurationError(message, { code: "REFUSED" });
     throw new OnceflowError(message, { code: "REFUSED", retryable: true });
   };
+}
+
+/** Where the server is, and nothing else: what is secret in an address would be told in every error. */
+function serverUrl(address: string): string {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw new ConfigurationError(`[onceflow] --url: "${address}" is no http:// or https:// URL`, { code: "BAD_URL" });
+  if (url.username !== "" || url.password !== "")
+    throw new ConfigurationError("[onceflow] --url: a user name or a password in it is not sent; use --token-file, or ONCEFLOW_TOKEN", {
+      code: "BAD_URL",
+    });
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
 }

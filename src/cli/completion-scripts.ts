@@ -4,23 +4,33 @@ export interface Completed {
   readonly options: readonly string[];
   /** What its arguments may be, besides files. */
   readonly words: readonly string[];
+  /** What follows an option, where that is one of a few words. */
+  readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Each completes commands, options and fixed words, and files otherwise. */
+/** Each completes commands, options, what follows some options, fixed words, and files otherwise. */
 export const completions = { bash, zsh, fish } as const;
 
+/** Words are told apart by line ends, so that a file's name may have spaces. */
 function bash(commands: readonly Completed[]): string {
-  const cases = commands.map(({ name, options, words }) => `    ${name}) words="${[...options, ...words].join(" ")}" ;;`);
+  const lines = (words: readonly string[]) => `$'${words.join("\\n")}'`;
+  const cases = commands.flatMap(({ name, options, words, choices }) => [
+    ...Object.entries(choices).map(([option, of]) => `    "${name} ${option}") words=${lines(of)}; files= ;;`),
+    `    "${name} "*) words=${lines([...options, ...words])} ;;`,
+  ]);
+  const names = commands.map(({ name }) => name);
   return `_onceflow() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" words=""
+  local IFS=$'\\n' current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}" words="" files=1
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "${commands.map(({ name }) => name).join(" ")} --help --version" -- "$current"))
+    COMPREPLY=($(compgen -W ${lines([...names, "help", "--help", "--version"])} -- "$current"))
     return
   fi
-  case "\${COMP_WORDS[1]}" in
+  case "\${COMP_WORDS[1]} $before" in
 ${cases.join("\n")}
+    "help "*) words=${lines(names)}; files= ;;
   esac
-  COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  [ -z "$files" ] || COMPREPLY+=($(compgen -f -- "$current"))
 }
 complete -o filenames -F _onceflow onceflow
 `;
@@ -28,7 +38,10 @@ complete -o filenames -F _onceflow onceflow
 
 function zsh(commands: readonly Completed[]): string {
   const names = commands.map(({ name, description }) => `    '${name}:${description.replaceAll(":", "\\:")}'`);
-  const cases = commands.map(({ name, options, words }) => `    ${name}) compadd -- ${[...options, ...words].join(" ")}; _files ;;`);
+  const cases = commands.flatMap(({ name, options, words, choices }) => [
+    ...Object.entries(choices).map(([option, of]) => `    "${name} ${option}") compadd -- ${of.join(" ")} ;;`),
+    `    "${name} "*) compadd -- ${[...options, ...words].join(" ")}; _files ;;`,
+  ]);
   return `#compdef onceflow
 _onceflow() {
   local -a commands
@@ -39,8 +52,9 @@ ${names.join("\n")}
     _describe command commands
     return
   fi
-  case "\${words[2]}" in
+  case "\${words[2]} \${words[CURRENT-1]}" in
 ${cases.join("\n")}
+    "help "*) _describe command commands ;;
   esac
 }
 compdef _onceflow onceflow
@@ -48,10 +62,13 @@ compdef _onceflow onceflow
 }
 
 function fish(commands: readonly Completed[]): string {
-  const lines = commands.flatMap(({ name, description, options, words }) => [
-    `complete -c onceflow -n __fish_use_subcommand -f -a ${name} -d '${description}'`,
-    ...options.map((option) => `complete -c onceflow -n '__fish_seen_subcommand_from ${name}' -l ${option.slice(2)}`),
-    ...(words.length > 0 ? [`complete -c onceflow -n '__fish_seen_subcommand_from ${name}' -a '${words.join(" ")}'`] : []),
-  ]);
+  const lines = commands.flatMap(({ name, description, options, words, choices }) => {
+    const within = `complete -c onceflow -n '__fish_seen_subcommand_from ${name}'`;
+    return [
+      `complete -c onceflow -n __fish_use_subcommand -f -a ${name} -d '${description}'`,
+      ...options.map((option) => `${within} -l ${option.slice(2)}${choices[option] ? ` -x -a '${choices[option].join(" ")}'` : ""}`),
+      ...(words.length > 0 ? [`${within} -a '${words.join(" ")}'`] : []),
+    ];
+  });
   return `${lines.join("\n")}\n`;
 }

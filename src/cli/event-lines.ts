@@ -1,9 +1,10 @@
+import { printable } from "../core/printable.js";
 import type { FlowInfo, RuntimeEvent } from "../graph.js";
-import { printable } from "./output.js";
+import { padded, widthOf } from "./width.js";
 
 /** One line for each thing that happens, with its columns below each other. What is only the beginning of something is left out. */
 export function eventLines(flows: readonly FlowInfo[]): (event: RuntimeEvent) => string | undefined {
-  const longest = (names: readonly string[]) => Math.max(0, ...names.map((name) => name.length));
+  const longest = (names: readonly string[]) => Math.max(0, ...names.map(widthOf));
   const flowWidth = longest(flows.map(({ id }) => id));
   const nodeWidth = longest(flows.flatMap(({ plan }) => [...plan.nodes.keys()]));
   return (event) => {
@@ -11,7 +12,7 @@ export function eventLines(flows: readonly FlowInfo[]): (event: RuntimeEvent) =>
     const flow = "flow" in event ? event.flow : "";
     const execution = ("executionId" in event && event.executionId) || "";
     const node = "node" in event ? event.node : "";
-    const cells = [event.type.padEnd(12), flow.padEnd(flowWidth), execution.padEnd(13), node.padEnd(nodeWidth), detailOf(event)];
+    const cells = [event.type.padEnd(12), padded(flow, flowWidth), execution.padEnd(13), padded(node, nodeWidth), detailOf(event)];
     return printable(cells.join("  ")).trimEnd();
   };
 }

@@ -1,35 +1,53 @@
-import { type Dirent, readdirSync, statSync } from "node:fs";
+import { type Dirent, readdirSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { exitUsage } from "./exit-codes.js";
-import { note } from "./output.js";
+import { InvalidInputError } from "../index.js";
 
 const filesMax = 10_000;
 const flowFile = /\.flowdsl\.(ya?ml|json)$/i;
 
-/** Files as they are named; in folders, at any depth, all that end in .flowdsl.yaml, .yml or .json. Undefined: there are none. */
-export function flowFiles(paths: readonly string[]): readonly string[] | undefined {
-  const files = paths.flatMap((path) => (isFolder(path) ? filesIn(path) : [path]));
-  if (files.length > 0 && files.length <= filesMax) return [...new Set(files)];
-  note(
-    files.length === 0 ? `no .flowdsl.yaml, .yml or .json files in ${paths.join(", ")}` : `more than ${filesMax} files; name fewer folders`,
-  );
-  process.exitCode = exitUsage;
-  return undefined;
+/**
+ * Files as they are named; in folders, at any depth, all that end in .flowdsl.yaml, .yml or .json, links to files among
+ * them. A file that is named twice, or linked to, is taken once.
+ */
+export function flowFiles(paths: readonly string[]): readonly string[] {
+  const files = new Map<string, string>();
+  for (const path of paths)
+    for (const file of isFolder(path) ? filesIn(path) : [path]) {
+      const real = realPathOf(file);
+      if (!files.has(real)) files.set(real, file);
+    }
+  if (files.size > filesMax) throw new InvalidInputError("paths", `more than ${filesMax} files; name fewer folders`);
+  if (files.size === 0) throw new InvalidInputError("paths", `no .flowdsl.yaml, .yml or .json files in ${paths.join(", ")}`);
+  return [...files.values()];
 }
 
-/** What is not there is taken for a file: reading it says so. */
+/** What cannot be asked is taken for a file: reading it says why. */
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
 }
 
+function realPathOf(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
+}
+
+/** Links to folders are not followed: they may lead in circles. */
 function filesIn(folder: string): string[] {
   const found: string[] = [];
   const pending = [folder];
   for (let next = pending.shift(); next !== undefined && found.length <= filesMax; next = pending.shift())
     for (const entry of readdirSync(next, { withFileTypes: true }).sort(byName)) {
       const path = join(next, entry.name);
-      if (entry.isDirectory() && entry.name !== "node_modules" && !entry.name.startsWith(".")) pending.push(path);
-      else if (entry.isFile() && flowFile.test(entry.name)) found.push(path);
+      if (entry.isDirectory()) {
+        if (entry.name !== "node_modules" && !entry.name.startsWith(".")) pending.push(path);
+      } else if (flowFile.test(entry.name)) found.push(path);
     }
   return found;
 }

@@ -1,4 +1,4 @@
-import { createRuntime, type Runtime } from "../graph.js";
+import { createRuntime, type FlowPlan, type Runtime } from "../graph.js";
 import { withStore } from "./open-store.js";
 
 /** A runtime that executes nothing: it triggers, looks, and moves dead letters. */
@@ -7,7 +7,7 @@ export async function withLookingRuntime<T>(
     store: url,
     documents = [],
     create = false,
-  }: { readonly store: string | undefined; readonly documents?: readonly string[]; readonly create?: boolean },
+  }: { readonly store: string | undefined; readonly documents?: readonly FlowPlan[]; readonly create?: boolean },
   work: (runtime: Runtime) => Promise<T>,
 ): Promise<T> {
   return await withStore(url, { create }, async (store) => {

@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
-import { Command, CommanderError } from "commander";
-import { ConfigurationError, InvalidInputError, OnceflowError } from "../index.js";
+import { Command } from "commander";
 import { commands } from "./commands/index.js";
-import { exitFound, exitUsage } from "./exit-codes.js";
+import { exitFound } from "./exit-codes.js";
 import { note } from "./output.js";
+import { tellError } from "./tell-error.js";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
@@ -23,22 +23,16 @@ function asStrict(command: Command): void {
   command.commands.forEach(asStrict);
 }
 
-// Whoever reads us may stop early: `onceflow validate flows | head`.
+// Whoever reads us may stop early: `onceflow validate flows | head`. A disk that is full is no mistake of ours, either.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
-  throw error;
+  note(`standard output cannot be written: ${error.message}`);
+  process.exit(exitFound);
 });
-
-/** What is wrong with what was asked is said in one line. Anything else is a mistake of ours, and shown whole. */
-function exitCodeOf(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitUsage;
-  if (!(error instanceof OnceflowError)) throw error;
-  note(error.message);
-  return error instanceof InvalidInputError || error instanceof ConfigurationError ? exitUsage : exitFound;
-}
+process.stderr.on("error", () => {});
 
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = exitCodeOf(error);
+  process.exitCode = tellError(error);
 }

@@ -25,8 +25,17 @@ export async function withStore<T>(
 /** Whoever only looks makes no database: in the wrong folder there would be one, and nothing in it. */
 function mustBeThere(url: string): void {
   const [, path = ""] = /^sqlite:(?:\/\/(?=\/|\.))?([^?]*)/i.exec(url) ?? [];
-  if (path === "" || existsSync(resolve(decodeURIComponent(path)))) return;
+  if (path === "" || existsSync(resolve(decoded(path)))) return;
   throw new ConfigurationError(`[onceflow] there is no database at ${path}; go to its folder, or name it with --store`, {
     code: "STORE_MISSING",
   });
+}
+
+/** One that is malformed is refused by whoever opens it. */
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return ".";
+  }
 }

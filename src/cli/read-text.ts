@@ -1,28 +1,31 @@
-import { readFileSync, statSync } from "node:fs";
+import { defaultLimits } from "../graph/limits.js";
+import { readText } from "../graph/read-text.js";
 import type { Finding } from "../graph.js";
+
+/** The text of a document, or why it has none. */
+export async function documentText(file: string): Promise<string | Finding> {
+  const text = await readText(file, defaultLimits.bytesMax);
+  if (typeof text === "string") return text;
+  const { code, problem, fix } = text;
+  return { severity: "error", code, file, pointer: "", line: 1, column: 1, message: `cannot be read: ${problem}`, fix };
+}
 
 const bytesMax = 16 * 1024 * 1024;
 
-/** The text of a file, or why it has none. A pipe or a device would be read for ever; what is too large is refused later, with its size. */
-export function readTextOf(file: string): string | Finding {
-  try {
-    const info = statSync(file);
-    if (!info.isFile()) return unread(file, "it is not a file");
-    if (info.size > bytesMax) return unread(file, `it has ${info.size} bytes`);
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    return unread(file, code === "ENOENT" ? "there is no such file" : String(code));
-  }
+/** The text of a file that is no document: a payload, a token. */
+export async function inputText(file: string): Promise<{ readonly text: string } | { readonly problem: string }> {
+  const text = await readText(file, bytesMax);
+  return typeof text === "string" ? { text: text.replace(/^\uFEFF/, "") } : { problem: `${file} cannot be read: ${text.problem}` };
 }
 
-const unread = (file: string, why: string): Finding => ({
-  severity: "error",
-  code: "FLOW_UNREADABLE",
-  file,
-  pointer: "",
-  line: 1,
-  column: 1,
-  message: `cannot be read: ${why}`,
-  fix: "mend the path, or the file",
-});
+/** All of standard input, within the same bound. */
+export async function stdinText(): Promise<{ readonly text: string } | { readonly problem: string }> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of process.stdin as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > bytesMax) return { problem: `standard input has more than ${bytesMax} bytes` };
+    parts.push(part);
+  }
+  return { text: Buffer.concat(parts).toString("utf8") };
+}

@@ -1,6 +1,8 @@
 import type { Finding } from "../graph.js";
 import { columns } from "./output.js";
 
+const pointerCharsMax = 100;
+
 /** One line each: where, what it is, at which path, what is wrong, what to do. */
 export function findingLines(findings: readonly Finding[]): string {
   return columns(
@@ -8,7 +10,7 @@ export function findingLines(findings: readonly Finding[]): string {
       `${file}:${line}:${column}`,
       severity,
       code,
-      pointer === "" ? "/" : pointer,
+      pointer === "" ? "/" : pointer.length > pointerCharsMax ? `${pointer.slice(0, pointerCharsMax)}…` : pointer,
       `${message}; ${fix}`,
     ]),
   );

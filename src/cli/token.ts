@@ -1,11 +1,10 @@
 import { ConfigurationError } from "../index.js";
-import { readTextOf } from "./read-text.js";
+import { inputText } from "./read-text.js";
 
 /** Of a file, or of the environment: on a command line everybody on the machine could read it. */
-export function tokenOf(file: string | undefined): string | undefined {
+export async function tokenOf(file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return process.env["ONCEFLOW_TOKEN"] || undefined;
-  const text = readTextOf(file);
-  if (typeof text !== "string")
-    throw new ConfigurationError(`[onceflow] --token-file: ${file} ${text.message}`, { code: "TOKEN_UNREADABLE" });
-  return text.trim();
+  const from = await inputText(file);
+  if ("problem" in from) throw new ConfigurationError(`[onceflow] --token-file: ${from.problem}`, { code: "TOKEN_UNREADABLE" });
+  return from.text.trim();
 }

@@ -1,7 +1,7 @@
 import { closest } from "./closest.js";
 import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
-import { childOf, type Entry, entriesOf, type MapTree, type Spot, type Tree } from "./tree.js";
+import { childOf, type Entry, entriesOf, type MapTree, nameIn, type Spot, type Tree } from "./tree.js";
 
 const sections = ["events", "packets", "nodes", "policies"] as const;
 export type Section = (typeof sections)[number];
@@ -44,13 +44,20 @@ export class Components {
     if (spot?.tree.kind !== "map" || ref === undefined) return spot;
     const text = ref.tree.kind === "scalar" ? String(ref.tree.value) : "";
     const name = text.startsWith(`#/components/${section}/`) ? text.slice(`#/components/${section}/`.length) : undefined;
-    const target = name === undefined || hops > hopsMax ? undefined : this.resolve(section, this.get(section, name), hops + 1);
-    if (target?.tree.kind !== "map") {
-      const near = name === undefined ? undefined : closest(name, this.names(section));
-      const fix = near === undefined ? `refer to "#/components/${section}/…"` : `did you mean "#/components/${section}/${near}"?`;
-      this.findings.add("FLOW_BAD_REF", ref, `"${text}" leads to no map in components.${section}`, fix);
+    if (hops > hopsMax) {
+      this.findings.add("FLOW_BAD_REF", ref, `"${text}" leads in a circle`, "write one of them out");
       return undefined;
     }
+    const found = name === undefined ? undefined : this.get(section, nameIn(name));
+    if (found?.tree.kind !== "map") {
+      this.findings.add("FLOW_BAD_REF", ref, `"${text}" leads to no map in components.${section}`, () => {
+        const near = name === undefined ? undefined : closest(name, this.names(section));
+        return near === undefined ? `refer to "#/components/${section}/…"` : `did you mean "#/components/${section}/${near}"?`;
+      });
+      return undefined;
+    }
+    const target = this.resolve(section, found, hops + 1);
+    if (target?.tree.kind !== "map") return undefined;
     return merged(spot as Spot & { tree: MapTree }, target as Spot & { tree: MapTree });
   }
 

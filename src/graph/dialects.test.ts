@@ -124,6 +124,20 @@ test("a wrong value in a component, too, with other fields beside the reference"
   });
 });
 
+test("a delay that is not written gives way to the one that is", async () => {
+  const delays = async (policy: string) => {
+    const text = `flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { A: { operationId: a, kind: source }, B: { operationId: b, kind: terminal } }
+edges: [{ from: A, to: B, delivery: { mode: durable, retryPolicy: ${policy} } }]\n`;
+    const { flows } = await loadFlows({ text });
+    const { initialDelayMs, maxDelayMs } = flows[0]?.edges[0]?.delivery.retry ?? {};
+    return [initialDelayMs, maxDelayMs];
+  };
+  expect(await delays("{ maxDelay: PT0.5S }")).toEqual([500, 500]);
+  expect(await delays("{ initialDelay: PT2M }")).toEqual([120_000, 120_000]);
+  expect(await delays("{ maxAttempts: 2 }")).toEqual([1000, 60_000]);
+  expect(await delays("{ initialDelay: PT2S, maxDelay: PT1S }")).toEqual([undefined, undefined]);
+});
+
 test("the edge's own timeout comes before the node's", async () => {
   const [plan] = (await loadFlows({ text: flowWith("{ mode: durable, store: mongo, timeoutMs: 1234 }") })).flows;
   expect(plan?.edges[0]?.delivery.timeoutMs).toBe(1234);

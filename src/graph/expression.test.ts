@@ -8,7 +8,11 @@ interface Parts {
   readonly packet?: string;
 }
 
-async function edgeWith({ when, key, packet = "{}" }: Parts): Promise<{ edge: PlannedEdge | undefined; codes: readonly string[] }> {
+async function edgeWith({ when, key, packet = "{}" }: Parts): Promise<{
+  edge: PlannedEdge | undefined;
+  codes: readonly string[];
+  said: readonly string[];
+}> {
   const text = `flowdsl: "1.0"
 info: { title: T, version: "1" }
 nodes:
@@ -25,7 +29,11 @@ ${key === undefined ? "" : `      idempotencyKey: ${JSON.stringify(key)}\n`}comp
     P: ${packet}
 `;
   const { flows, findings } = await loadFlows({ text });
-  return { edge: flows[0]?.edges[0], codes: findings.map(({ code }) => code) };
+  return {
+    edge: flows[0]?.edges[0],
+    codes: findings.map(({ code }) => code),
+    said: findings.map(({ message, fix }) => `${message}; ${fix}`),
+  };
 }
 
 describe("conditions", () => {
@@ -190,5 +198,41 @@ describe("keys", () => {
     const made = edge?.delivery.key?.make({ ...context, payload });
     expect(made).toEqual({ ok: false, why: expect.stringMatching(/\w/) as string });
     expect(JSON.stringify(made)).not.toContain("undefined");
+  });
+});
+
+describe("what is said of types is said in the words of the document", () => {
+  const packet = `{ type: object, required: [id, o, l], properties: { id: { type: string }, n: { type: number }, o: { type: object, properties: { a: { type: string } } }, l: { type: array } } }`;
+
+  test.each([
+    ["payload.n == 'a'", "types that do not fit: number == string"],
+    ["payload.o == 'a'", "types that do not fit: object == string"],
+    ["payload.l == 'a'", "types that do not fit: array == string"],
+    ["payload.n + 1", "its value is of type number; needed is boolean"],
+    [" ", "is empty (at character 2)"],
+  ])("%s", async (when, message) => {
+    const { said } = await edgeWith({ when, packet, key: "{{payload.id}}-sms" });
+    expect(said).toEqual([`${message}; write it like payload.score >= 80 && output.name == 'Passed'`]);
+  });
+
+  test.each([
+    ["{{payload.o}}-sms", '"o" of P is of type object; a key is made of texts, numbers and booleans; use a field of it, or another one'],
+    ["{{payload.l}}-sms", '"l" of P is of type array; a key is made of texts, numbers and booleans; use a field of it, or another one'],
+    [
+      "payload.o",
+      "its value is of type object; needed is string or number or boolean; write it like {{payload.orderId}}-charge, or payload.orderId + '-charge'",
+    ],
+    ["const", "Reserved identifier: const (at character 1); write it like {{payload.orderId}}-charge, or payload.orderId + '-charge'"],
+  ])("a key %s", async (key, message) => {
+    const { edge, said } = await edgeWith({ key, packet });
+    expect([edge, said[0]]).toEqual([undefined, message]);
+  });
+
+  test("a field of an object is a text like others", async () => {
+    const { codes } = await edgeWith({
+      key: "{{payload.o.a}}-sms",
+      packet: packet.replace("type: object, properties: { a", "type: object, required: [a], properties: { a"),
+    });
+    expect(codes).toEqual([]);
   });
 });

@@ -48,10 +48,12 @@ interface Around {
   readonly findings: Findings;
   /** Types that its value may have. */
   readonly wanted: readonly string[];
+  /** One that is right, for whoever wrote one that is not. */
+  readonly example: string;
 }
 
 /** Parses, refuses what is not in the subset, and checks types where the packet's schema tells them. */
-export function compile({ text, spot }: Written, { packet, packets, findings, wanted }: Around): Compiled | undefined {
+export function compile({ text, spot }: Written, { packet, packets, findings, wanted, example }: Around): Compiled | undefined {
   const refuse = (message: string, fix: string): undefined => {
     findings.add("FLOW_BAD_EXPRESSION", spot, message, fix);
     return undefined;
@@ -63,8 +65,8 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
   } catch (error) {
     const { summary, range } = error as { summary?: string; range?: { start: number } };
     return refuse(
-      `${summary ?? "cannot be read"}${range ? ` (at character ${range.start + 1})` : ""}`,
-      "write it like payload.score >= 80 && output.name == 'Passed'",
+      `${text.trim() === "" ? "is empty" : (summary ?? "cannot be read")}${range ? ` (at character ${range.start + 1})` : ""}`,
+      `write it like ${example}`,
     );
   }
   const refused = firstRefused(parsed.ast);
@@ -78,15 +80,25 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
     ? typeProblem(checked.type, wanted)
     : checked.error?.code === "no_such_key"
       ? undefined
-      : checked.error?.summary;
-  if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, "compare values of one type");
+      : inOurWords(checked.error?.summary ?? "its types do not fit");
+  if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, `write it like ${example}`);
   return { text, run: (travelling) => run(parsed, travelling), paths: pathsIn(parsed.ast), literals: literalsIn(parsed.ast) };
 }
 
 function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
-  return type === undefined || type === "dyn" || wanted.includes(type)
-    ? undefined
-    : `its value is of type ${type}; needed is ${wanted.join(" or ")}`;
+  if (type === undefined || type === "dyn" || wanted.includes(type)) return undefined;
+  const names = new Set(wanted.map(inOurWords));
+  return `its value is of type ${inOurWords(type)}; needed is ${[...names].join(" or ")}`;
+}
+
+/** Types as JSON Schema names them: whoever wrote a document has not heard of the evaluator's. */
+function inOurWords(summary: string): string {
+  return summary
+    .replace("no such overload:", "types that do not fit:")
+    .replace(/\$[\w.]+|\bmap<.*?>/g, "object")
+    .replace(/\blist<.*?>/g, "array")
+    .replace(/\b(?:double|int)\b/g, "number")
+    .replace(/\bbool\b/g, "boolean");
 }
 
 /** Fields that the schema does not have are dynamic; whether that is odd is told elsewhere. */
@@ -117,8 +129,9 @@ function run(parsed: ParseResult, { payload, output }: Travelling): Evaluated<un
 }
 
 /** An expression that is true or false: `when`, `filter`. */
-export function compileCondition(written: Written, around: Omit<Around, "wanted">): Expression<boolean> | undefined {
-  const compiled = compile(written, { ...around, wanted: ["bool"] });
+export function compileCondition(written: Written, around: Omit<Around, "wanted" | "example">): Expression<boolean> | undefined {
+  const example = "payload.score >= 80 && output.name == 'Passed'";
+  const compiled = compile(written, { ...around, wanted: ["bool"], example });
   if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...around, mustBeThere: false });
   return (
     compiled && {

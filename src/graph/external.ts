@@ -1,9 +1,9 @@
-import { readFile, stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
 import type { Limits } from "./limits.js";
 import { loadTree } from "./load.js";
+import { readText, tooLarge, type Unread, unread } from "./read-text.js";
 import { entriesOf, type Spot, type Tree } from "./tree.js";
 
 const prefixShape = /^((?:asyncapi|openapi)(?::[\w-]+)?)#/;
@@ -28,26 +28,35 @@ export async function loadExternal(root: Tree, { allowRemote, limits }: External
   const declared = [...declarations(root, findings)].filter(([prefix]) => used.has(prefix));
   for (const [prefix, at] of declared.slice(0, limits.documentsMax)) {
     const address = at.tree.kind === "scalar" ? String(at.tree.value) : "";
-    const isRemote = /^[a-z][a-z0-9+.-]*:\/\//i.test(address);
-    if (isRemote && !allowRemote)
-      findings.add(
-        "FLOW_REMOTE_NOT_LOADED",
-        at,
-        `${prefix} is on the network; packets that refer to it are not checked`,
-        "allow it (--allow-remote), or use a local copy",
-      );
-    const text = isRemote
-      ? allowRemote && (await fetchText(address, limits))
-      : await readText(resolve(dirname(root.source.file), address), limits);
-    if (text !== false && typeof text !== "string")
-      findings.add("FLOW_UNREADABLE", at, `${prefix} cannot be read: ${text.problem}`, "mend the path or the address");
-    documents.set(prefix, typeof text === "string" ? loadTree({ text, file: address }, limits, findings) : undefined);
+    const url = /^[a-z][a-z0-9+.-]*:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : undefined;
+    if (url !== undefined && !allowRemote) {
+      tellNotLoaded(prefix, url, at, findings);
+      documents.set(prefix, undefined);
+      continue;
+    }
+    const file = url === undefined ? besides(root.source.file, address) : `${url.origin}${url.pathname}`;
+    const text = url === undefined ? await readText(file, limits.bytesMax) : await fetchText(url, limits);
+    if (typeof text !== "string") findings.add(text.code, at, `${prefix} cannot be read: ${text.problem}`, text.fix);
+    documents.set(prefix, typeof text === "string" ? loadTree({ text, file }, limits, findings) : undefined);
   }
   for (const [prefix, at] of declared.slice(limits.documentsMax)) {
     findings.add("FLOW_TOO_LARGE", at, `more than ${limits.documentsMax} other documents`, "refer to fewer");
     documents.set(prefix, undefined);
   }
   return { documents };
+}
+
+/** Relative to the document that names it; and, like that one's, a path from where we are. */
+const besides = (document: string, path: string): string => (isAbsolute(path) ? path : join(dirname(document), path));
+
+function tellNotLoaded(prefix: string, { protocol }: URL, at: Spot, findings: Findings): void {
+  const followed = /^https?:$/.test(protocol);
+  findings.add(
+    "FLOW_REMOTE_NOT_LOADED",
+    at,
+    `${prefix} is ${followed ? "on the network" : `at a ${protocol} address`}; packets that refer to it are not checked`,
+    followed ? "allow it (--allow-remote), or use a local copy" : "use a local copy",
+  );
 }
 
 /** `externalDocs`, and in form B also `asyncapi:` and `openapi:` at the top. */
@@ -83,45 +92,26 @@ function prefixesIn(root: Tree): ReadonlySet<string> {
   return found;
 }
 
-export interface Unread {
-  readonly problem: string;
-}
-
-/** Regular files of a bounded size only: a device or a pipe would be read for ever. */
-export async function readText(path: string, { bytesMax }: Limits): Promise<string | Unread> {
-  try {
-    const { size, ...info } = await stat(path).then((found) => ({ size: found.size, isFile: found.isFile() }));
-    if (!info.isFile) return { problem: "it is not a file" };
-    if (size > bytesMax) return { problem: `it has ${size} bytes; ${bytesMax} are allowed` };
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(path));
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    return {
-      problem:
-        code === "ENOENT"
-          ? "there is no such file"
-          : code === "ERR_ENCODING_INVALID_ENCODED_DATA"
-            ? "it is not UTF-8"
-            : String(code ?? error),
-    };
-  }
-}
-
 /** Bounded in time and size, and without redirects: the address that was allowed is the one that is asked. */
-async function fetchText(address: string, { bytesMax, fetchMsMax }: Limits): Promise<string | Unread> {
-  if (!/^https?:/i.test(address)) return { problem: "only http and https are followed" };
+async function fetchText(address: URL, { bytesMax, fetchMsMax }: Limits): Promise<string | Unread> {
+  if (!/^https?:$/.test(address.protocol)) return unread("only http and https are followed");
+  if (address.username !== "" || address.password !== "") return unread("its address has a user name or a password, which are not sent");
   try {
-    const response = await fetch(address, { redirect: "error", signal: AbortSignal.timeout(fetchMsMax) });
-    if (!response.ok || response.body === null) return { problem: `it answered ${response.status}` };
+    const response = await fetch(address, { redirect: "manual", signal: AbortSignal.timeout(fetchMsMax) });
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      const redirected = response.status >= 300 && response.status < 400;
+      return unread(`it answered ${response.status}${redirected ? ", and redirects are not followed" : ""}`);
+    }
     const parts: Uint8Array[] = [];
     let bytes = 0;
     for await (const part of response.body) {
       bytes += part.length;
-      if (bytes > bytesMax) return { problem: `it has more than ${bytesMax} bytes` };
+      if (bytes > bytesMax) return tooLarge(`it has more than ${bytesMax} bytes`);
       parts.push(part);
     }
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(parts));
   } catch (error) {
-    return { problem: (error as Error).name === "TimeoutError" ? `no answer within ${fetchMsMax} ms` : "the request failed" };
+    return unread((error as Error).name === "TimeoutError" ? `no answer within ${fetchMsMax} ms` : "the request failed");
   }
 }

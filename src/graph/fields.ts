@@ -123,15 +123,19 @@ export class Fields {
   done(): void {
     for (const { name, keyOffset, tree, pointer } of entriesOf(this.spot)) {
       if (this.#asked.has(name) || name.startsWith("x-")) continue;
-      const near = closest(name, [...this.#asked]);
-      const fix = near === undefined ? "remove it, or begin its name with x-" : `did you mean "${near}"?`;
       this.findings.add(
         "FLOW_UNKNOWN_FIELD",
         placeOf({ tree: { ...tree, source: this.spot.tree.source }, pointer }, keyOffset),
         `"${name}" means nothing here`,
-        fix,
+        () => this.#insteadOf(name),
       );
     }
+  }
+
+  #insteadOf(name: string): string {
+    if (name === "<<") return "YAML 1.2 merges no maps: write the fields out, or refer to a component with $ref";
+    const near = closest(name, [...this.#asked]);
+    return near === undefined ? "remove it, or begin its name with x-" : `did you mean "${near}"?`;
   }
 
   #wrong(spot: Spot, wanted: string, fix: string): void {

@@ -1,3 +1,4 @@
+import { printable } from "../core/printable.js";
 import { type FindingCode, findingCodes } from "./finding-codes.js";
 import type { Spot } from "./tree.js";
 
@@ -30,56 +31,68 @@ export const wholeFile = (file: string): Place => ({ file, pointer: "", line: 1,
 
 /** Collects what is found, up to a bound: a generated document can be wrong in ten thousand places. */
 export class Findings {
-  readonly #all: Finding[] = [];
+  readonly #told: Readonly<Record<Severity, Finding[]>> = { error: [], warning: [] };
+  readonly #untold: Record<Severity, number> = { error: 0, warning: 0 };
   readonly #seen = new Set<string>();
   readonly #max: number;
-  #errors = 0;
-  #dropped = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  add(code: FindingCode, where: Spot | Place, message: string, fix: string): void {
+  /** A fix that takes time to find is given as a function: it is asked for what is told. */
+  add(code: FindingCode, where: Spot | Place, message: string, fix: string | (() => string)): void {
     const place = "tree" in where ? placeOf(where) : where;
     const severity = findingCodes[code].severity;
-    if (severity === "error") this.#errors += 1;
     // A tree that is used in many places through one alias is wrong once.
     const identity = `${code} ${place.file}:${place.line}:${place.column} ${message}`;
     if (this.#seen.has(identity)) return;
-    if (this.#all.length >= this.#max) {
-      this.#dropped += 1;
+    const told = this.#told[severity];
+    if (told.length >= this.#max) {
+      this.#untold[severity] += 1;
       return;
     }
     this.#seen.add(identity);
-    this.#all.push({ severity, code, ...place, message, fix });
+    told.push({ severity, code, ...place, message: shortened(message), fix: shortened(typeof fix === "string" ? fix : fix()) });
   }
 
   get hasErrors(): boolean {
-    return this.#errors > 0;
+    return this.#told.error.length > 0;
   }
 
-  /** In the order of the files, and of the lines in them. */
+  /** In the order of the files, and of the lines in them. Where there are too many, errors come before warnings: they have to be mended. */
   list(file: string): readonly Finding[] {
-    const sorted = this.#all.toSorted(
+    const { error, warning } = this.#told;
+    const warned = warning.slice(0, this.#max - error.length);
+    const sorted = [...error, ...warned].sort(
       (a, b) => Number(b.file === file) - Number(a.file === file) || compare(a.file, b.file) || a.line - b.line || a.column - b.column,
     );
-    if (this.#dropped === 0) return sorted;
-    const code = this.#errors > 0 ? "FLOW_MORE_ERRORS" : "FLOW_MORE_WARNINGS";
-    const more: Finding = {
+    const more = this.#untold.error + this.#untold.warning + warning.length - warned.length;
+    if (more === 0) return sorted;
+    const code = this.#untold.error > 0 ? "FLOW_MORE_ERRORS" : "FLOW_MORE_WARNINGS";
+    const rest: Finding = {
       severity: findingCodes[code].severity,
       code,
       ...wholeFile(file),
-      message: `${this.#dropped} more findings are not shown`,
+      message: `${more} more findings are not shown`,
       fix: "mend those that are shown, and look again",
     };
-    return [...sorted, more];
+    return [...sorted, rest];
   }
+}
+
+const charsMax = 400;
+
+/** Its middle is left out: a message quotes a name first, and says what is wrong with it behind that. */
+function shortened(text: string): string {
+  if (text.length <= charsMax) return text;
+  const [begin, end] = [text.slice(0, charsMax / 2), text.slice(-charsMax / 4)];
+  return `${begin.replace(/[\ud800-\udbff]$/, "")} … ${end.replace(/^[\udc00-\udfff]/, "")}`;
 }
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 
 /** `file:line:column severity CODE /pointer message (fix)` */
 export function findingText({ file, line, column, severity, code, pointer, message, fix }: Finding): string {
-  return `${file}:${line}:${column} ${severity} ${code} ${pointer === "" ? "/" : pointer} ${message} (${fix})`;
+  return printable(`${file}:${line}:${column} ${severity} ${code} ${pointer === "" ? "/" : pointer} ${message} (${fix})`);
 }

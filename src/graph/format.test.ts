@@ -61,6 +61,17 @@ x-more: [1, 2]
 `);
 });
 
+test.each(["flow.yaml", "flow.json"])("%s: lines end as they did, and there is nothing left to do", (file) => {
+  const document = file.endsWith("json")
+    ? '{\n"info": { "title": "T", "version": "1" },\n"flowdsl": "1.0"\n}\n'
+    : 'info: { title: T, version: "1", description: "two\\r\\nlines" } # about it\n# the version\nflowdsl: "1.0"\nx-a: |\n    two\n    lines\n';
+  const { text, changed, findings } = formatFlow(document.replaceAll("\n", "\r\n"), { file });
+  expect([changed, findings]).toEqual([true, []]);
+  expect(text).toBe(formatFlow(document, { file }).text.replaceAll("\n", "\r\n"));
+  expect(text).not.toMatch(/[^\r]\n|\r\r/);
+  expect(formatFlow(text, { file })).toMatchObject({ text, changed: false });
+});
+
 test("JSON stays JSON", () => {
   expect(formatFlow('{"info":{"version":"1","title":"T"},"flowdsl":"1.0"}', { file: "a.flowdsl.json" }).text).toBe(`{
   "flowdsl": "1.0",

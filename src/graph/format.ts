@@ -30,7 +30,7 @@ export function formatFlow(text: string, { file = "flow.yaml" }: TextOptions = {
   if (tree === undefined) return { text, changed: false, findings: findings.list(file) };
   const attempts = /\.json$/i.test(file) ? [() => jsonText(ordered(tree, ""))] : [() => yamlText(text, true), () => yamlText(text, false)];
   for (const attempt of attempts) {
-    const formatted = attempt();
+    const formatted = withEndsOf(text, attempt());
     if (formatted !== undefined && isSame(text, tree, formatted, file))
       return { text: formatted, changed: formatted !== text, findings: findings.list(file) };
   }
@@ -55,6 +55,10 @@ export function convertFlow(text: string, { to, file = "flow.yaml" }: ConvertOpt
   const converted = to === "json" ? jsonText(plainOf(tree)) : stringify(plainOf(tree), { ...layout, aliasDuplicateObjects: false });
   return { text: converted, changed: converted !== text, findings: findings.list(file) };
 }
+
+/** Lines end as the first one does: whoever checks out with CRLF would otherwise be told to change every file. */
+const withEndsOf = (text: string, formatted: string | undefined): string | undefined =>
+  /^[^\n]*\r\n/.test(text) ? formatted?.replaceAll("\n", "\r\n") : formatted;
 
 const jsonText = (value: unknown) => `${JSON.stringify(value, undefined, 2)}\n`;
 

@@ -4,7 +4,7 @@ import { parseTemplate, type Template } from "../core/template.js";
 import { compile, type Evaluated, type Travelling } from "./expression.js";
 import type { Findings } from "./finding.js";
 import type { Written } from "./model.js";
-import { tellFields } from "./packet-fields.js";
+import { tellFields, tellTypes } from "./packet-fields.js";
 import type { Packets, PacketType } from "./packets.js";
 
 export interface KeyContext extends Travelling {
@@ -59,11 +59,9 @@ function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undef
   }
   const named = template.named || template.paths.some(([root]) => root === "operationId");
   if (around.namesOperation && !named) tellGeneric({ text, spot }, `${text}-charge`, findings);
-  tellFields(
-    template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path),
-    spot,
-    { ...around, mustBeThere: true },
-  );
+  const fields = template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path);
+  tellFields(fields, spot, { ...around, mustBeThere: true });
+  tellTypes(fields, spot, around);
   return {
     text,
     make: ({ payload, operationId, flowId }) => {
@@ -78,7 +76,11 @@ function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undef
 
 function fromExpression(written: Written, around: Around): KeyMaker | undefined {
   const { text } = written;
-  const compiled = compile(written, { ...around, wanted: ["string", "double", "int", "bool"] });
+  const compiled = compile(written, {
+    ...around,
+    wanted: ["string", "double", "int", "bool"],
+    example: "{{payload.orderId}}-charge, or payload.orderId + '-charge'",
+  });
   if (compiled === undefined) return undefined;
   if (around.namesOperation && !compiled.literals.some((literal) => /[A-Za-z0-9]/.test(literal)))
     tellGeneric(written, `${text} + ':charge'`, around.findings);

@@ -28,16 +28,13 @@ function endOf({ text, spot }: Written, side: "inputs" | "outputs", { nodes }: F
   const [nodeId, portName] = dot > 0 ? [text.slice(0, dot), text.slice(dot + 1)] : [text, undefined];
   const node = nodes.find(({ id }) => id === nodeId);
   if (node === undefined) {
-    const near = closest(
-      nodeId,
-      nodes.map(({ id }) => id),
-    );
-    findings.add(
-      "FLOW_UNKNOWN_NODE",
-      spot,
-      `there is no node "${nodeId}"`,
-      near === undefined ? "add it to `nodes:`" : `did you mean "${near}"?`,
-    );
+    findings.add("FLOW_UNKNOWN_NODE", spot, `there is no node "${nodeId}"`, () => {
+      const near = closest(
+        nodeId,
+        nodes.map(({ id }) => id),
+      );
+      return near === undefined ? "add it to `nodes:`" : `did you mean "${near}"?`;
+    });
     return undefined;
   }
   const port = node[side].find(({ name }) => name === portName);

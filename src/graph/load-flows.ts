@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../core/errors.js";
 import { Components } from "./components.js";
-import { loadExternal, readText } from "./external.js";
+import { loadExternal } from "./external.js";
 import { type Finding, Findings, wholeFile } from "./finding.js";
 import { defaultLimits, type Limits } from "./limits.js";
 import { link } from "./link.js";
@@ -8,6 +8,7 @@ import { loadTree } from "./load.js";
 import { normalise } from "./normalise.js";
 import { Packets } from "./packets.js";
 import type { FlowPlan } from "./plan.js";
+import { readText } from "./read-text.js";
 import { validate } from "./validate/index.js";
 
 /** A path; or the text itself, with the path that findings and relative references are to go by. */
@@ -40,9 +41,8 @@ export async function loadFlows(from: FlowSource, options: LoadOptions = {}): Pr
     throw new InvalidInputError("source", "must be a path, or { text, file }");
   const findings = new Findings(limits.findingsMax);
   const file = typeof from === "string" ? from : (from.file ?? "flow.yaml");
-  const text = typeof from === "string" ? await readText(from, limits) : from.text;
-  if (typeof text !== "string")
-    findings.add("FLOW_UNREADABLE", wholeFile(file), `cannot be read: ${text.problem}`, "mend the path, or the file");
+  const text = typeof from === "string" ? await readText(from, limits.bytesMax) : from.text;
+  if (typeof text !== "string") findings.add(text.code, wholeFile(file), `cannot be read: ${text.problem}`, text.fix);
   const flows = typeof text === "string" ? await plansOf({ text, file }, options.allowRemote ?? false, limits, findings) : [];
   const ok = !findings.hasErrors;
   return { ok, flows: ok ? flows : [], findings: findings.list(file) };

@@ -1,4 +1,8 @@
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Findings, findingText } from "./finding.js";
 import { loadFlows } from "./load-flows.js";
 
 const head = 'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: {}\n';
@@ -88,6 +92,97 @@ test("findings are bounded, and the rest is counted", async () => {
   expect(wrong.findings.at(-1)).toMatchObject({ code: "FLOW_MORE_ERRORS", severity: "error" });
 });
 
+test("errors are told before warnings, however many those are", async () => {
+  const fields = Array.from({ length: 50 }, (_, i) => `field${i}: 1`).join("\n");
+  const { findings } = await loadFlows({ text: `${head}${fields}\nedges: [1]\n` }, { limits: { findingsMax: 5 } });
+  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "FLOW_BAD_TYPE", pointer: "/edges/0" }]);
+  expect(findings).toHaveLength(6);
+  expect(findings.at(-1)).toMatchObject({ code: "FLOW_MORE_WARNINGS", message: "47 more findings are not shown" });
+});
+
+test("what nobody is told is not thought about: a guess costs time", () => {
+  const findings = new Findings(2);
+  const guesses: number[] = [];
+  for (let line = 1; line <= 1000; line += 1)
+    findings.add("FLOW_UNKNOWN_NODE", { file: "a", pointer: "", line, column: 1 }, "there is no such node", () => {
+      guesses.push(line);
+      return "";
+    });
+  expect(guesses).toEqual([1, 2]);
+});
+
+test("a name of half a million letters is told in a line", async () => {
+  const { findings } = await loadFlows({ text: `${head}components: { "${"é".repeat(250_000)}🙂": 1 }\n` });
+  expect(findings.map(({ message }) => message.length < 500)).toEqual([true, true]);
+  expect(findings.at(-1)?.message).toMatch(/^"é+ … é+🙂" means nothing here$/);
+});
+
+test("a finding is one line, and a terminal obeys none of it", async () => {
+  const { findings } = await loadFlows({ text: `${head}"a\\e[31m\\nb\\u202E": 1\n`, file: "x\u001b[2J\n.yaml" });
+  const text = findings.map(findingText).join("\n");
+  expect(text).toContain('"a [31m b " means nothing here');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not be there
+  expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+  expect(text.split("\n")).toHaveLength(findings.length);
+});
+
+test.each([
+  ["a date", "!!timestamp 2001-01-01", "FLOW_BAD_TYPE"],
+  ["bytes", "!!binary aGk=", "FLOW_BAD_TYPE"],
+  ["an integer in hexadecimal that is rounded", "0xFFFFFFFFFFFFFFFFFF", "FLOW_BAD_NUMBER"],
+  ["an octal one", "0o7777777777777777777777", "FLOW_BAD_NUMBER"],
+])("%s would become something else, and is refused", async (_, value, code) => {
+  const { ok, findings } = await loadFlows({ text: `${head}x-a: ${value}\n` });
+  expect(ok).toBe(false);
+  expect(findings).toMatchObject([{ code, pointer: "/x-a", line: 4, column: expect.any(Number) as number }]);
+});
+
+test("text with NUL characters is not text in UTF-8", async () => {
+  const { ok, findings } = await loadFlows({ text: [...head].map((sign) => `${sign}\0`).join("") });
+  expect(ok).toBe(false);
+  expect(findings).toMatchObject([{ code: "FLOW_SYNTAX", line: 1, column: 2, message: "a NUL character, which no text has" }]);
+});
+
+test.each([
+  ["flow", 'flows: { "a\\0": { nodes: { A: { operationId: a, kind: source } } } }', "/flows/a\0"],
+  ["flow", 'flows: { "": { nodes: { A: { operationId: a, kind: source } } } }', "/flows/"],
+  ["node", 'nodes: { "a\\nb": { operationId: a, kind: source } }', "/nodes/a\nb"],
+  ["node", `nodes: { ${"a".repeat(300)}: { operationId: a, kind: source } }`, `/nodes/${"a".repeat(300)}`],
+  ["port", 'nodes: { A: { operationId: a, kind: source, outputs: { "": {} } } }', "/nodes/A/outputs/"],
+])("the name of a %s has to be one: %s", async (what, line, pointer) => {
+  const { ok, findings } = await loadFlows({ text: `flowdsl: "1.0"\ninfo: { title: T, version: "1" }\n${line}\n` });
+  expect(ok).toBe(false);
+  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([
+    { code: "FLOW_BAD_VALUE", pointer, message: `the name of a ${what} has 1 to 200 characters, and no control characters` },
+  ]);
+});
+
+test("references that lead to each other are a circle, and no other one is proposed", async () => {
+  const text = `flowdsl: "1.0"
+info: { title: T, version: "1" }
+nodes: { A: { $ref: "#/components/nodes/B" } }
+components: { nodes: { B: { $ref: "#/components/nodes/C" }, C: { $ref: "#/components/nodes/B" } } }
+`;
+  const { findings } = await loadFlows({ text });
+  expect(findings.filter(({ code }) => code === "FLOW_BAD_REF")).toMatchObject([
+    { pointer: "/components/nodes/B/$ref", message: '"#/components/nodes/C" leads in a circle' },
+  ]);
+});
+
+test.each([
+  ['{\n  "flowdsl": "1.0",\n  "info": tru\n}\n', 3, 14],
+  ['{\n  "flowdsl": "1.0",\n  "nodes": {},\n}\n', 4, 1],
+  ['{\n  "flowdsl": "1.0",\n  "x-list": [1, 2, ]\n}\n', 3, 20],
+  ["{\n  \"flowdsl\": '1.0'\n}\n", 2, 14],
+  ['{\n  "flowdsl": "1.0"\n}\n{', 4, 1],
+  ['{ "flowdsl": 01 }', 1, 15],
+  ['{ "flowdsl": "1.0", # not here\n  "nodes": {} }', 1, 21],
+])("what is not JSON is shown where it is not: %j", async (text, line, column) => {
+  const { findings } = await loadFlows({ text, file: "a.json" });
+  expect(findings.filter(({ code }) => code === "FLOW_SYNTAX").slice(0, 1)).toMatchObject([{ line, column }]);
+  for (const { message } of findings) expect(message).not.toContain("\n");
+});
+
 test("a file that is JSON by its name is JSON", async () => {
   const json = '{\n\t"flowdsl": "1.0", "info": { "title": "T", "version": "1" },\n\t"nodes": {}\n}';
   expect((await loadFlows({ text: json, file: "a.json" })).ok).toBe(true);
@@ -102,9 +197,22 @@ test("a byte order mark, CRLF and an empty text", async () => {
   for (const text of ["", "\n", "# nothing\n", "null"]) expect((await loadFlows({ text })).ok, JSON.stringify(text)).toBe(false);
 });
 
-test("a path that is not there, a folder, and a file that is not text are findings", async () => {
-  for (const path of ["/not/there.yaml", import.meta.dirname, process.execPath])
-    expect(await loadFlows(path)).toMatchObject({ ok: false, findings: [{ code: "FLOW_UNREADABLE", file: path }] });
+test("a path that is not there, a folder, and files that cannot be text are findings", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-load-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const latin1 = join(folder, "latin1.yaml");
+  writeFileSync(latin1, Buffer.from(`${head}x-a: caf\u00e9\n`, "latin1"));
+  for (const [path, code, why] of [
+    ["/not/there.yaml", "FLOW_UNREADABLE", "there is no such file"],
+    [join(latin1, "below.yaml"), "FLOW_UNREADABLE", "there is no such file"],
+    [import.meta.dirname, "FLOW_UNREADABLE", "it is not a file"],
+    [latin1, "FLOW_UNREADABLE", "it is not UTF-8"],
+    [process.execPath, "FLOW_TOO_LARGE", "1048576 are allowed"],
+  ] as const)
+    expect(await loadFlows(path)).toMatchObject({
+      ok: false,
+      findings: [{ code, file: path, message: expect.stringContaining(why) as string }],
+    });
 });
 
 test("a call that is none is refused", async () => {

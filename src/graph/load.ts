@@ -1,7 +1,9 @@
 import { Composer, type Document, Lexer, LineCounter, type ParsedNode, Parser } from "yaml";
+import { printable } from "../core/printable.js";
 import { type Findings, type Place, wholeFile } from "./finding.js";
 import type { Limits } from "./limits.js";
 import { TreeReader } from "./read-tree.js";
+import { jsonProblem } from "./strict-json.js";
 import type { Source, Tree } from "./tree.js";
 
 interface Text {
@@ -10,16 +12,17 @@ interface Text {
 }
 
 /** Text → positioned tree, or findings. JSON is read as the YAML 1.2 that it is, so that both have positions. */
-export function loadTree({ text, file }: Text, limits: Limits, findings: Findings): Tree | undefined {
-  const bytes = Buffer.byteLength(text);
+export function loadTree({ text: written, file }: Text, limits: Limits, findings: Findings): Tree | undefined {
+  const bytes = Buffer.byteLength(written);
   if (bytes > limits.bytesMax) {
     findings.add("FLOW_TOO_LARGE", wholeFile(file), `${bytes} bytes; ${limits.bytesMax} are allowed`, "split the document");
     return undefined;
   }
   const lines = new LineCounter();
   const source: Source = { file, lines };
-  const documents = compose(text.replace(/^\uFEFF/, ""), source, limits, findings);
-  if (documents === undefined) return undefined;
+  const text = written.replace(/^\uFEFF/, "");
+  const documents = compose(text, source, limits, findings);
+  if (documents === undefined || hasNul(text, source, findings)) return undefined;
   const [document, second] = documents;
   if (second !== undefined) {
     findings.add(
@@ -79,27 +82,25 @@ const syntaxFindingsMax = 10;
 
 function reportSyntax(document: Document.Parsed, source: Source, findings: Findings): boolean {
   for (const error of document.errors.slice(0, syntaxFindingsMax))
-    findings.add("FLOW_SYNTAX", at(source, error.pos[0]), error.message.split("\n")[0] ?? "", "write it as YAML 1.2 or JSON");
+    findings.add("FLOW_SYNTAX", at(source, error.pos[0]), printable(error.message.split("\n")[0] ?? ""), "write it as YAML 1.2 or JSON");
   for (const warning of document.warnings.slice(0, syntaxFindingsMax))
-    findings.add("FLOW_UNKNOWN_TAG", at(source, warning.pos[0]), warning.message.split("\n")[0] ?? "", "remove the tag");
+    findings.add("FLOW_UNKNOWN_TAG", at(source, warning.pos[0]), printable(warning.message.split("\n")[0] ?? ""), "remove the tag");
   return document.errors.length === 0;
 }
 
 /** Other tools will read a .json file as JSON: what only YAML allows is refused in it. */
 function isStrictJson(text: string, source: Source, findings: Findings): boolean {
-  if (!/\.json$/i.test(source.file)) return true;
-  try {
-    JSON.parse(text.replace(/^\uFEFF/, ""));
-    return true;
-  } catch (error) {
-    const message = (error as Error).message;
-    const offset = Number(/position (\d+)/.exec(message)?.[1] ?? 0);
-    findings.add(
-      "FLOW_SYNTAX",
-      at(source, offset),
-      `not JSON, though the file's name says so: ${message.slice(0, 60)}`,
-      "mend it, or name it .yaml",
-    );
-    return false;
-  }
+  const problem = /\.json$/i.test(source.file) ? jsonProblem(text) : undefined;
+  if (problem === undefined) return true;
+  const message = `not JSON, though the file's name says so: ${printable(problem.message)}`;
+  findings.add("FLOW_SYNTAX", at(source, problem.offset), message, "mend it, or name it .yaml");
+  return false;
+}
+
+/** No text has these: it is in UTF-16, or no text at all. */
+function hasNul(text: string, source: Source, findings: Findings): boolean {
+  const offset = text.indexOf("\0");
+  if (offset === -1) return false;
+  findings.add("FLOW_SYNTAX", at(source, offset), "a NUL character, which no text has", "save it as text in UTF-8");
+  return true;
 }

@@ -38,12 +38,15 @@ export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retr
   const fields = Fields.of(about.components.resolve("policies", spot), about.findings);
   if (fields === undefined) return undefined;
   const retryOn = fields.at("retryOn") && fields.texts("retryOn");
-  const initialDelayMs = durationMs(fields, "initialDelay", about) ?? defaultRetry.initialDelayMs;
+  // A delay that is not written gives way to the one that is.
+  const firstMs = durationMs(fields, "initialDelay", about);
+  const longestMs = durationMs(fields, "maxDelay", about);
+  const initialDelayMs = firstMs ?? Math.min(defaultRetry.initialDelayMs, longestMs ?? defaultRetry.maxDelayMs);
   const policy: RetryPolicy = {
     maxAttempts: fields.integer("maxAttempts", 1, attemptsMax) ?? defaultRetry.maxAttempts,
     backoff: fields.oneOf("backoff", backoffs) ?? defaultRetry.backoff,
     initialDelayMs,
-    maxDelayMs: durationMs(fields, "maxDelay", about) ?? Math.max(defaultRetry.maxDelayMs, initialDelayMs),
+    maxDelayMs: longestMs ?? Math.max(defaultRetry.maxDelayMs, initialDelayMs),
     jitter: fields.flag("jitter") ?? defaultRetry.jitter,
     ...(retryOn && { retryOn }),
   };

@@ -35,7 +35,8 @@ export function normalise(root: Tree, components: Components, findings: Findings
   const info = readInfo(top, findings);
   for (const name of ["servers", "externalDocs", "asyncapi", "openapi", "components"]) top.at(name);
   const flows = [...namedFlows(top, about), ...topFlow(top, info, about)];
-  if (flows.length === 0 && !top.has("flows")) top.missing("flows");
+  if (flows.length === 0 && !top.has("flows"))
+    findings.add("FLOW_MISSING_FIELD", top.spot, 'there is no flow: neither "flows" nor "nodes"', "add `flows:`, or `nodes:` and `edges:`");
   top.done();
   return { file: root.source.file, info, flows };
 }

@@ -17,22 +17,27 @@ function objectOf(schema: JsonSchema): Readonly<Record<string, unknown>> | undef
 
 const propertiesOf = (schema: Readonly<Record<string, unknown>>): SchemaMap | undefined => schema["properties"] as SchemaMap | undefined;
 
-function presenceOf(path: readonly string[], packet: PacketType, packets: Packets): Presence {
+interface Field {
+  readonly presence: Presence;
+  /** Of JSON Schema, where it is one. */
+  readonly type?: unknown;
+}
+
+function fieldAt(path: readonly string[], packet: PacketType, packets: Packets): Field {
   let schema = objectOf(packets.resolved(packet.schema));
   let presence: Presence = "always";
   for (const name of path) {
     const properties = schema && propertiesOf(schema);
-    if (schema === undefined || properties === undefined) return presence === "always" ? "untold" : presence;
+    if (schema === undefined || properties === undefined) return { presence: presence === "always" ? "untold" : presence };
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (property === undefined) {
-      if (schema["additionalProperties"] === false && !("patternProperties" in schema)) return "never";
-      return "undeclared";
+      return { presence: schema["additionalProperties"] === false && !("patternProperties" in schema) ? "never" : "undeclared" };
     }
     const required = schema["required"];
     if (!(Array.isArray(required) && required.includes(name))) presence = "sometimes";
     schema = objectOf(packets.resolved(property));
   }
-  return presence;
+  return { presence, type: schema?.["type"] };
 }
 
 interface Telling {
@@ -47,7 +52,7 @@ interface Telling {
 export function tellFields(paths: readonly (readonly string[])[], spot: Spot, { packet, packets, findings, mustBeThere }: Telling): void {
   if (packet === undefined) return;
   for (const path of paths) {
-    const presence = presenceOf(path, packet, packets);
+    const { presence } = fieldAt(path, packet, packets);
     const field = path.join(".");
     const fix = `make it a required property of ${packet.name}, or use another field`;
     if (presence === "undeclared" || presence === "never")
@@ -58,6 +63,25 @@ export function tellFields(paths: readonly (readonly string[])[], spot: Spot, { 
         spot,
         `${packet.name} need not have "${field}"; a packet without it becomes a dead letter`,
         fix,
+      );
+  }
+}
+
+/** Says which fields can never be part of a text: no packet would have a key. */
+export function tellTypes(
+  paths: readonly (readonly string[])[],
+  spot: Spot,
+  { packet, packets, findings }: Omit<Telling, "mustBeThere">,
+): void {
+  if (packet === undefined) return;
+  for (const path of paths) {
+    const { type } = fieldAt(path, packet, packets);
+    if (type === "object" || type === "array" || type === "null")
+      findings.add(
+        "FLOW_EXPRESSION_TYPE",
+        spot,
+        `"${path.join(".")}" of ${packet.name} is of type ${type}; a key is made of texts, numbers and booleans`,
+        "use a field of it, or another one",
       );
   }
 }

@@ -114,13 +114,10 @@ export class Packets {
     const [section, name] = local === null ? (["packets", ref] as const) : [local[1] as "events" | "packets", local[2] ?? ""];
     const spot = this.components.get(section, nameIn(name));
     if (spot !== undefined) return section === "events" ? this.#payloadOf(spot, hops) : spot;
-    const near = closest(name, this.components.names(section));
-    this.findings.add(
-      "FLOW_UNKNOWN_PACKET",
-      from,
-      `there is no "${name}" in components.${section}`,
-      near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`,
-    );
+    this.findings.add("FLOW_UNKNOWN_PACKET", from, `there is no "${name}" in components.${section}`, () => {
+      const near = closest(name, this.components.names(section));
+      return near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`;
+    });
     return undefined;
   }
 

@@ -3,7 +3,8 @@ import { type Findings, placeOf } from "./finding.js";
 import type { Limits } from "./limits.js";
 import { type Entry, pointerTo, type ScalarTree, type Source, type Tree } from "./tree.js";
 
-const plainInteger = /^[-+]?\d+$/;
+/** As YAML writes integers: decimal, octal, hexadecimal. Beyond 2^53 they would be rounded. */
+const integer = /^([-+]?\d+|0o[0-7]+|0x[0-9a-f]+)$/i;
 
 /** What the parser made of a text → our tree. It stops at the first thing that is wrong: what is behind it may be made of it. */
 export class TreeReader {
@@ -89,9 +90,18 @@ export class TreeReader {
     const offset = node.range[0];
     const raw: unknown = isScalar(node) ? node.value : null;
     const value = typeof raw === "string" || typeof raw === "number" || typeof raw === "boolean" ? raw : null;
+    // A tag can make a date or bytes of a text.
+    if (typeof raw === "object" && raw !== null)
+      this.#refuse(
+        "FLOW_BAD_TYPE",
+        offset,
+        pointer,
+        "this tag makes a value that JSON does not have",
+        "remove the tag, and quote the value",
+      );
     if (typeof value === "number") {
       const text = isScalar(node) ? (node.source ?? "") : "";
-      const exact = Number.isFinite(value) && (!plainInteger.test(text) || Number.isSafeInteger(value));
+      const exact = Number.isFinite(value) && (!integer.test(text) || Number.isSafeInteger(value));
       if (!exact)
         this.#refuse(
           "FLOW_BAD_NUMBER",

@@ -1,5 +1,14 @@
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { Finding } from "./finding.js";
 import { type FindingCode, findingCodes } from "./finding-codes.js";
+
+/** A path that is relative stays so: code hosts look for it from the top of the repository. */
+function uriOf(file: string): string {
+  if (/^https?:\/\//i.test(file)) return file;
+  if (isAbsolute(file)) return pathToFileURL(file).href;
+  return Buffer.from(file).toString().split(/[\\/]/).map(encodeURIComponent).join("/");
+}
 
 /** Findings as SARIF 2.1.0, which code hosts show beside the lines. */
 export function toSarif(findings: readonly Finding[]): Readonly<Record<string, unknown>> {
@@ -24,7 +33,7 @@ export function toSarif(findings: readonly Finding[]): Readonly<Record<string, u
           locations: [
             {
               physicalLocation: {
-                artifactLocation: { uri: encodeURI(file.replaceAll("\\", "/")) },
+                artifactLocation: { uri: uriOf(file) },
                 region: { startLine: line, startColumn: column },
               },
               logicalLocations: [{ fullyQualifiedName: pointer === "" ? "/" : pointer }],

@@ -16,13 +16,12 @@ export function addCompletion(program: Command): void {
 
 /** What there is to complete, asked of the commands themselves. */
 function completedOf(command: Command): Completed {
+  const options = [command, ...command.commands].flatMap((one) => one.options);
   return {
     name: command.name(),
     description: command.description().replace(/[^\w ,.;:-]/g, ""),
-    options: [
-      ...new Set([command, ...command.commands].flatMap(({ options }) => options.flatMap(({ long }) => (long ? [long] : [])))),
-      "--help",
-    ],
+    options: [...new Set(options.flatMap(({ long }) => long ?? [])), "--help"],
     words: [...command.commands.map((one) => one.name()), ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])],
+    choices: Object.fromEntries(options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : []))),
   };
 }

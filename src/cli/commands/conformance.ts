@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { type ConformanceOptions, conformance } from "../../http.js";
-import { exitFound, exitUsage } from "../exit-codes.js";
-import { note, print, printJson } from "../output.js";
+import { InvalidInputError } from "../../index.js";
+import { exitFound } from "../exit-codes.js";
+import { print, printJson } from "../output.js";
 
 interface Options {
   readonly header?: Readonly<Record<string, string>>;
@@ -38,11 +39,8 @@ export function addConformance(program: Command): void {
 }
 
 async function run(what: string, url: string, options: Options): Promise<void> {
-  if (what !== "http" || !URL.canParse(url)) {
-    note(what === "http" ? `"${url}" is not a URL` : `there is no suite for "${what}"; there is one for http`);
-    process.exitCode = exitUsage;
-    return;
-  }
+  if (what !== "http") throw new InvalidInputError("what", `there is no suite for "${what}"; there is one for http`);
+  if (!URL.canParse(url)) throw new InvalidInputError("url", `"${url}" is not a URL`);
   const report = await conformance(url, optionsOf(options));
   if (options.json) printJson(report);
   if (!report.passed) process.exitCode = exitFound;

@@ -1,10 +1,11 @@
-import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { convertFlow } from "../../graph.js";
-import { exitFound, exitUsage } from "../exit-codes.js";
+import { InvalidInputError } from "../../index.js";
+import { exitFound } from "../exit-codes.js";
 import { note, print, printJson } from "../output.js";
-import { readTextOf } from "../read-text.js";
+import { documentText } from "../read-text.js";
 import { findingLines } from "../show-findings.js";
+import { writeWhole } from "../write-whole.js";
 
 interface Options {
   readonly to?: "yaml" | "json";
@@ -23,17 +24,13 @@ export function addConvert(program: Command): void {
     .action(convert);
 }
 
-function convert(file: string, { to, output, json }: Options): void {
-  if (json && output === undefined) {
-    note("--json needs --output: otherwise the document itself is printed");
-    process.exitCode = exitUsage;
-    return;
-  }
+async function convert(file: string, { to, output, json }: Options): Promise<void> {
+  if (json && output === undefined) throw new InvalidInputError("json", "needs --output: otherwise the document itself is printed");
   const target = to ?? formatOf(output) ?? (formatOf(file) === "json" ? "yaml" : "json");
-  const text = readTextOf(file);
+  const text = await documentText(file);
   const { text: converted, findings } = typeof text === "string" ? convertFlow(text, { to: target, file }) : { text: "", findings: [text] };
   const failed = findings.some(({ severity }) => severity === "error");
-  if (!failed && output !== undefined) writeFileSync(output, converted);
+  if (!failed && output !== undefined) writeWhole(output, converted);
   if (json) printJson({ ok: !failed, file, output, to: target, findings });
   else if (findings.length > 0) note(findingLines(findings));
   if (!failed && output === undefined) print(converted);

@@ -5,7 +5,8 @@ import { exitFound } from "../exit-codes.js";
 import { withLookingRuntime } from "../looking-runtime.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";
-import { columns, counted, note, print, printable, printJson, progress, table, timeOf } from "../output.js";
+import { counted, facts, print, printJson, progress, table, timeOf } from "../output.js";
+import { notThere } from "../tell-error.js";
 
 interface Options extends Page {
   readonly store?: string;
@@ -57,22 +58,16 @@ async function list({ store, json, ...query }: Options): Promise<void> {
 async function show(id: string, { store, json }: Options): Promise<void> {
   await withLookingRuntime({ store }, async (runtime) => {
     const found = await runtime.deadLetter(id);
-    if (found === undefined) {
-      note(`there is no dead letter ${printable(id)}`);
-      process.exitCode = exitFound;
-    } else if (json) printJson(found);
+    if (found === undefined) throw notThere(`dead letter ${id}`);
+    if (json) printJson(found);
     else print(detailsOf(found));
   });
 }
 
 function detailsOf({ payload, history, error, ...view }: DeadLetterDetails): string {
-  const about = Object.entries(view).map(([name, value]) => [
-    name,
-    printable(value instanceof Date ? (timeOf(value) ?? "") : String(value ?? "")),
-  ]);
-  const rows = [...about, ["error", printable(`${error.code}: ${error.message}`)], ["payload", printable(JSON.stringify(payload))]];
+  const rows = { ...view, error: `${error.code}: ${error.message}`, payload: JSON.stringify(payload) };
   const attempts = history.map(({ attempt, at, ms, code, message }) => [attempt, timeOf(at), `${Math.round(ms)} ms`, code, message]);
-  return `${columns(rows)}\n\n${table(["ATTEMPT", "AT", "TOOK", "CODE", "MESSAGE"], attempts)}`;
+  return `${facts(Object.entries(rows))}\n\n${table(["ATTEMPT", "AT", "TOOK", "CODE", "MESSAGE"], attempts)}`;
 }
 
 type Verb = "reinject" | "discard";
@@ -86,16 +81,14 @@ async function each(verb: Verb, ids: readonly string[], { store, json, all = fal
   await withLookingRuntime({ store }, async (runtime) => {
     const wanted = all ? await idsOf(runtime, { ...(flow === undefined ? {} : { flow }), ...(queue === undefined ? {} : { queue }) }) : ids;
     const bar = progress(wanted.length);
-    const done: string[] = [];
+    const [done, gone]: [string[], string[]] = [[], []];
     for (const id of wanted) {
-      if (await runtime[verb](id)) done.push(id);
+      ((await runtime[verb](id)) ? done : gone).push(id);
       bar.step();
     }
     bar.end();
-    const gone = wanted.filter((id) => !done.includes(id));
     if (json) printJson({ ok: all || gone.length === 0, [`${verb}ed`]: done, gone });
-    else
-      print(`${counted(done.length, "dead letter")} ${verb}ed${gone.length > 0 ? `; not there: ${gone.map(printable).join(", ")}` : ""}`);
+    else print(`${counted(done.length, "dead letter")} ${verb}ed${gone.length > 0 ? `; not there: ${gone.join(", ")}` : ""}`);
     if (!all && gone.length > 0) process.exitCode = exitFound;
   });
 }

@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import type { ExecutionDetails, ExecutionView, Page } from "../../graph.js";
-import { exitFound } from "../exit-codes.js";
 import { withLookingRuntime } from "../looking-runtime.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";
-import { columns, note, print, printable, printJson, table, timeOf } from "../output.js";
+import { facts, print, printJson, table, timeOf } from "../output.js";
+import { notThere } from "../tell-error.js";
 
 interface Options extends Page {
   readonly store?: string;
@@ -36,10 +36,8 @@ async function executions(id: string | undefined, { store, json, ...query }: Opt
       return;
     }
     const found = await runtime.execution(id);
-    if (found === undefined) {
-      note(`there is no execution ${printable(id)}`);
-      process.exitCode = exitFound;
-    } else if (json) printJson(found);
+    if (found === undefined) throw notThere(`execution ${id}`);
+    if (json) printJson(found);
     else print(detailsOf(found));
   });
 }
@@ -48,11 +46,7 @@ const rowOf = ({ id, flow, status, open, dead, createdAt, endedAt, key }: Execut
   [id, flow, status, open, dead, timeOf(createdAt), timeOf(endedAt), key] as const;
 
 function detailsOf({ input, outputs, notes, packets, ...view }: ExecutionDetails): string {
-  const about = Object.entries(view).map(([name, value]) => [
-    name,
-    printable(value instanceof Date ? (timeOf(value) ?? "") : String(value ?? "")),
-  ]);
-  const parts = [columns([...about, ["input", printable(JSON.stringify(input))]])];
+  const parts = [facts(Object.entries({ ...view, input: JSON.stringify(input) }))];
   if (outputs.length > 0)
     parts.push(
       table(

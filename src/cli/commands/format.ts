@@ -1,11 +1,11 @@
-import { realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { type Finding, formatFlow } from "../../graph.js";
 import { exitFound } from "../exit-codes.js";
 import { flowFiles } from "../flow-files.js";
 import { columns, counted, print, printJson, progress } from "../output.js";
-import { readTextOf } from "../read-text.js";
+import { documentText } from "../read-text.js";
 import { findingLines } from "../show-findings.js";
+import { writeWhole } from "../write-whole.js";
 
 interface Options {
   readonly check?: boolean;
@@ -28,15 +28,14 @@ interface Done {
   readonly findings: readonly Finding[];
 }
 
-function format(paths: readonly string[], { check = false, json }: Options): void {
+async function format(paths: readonly string[], { check = false, json }: Options): Promise<void> {
   const files = flowFiles(paths);
-  if (files === undefined) return;
   const bar = progress(files.length);
-  const done = files.map((file) => {
-    const one = formatOne(file, check);
+  const done: Done[] = [];
+  for (const file of files) {
+    done.push(await formatOne(file, check));
     bar.step();
-    return one;
-  });
+  }
   bar.end();
   const changed = done.filter((one) => one.changed);
   const findings = done.flatMap((one) => one.findings);
@@ -51,18 +50,10 @@ function format(paths: readonly string[], { check = false, json }: Options): voi
   if (failed || (check && changed.length > 0)) process.exitCode = exitFound;
 }
 
-function formatOne(file: string, check: boolean): Done {
-  const text = readTextOf(file);
+async function formatOne(file: string, check: boolean): Promise<Done> {
+  const text = await documentText(file);
   if (typeof text !== "string") return { file, changed: false, findings: [text] };
   const { text: formatted, changed, findings } = formatFlow(text, { file });
-  if (changed && !check) replace(file, formatted);
+  if (changed && !check) writeWhole(file, formatted);
   return { file, changed, findings };
-}
-
-/** Beside it first: a process that dies here leaves the old file or the new one, never half of it. Links and modes stay. */
-function replace(file: string, text: string): void {
-  const target = realpathSync(file);
-  const beside = `${target}.${process.pid}.tmp`;
-  writeFileSync(beside, text, { mode: statSync(target).mode });
-  renameSync(beside, target);
 }

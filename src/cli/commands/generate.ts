@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Argument, type Command } from "commander";
 import { type GeneratedFile, generateDocs, generateTypeScript, loadFlows } from "../../graph.js";
 import { exitFound } from "../exit-codes.js";
 import { columns, note, print, printJson } from "../output.js";
 import { findingLines } from "../show-findings.js";
+import { writeWhole } from "../write-whole.js";
 
 interface Options {
   readonly output?: string;
@@ -53,7 +54,6 @@ async function generate(
 function write({ name, text, yours }: GeneratedFile, folder: string, force: boolean): { readonly file: string; readonly written: boolean } {
   const file = join(folder, name);
   if (yours && !force && existsSync(file)) return { file, written: false };
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(file, text);
+  writeWhole(file, text, { makeFolder: true });
   return { file, written: true };
 }

@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import { states } from "../../core/record.js";
 import { type Inspection, inspect, type ListOptions, list, type RecordSummary } from "../../index.js";
-import { exitFound } from "../exit-codes.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
-import { columns, note, print, printable, printJson, table, timeOf } from "../output.js";
+import { facts, note, print, printJson, table, timeOf } from "../output.js";
+import { notThere } from "../tell-error.js";
 
 interface Options extends Omit<ListOptions, "scope"> {
   readonly store?: string;
@@ -42,10 +42,8 @@ async function keys(
       return;
     }
     const found = await inspect(store, { scope: scope ?? "", key });
-    if (found === undefined) {
-      note(`there is no key ${printable(key)} in scope ${JSON.stringify(scope)}`);
-      process.exitCode = exitFound;
-    } else if (json) printJson(shown(found, value));
+    if (found === undefined) throw notThere(`key ${key} in scope ${JSON.stringify(scope)}`);
+    if (json) printJson(shown(found, value));
     else print(detailsOf(found, value));
   });
 }
@@ -60,8 +58,8 @@ function shown({ value, error, ...rest }: Inspection, withValue: boolean): objec
 
 function detailsOf(found: Inspection, withValue: boolean): string {
   const { attempts, audit: _audit, value, error, ...about } = found;
-  const rows = Object.entries(about).map(([name, one]) => [name, printable(one instanceof Date ? (timeOf(one) ?? "") : String(one ?? ""))]);
-  if (withValue) rows.push(["outcome", printable(error === undefined ? (JSON.stringify(value) ?? "") : `${error.name}: ${error.message}`)]);
+  const outcome = error === undefined ? JSON.stringify(value) : `${error.name}: ${error.message}`;
+  const rows = Object.entries(withValue ? { ...about, outcome } : about);
   const log = attempts.map(({ attempt, startedAt, endedAt, verdict, owner, note: why }) => [
     attempt,
     timeOf(startedAt),
@@ -70,5 +68,5 @@ function detailsOf(found: Inspection, withValue: boolean): string {
     owner,
     why ?? "",
   ]);
-  return `${columns(rows)}\n\n${table(["ATTEMPT", "STARTED", "ENDED", "VERDICT", "OWNER", "NOTE"], log)}`;
+  return `${facts(rows)}\n\n${table(["ATTEMPT", "STARTED", "ENDED", "VERDICT", "OWNER", "NOTE"], log)}`;
 }

@@ -1,12 +1,13 @@
+import { Console } from "node:console";
 import { type Command, Option } from "commander";
 import { leaseMsMax, leaseMsMin } from "../../core/options.js";
-import { createRuntime, type Runtime } from "../../graph.js";
+import { createRuntime, type FlowPlan, type Runtime } from "../../graph.js";
 import { ConfigurationError, InvalidInputError, type Store } from "../../index.js";
 import type { Served } from "../../server.js";
 import { eventLines } from "../event-lines.js";
 import { exitFound } from "../exit-codes.js";
-import { flowFiles } from "../flow-files.js";
 import { loadNodes, type NodesModule } from "../load-nodes.js";
+import { loadPlans } from "../load-plans.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
 import { counted, note, print } from "../output.js";
@@ -58,11 +59,12 @@ export function addRun(program: Command): void {
 }
 
 async function run(paths: readonly string[], options: Options): Promise<void> {
-  const documents = flowFiles(paths);
-  if (documents === undefined) return;
   if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "goes with --trigger");
-  const payload = options.trigger === undefined ? undefined : payloadOf(options.trigger);
-  const token = options.port === undefined ? undefined : tokenOf(options.tokenFile);
+  // Standard output is for the program that reads us: what nodes say goes to where people look.
+  if (options.json) globalThis.console = new Console(process.stderr);
+  const documents = await loadPlans(paths);
+  const payload = options.trigger === undefined ? undefined : await payloadOf(options.trigger);
+  const token = options.port === undefined ? undefined : await tokenOf(options.tokenFile);
   const loaded = await loadNodes(options.nodes);
   const stop = untilStopped();
   try {
@@ -89,7 +91,7 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
 
 async function made(
   store: Store,
-  documents: readonly string[],
+  documents: readonly FlowPlan[],
   loaded: NodesModule,
   { partial, streams, concurrency, leaseMs }: Options,
 ): Promise<Runtime> {
@@ -132,7 +134,7 @@ async function served(runtime: Runtime, token: string | undefined, { port, host 
 
 async function triggered(
   runtime: Runtime,
-  payload: ReturnType<typeof payloadOf>,
+  payload: Awaited<ReturnType<typeof payloadOf>>,
   { flow, entry, key }: Options,
 ): Promise<string | undefined> {
   const ids = (await runtime.flows()).map(({ id }) => id);

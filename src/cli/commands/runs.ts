@@ -2,10 +2,10 @@ import { type Command, Option } from "commander";
 import { runStatuses } from "../../core/run.js";
 import { requireRuns } from "../../core/store.js";
 import { type JournalItem, type ListRunsOptions, listRuns, type RunSummary, readJournal } from "../../workflow-api.js";
-import { exitFound } from "../exit-codes.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
-import { note, print, printable, printJson, table, timeOf } from "../output.js";
+import { columns, note, print, printJson, table, timeOf } from "../output.js";
+import { notThere } from "../tell-error.js";
 
 interface Options extends Omit<ListRunsOptions, "store"> {
   readonly store?: string;
@@ -33,16 +33,14 @@ async function runs(id: string | undefined, { store: url, json, ...query }: Opti
       const page = await listRuns({ ...query, store });
       if (json) return printJson(page);
       print(table(["ID", "WORKFLOW", "STATUS", "CREATED", "ENDED", "TROUBLE"], page.items.map(rowOf)));
-      if (page.cursor !== undefined) note(`more: --cursor ${printable(page.cursor)}`);
+      if (page.cursor !== undefined) note(`more: --cursor ${page.cursor}`);
       return;
     }
     const run = await store.runs.read(id);
-    const journal = run === undefined ? [] : await readJournal(id, { store });
-    if (run === undefined) {
-      note(`there is no run ${printable(id)}`);
-      process.exitCode = exitFound;
-    } else if (json) printJson({ id, workflow: run.workflow, status: run.status, trouble: run.trouble ?? undefined, journal });
-    else print(`${printable(`${id}  ${run.workflow}  ${run.status}  ${run.trouble ?? ""}`)}\n\n${journalTable(journal)}`);
+    if (run === undefined) throw notThere(`run ${id}`);
+    const journal = await readJournal(id, { store });
+    if (json) printJson({ id, workflow: run.workflow, status: run.status, trouble: run.trouble ?? undefined, journal });
+    else print(`${columns([[id, run.workflow, run.status, run.trouble ?? ""]])}\n\n${journalTable(journal)}`);
   });
 }
 

@@ -1,12 +1,13 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { InvalidInputError } from "../../index.js";
 import { apiClient } from "../api-client.js";
-import { exitFound, exitUsage } from "../exit-codes.js";
-import { flowFiles } from "../flow-files.js";
+import { exitFound } from "../exit-codes.js";
+import { loadPlans } from "../load-plans.js";
 import { withLookingRuntime } from "../looking-runtime.js";
 import { storeOption } from "../open-store.js";
-import { note, print, printJson } from "../output.js";
+import { print, printJson } from "../output.js";
 import { payloadOf } from "../payload-argument.js";
+import { tokenOf } from "../token.js";
 
 interface Options {
   readonly file?: readonly string[];
@@ -44,31 +45,20 @@ interface Told {
 }
 
 async function trigger(flow: string, argument: string | undefined, options: Options): Promise<void> {
-  const payload = payloadOf(argument);
+  const payload = await payloadOf(argument);
   const waitMs = options.wait === undefined ? 0 : (options.wait === true ? 60 : options.wait) * 1000;
   const told =
     options.url === undefined ? await byStore(flow, payload, waitMs, options) : await byServer(options.url, flow, payload, waitMs, options);
-  if (told === undefined) return;
   if (options.json) printJson(told);
   else print([told.status, told.executionId, told.execution].filter((word) => word !== undefined).join("  "));
   if (told.execution !== undefined && told.execution !== "completed") process.exitCode = exitFound;
 }
 
-type Payload = ReturnType<typeof payloadOf>;
+type Payload = Awaited<ReturnType<typeof payloadOf>>;
 
-async function byStore(
-  flow: string,
-  payload: Payload,
-  waitMs: number,
-  { file = [], store, key, entry }: Options,
-): Promise<Told | undefined> {
-  if (file.length === 0) {
-    note("trigger needs the flow's document (--file), or a server that has it (--url)");
-    process.exitCode = exitUsage;
-    return undefined;
-  }
-  const documents = flowFiles(file);
-  if (documents === undefined) return undefined;
+async function byStore(flow: string, payload: Payload, waitMs: number, { file = [], store, key, entry }: Options): Promise<Told> {
+  if (file.length === 0) throw new InvalidInputError("file", "trigger needs the flow's document (--file), or a server that has it (--url)");
+  const documents = await loadPlans(file);
   return await withLookingRuntime({ store, documents, create: true }, async (runtime) => {
     const plan = runtime.plan(flow);
     if (plan?.entries.some(({ delivery }) => delivery.mode === "direct"))
@@ -89,7 +79,7 @@ async function byStore(
 }
 
 async function byServer(url: string, flow: string, payload: Payload, waitMs: number, { tokenFile, key, entry }: Options): Promise<Told> {
-  const call = apiClient(url, tokenFile);
+  const call = apiClient(url, await tokenOf(tokenFile));
   const query = entry === undefined ? "" : `?entry=${encodeURIComponent(entry)}`;
   const headers = { "content-type": "application/json", ...(key === undefined ? {} : { "idempotency-key": quoted(key) }) };
   const { body } = await call(`/flows/${encodeURIComponent(flow)}/trigger${query}`, {

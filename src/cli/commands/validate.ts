@@ -28,7 +28,6 @@ interface Checked extends LoadedFlows {
 
 async function validate(paths: readonly string[], { json, sarif, allowRemote = false }: Options): Promise<void> {
   const files = flowFiles(paths);
-  if (files === undefined) return;
   const bar = progress(files.length);
   const checked: Checked[] = [];
   for (const file of files) {

@@ -18,6 +18,7 @@ const nasty = `flowdsl: "1.0"
 info: { title: "Nasty */ \`\${x}\` | <b>", version: "1\\n2" }
 nodes:
   'a"b': { operationId: delete, kind: source, summary: "ends */ here | <script>", outputs: { 'o-1': { packet: "x-y z" } } }
+  "%%{init: {'theme':'dark'}}%%": { operationId: theme, kind: terminal }
   'b|c': { operationId: node_context, kind: terminal, inputs: { in: { packet: "x-y z" } } }
 edges:
   - { from: 'a"b', to: 'b|c', when: "payload['a-b'] == '\\"]|'", delivery: { mode: direct, packet: "x-y z" } }
@@ -27,9 +28,38 @@ components:
     NodeContext: { type: [object, "null"], additionalProperties: { anyOf: [{ type: string }, { const: 5 }] } }
 `;
 
+/** Names that mean something elsewhere: to a file system, to the language, to its library. */
+const words = ["arguments", "eval", "undefined", "global_this", "await", "null", "record", "readonly", "promise", "object", "require"];
+const lines = (line: (word: string) => string) => words.map(line).join("\n");
+const meaning = `flowdsl: "1.0.0"
+info: { title: T, version: "1" }
+flows:
+  '../../up': { nodes: { A: { operationId: a, kind: source } } }
+  'x"; process.exit(1); "': { nodes: { A: { operationId: a, kind: source } } }
+  '.hidden': { nodes: { A: { operationId: a, kind: source } } }
+  words:
+    nodes:
+${lines((word) => `      N_${word}: { operationId: "${word}", kind: source, outputs: [{ name: any }, { name: out, message: "${word}" }] }`)}
+      Proto: { operationId: __proto__, kind: source, outputs: [{ name: __proto__, message: Tree }, { name: ünï }] }
+components:
+  packets:
+${lines((word) => `    "${word}": { type: object, properties: { "${word}": { type: string } } }`)}
+    Tree:
+      type: object
+      properties:
+        up: { anyOf: [{ $ref: "#/components/packets/Tree" }, { type: "null" }] }
+        down: { type: array, items: { $ref: "#/components/packets/Tree" } }
+        one: { oneOf: [{ type: string }, { enum: [1, null] }] }
+        none: { enum: [] }
+`;
+
 async function plans(): Promise<readonly FlowPlan[]> {
   const files = readdirSync(examples).filter((name) => name.includes(".flowdsl."));
-  const loaded = await Promise.all([...files.map((name) => loadFlows(join(examples, name))), loadFlows({ text: nasty })]);
+  const loaded = await Promise.all([
+    ...files.map((name) => loadFlows(join(examples, name))),
+    loadFlows({ text: nasty }),
+    loadFlows({ text: meaning }),
+  ]);
   expect(loaded.map(({ ok }) => ok)).toEqual(loaded.map(() => true));
   return loaded.flatMap(({ flows }) => flows);
 }
@@ -71,6 +101,15 @@ export const wrong: ValidatedOrder = { ...order, orderId: 1 };
   expect(complaints).toBe("");
 });
 
+test("no flow is written elsewhere than where it is told to, and its id stays a name", async () => {
+  const { flows, findings } = await loadFlows({ text: meaning });
+  expect(findings.filter(({ severity }) => severity === "error")).toEqual([]);
+  const files = flows.flatMap((plan) => [...generateTypeScript(plan), ...generateDocs(plan)]);
+  for (const { name } of files) expect(name).toMatch(/^\w[\w.-]*$/);
+  expect(new Set(files.map(({ name }) => name)).size).toBe(files.length);
+  for (const { text } of files) expect(text.replaceAll(/`[^`]*`/g, "")).not.toContain("process.exit(");
+});
+
 test("what is generated runs: stubs say that they are not written, and what is written works", async () => {
   const text = `flowdsl: "1.0"
 info: { title: Small, version: "1" }
@@ -108,7 +147,8 @@ test("a page has a picture, nodes and promises, and no name breaks out of its ce
   expect(triage?.text).not.toMatch(/exactly once/i);
   const [page] = all.filter(({ id }) => id.startsWith("nasty")).flatMap(generateDocs);
   const rows = page?.text.split("\n").filter((line) => line.startsWith("| `")) ?? [];
-  expect(rows.map((row) => row.replaceAll("\\|", "").split("|").length - 2)).toEqual([4, 4, 5]);
+  expect(rows.map((row) => row.replaceAll("\\|", "").split("|").length - 2)).toEqual([4, 4, 4, 5]);
+  expect(page?.text.replaceAll(/`[^`]*`/g, "")).not.toContain("%%{");
   expect(page?.text).not.toContain("<script>");
   expect(page?.text).toContain('n0(["a#quot;b<br/>source"])');
 });

@@ -1,9 +1,10 @@
 import type { FlowPlan, PlannedDelivery, PlannedEdge } from "../plan.js";
+import { fileName } from "./names.js";
 import type { GeneratedFile } from "./typescript.js";
 
 /** A page about a flow: picture, nodes, deliveries, packets. */
 export function generateDocs(plan: FlowPlan): readonly GeneratedFile[] {
-  return [{ name: `${plan.id}.md`, text: pageText(plan), yours: false }];
+  return [{ name: `${fileName(plan.id)}.md`, text: pageText(plan), yours: false }];
 }
 
 function pageText(plan: FlowPlan): string {
@@ -47,6 +48,8 @@ function mermaid({ nodes, edges }: FlowPlan): string {
   const label = (text: string) =>
     text
       .replaceAll("#", "#35;")
+      // In a picture, two of these begin a directive, wherever they stand.
+      .replaceAll("%", "#37;")
       .replaceAll('"', "#quot;")
       .replaceAll("`", "#96;")
       .replace(/[<>]/g, (sign) => (sign === "<" ? "#lt;" : "#gt;"))

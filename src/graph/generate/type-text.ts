@@ -12,7 +12,12 @@ export const camelCase = (name: string): string => {
   return pascal.charAt(0).toLowerCase() + pascal.slice(1);
 };
 
-export const propertyName = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name));
+/** In brackets, `__proto__` is a name like others; without them it is the prototype. */
+export const propertyName = (name: string): string =>
+  name === "__proto__" ? '["__proto__"]' : /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
+
+/** Written out: a packet of the document may be named Record, or Readonly. */
+export const anyObject = "{ readonly [name: string]: unknown }";
 
 /** A comment that the text cannot end. */
 export function commentText(text: string | undefined, indent = ""): string {
@@ -62,8 +67,7 @@ function objectText(schema: Record<string, unknown>, text: (one: unknown) => str
   const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
   const additional = schema["additionalProperties"];
   const names = Object.keys(properties);
-  if (names.length === 0)
-    return typeof additional === "object" ? `{ readonly [name: string]: ${text(additional)} }` : "{ readonly [name: string]: unknown }";
+  if (names.length === 0) return typeof additional === "object" ? `{ readonly [name: string]: ${text(additional)} }` : anyObject;
   const fields = names.map((name) => `readonly ${propertyName(name)}${required.includes(name) ? "" : "?"}: ${text(properties[name])}`);
   return `{ ${fields.join("; ")} }`;
 }

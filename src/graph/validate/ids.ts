@@ -1,6 +1,9 @@
+import { printable } from "../../core/printable.js";
 import type { Findings } from "../finding.js";
 import type { Linked } from "../link.js";
-import { childOf } from "../tree.js";
+import { childOf, type Spot } from "../tree.js";
+
+const charsMax = 200;
 
 /** Flows are told apart by their ids, handlers by operationIds, dead letters by both. */
 export function checkIds(flows: readonly Linked[], findings: Findings): void {
@@ -9,8 +12,11 @@ export function checkIds(flows: readonly Linked[], findings: Findings): void {
     if (flowIds.has(flow.id))
       findings.add("FLOW_DUPLICATE_ID", flow.spot, `two flows have the id "${flow.id}"`, "change the title, or the id under `flows:`");
     flowIds.add(flow.id);
+    checkName("flow", flow.id, flow.spot, findings);
     const users = new Map<string, string>();
-    for (const { id, operationId, spot } of flow.nodes) {
+    for (const { id, operationId, inputs, outputs, spot } of flow.nodes) {
+      checkName("node", id, spot, findings);
+      for (const port of [...inputs, ...outputs]) checkName("port", port.name, port.spot, findings);
       const other = users.get(operationId);
       if (other !== undefined)
         findings.add(
@@ -22,4 +28,15 @@ export function checkIds(flows: readonly Linked[], findings: Findings): void {
       users.set(operationId, id);
     }
   }
+}
+
+/** Names stand in keys of stores, in logs and in addresses. */
+function checkName(what: string, name: string, spot: Spot, findings: Findings): void {
+  if (name !== "" && name.length <= charsMax && printable(name) === name) return;
+  findings.add(
+    "FLOW_BAD_VALUE",
+    spot,
+    `the name of a ${what} has 1 to ${charsMax} characters, and no control characters`,
+    "choose a shorter and plainer one",
+  );
 }
