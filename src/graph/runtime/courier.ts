@@ -2,14 +2,14 @@ import type { Clock } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { Looks } from "../../core/looks.js";
 import { Numbered } from "../../core/numbered.js";
-import type { PacketNote, PacketRecord } from "../../core/packet.js";
+import type { PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { NodeError } from "../node/node-error.js";
-import { alertFor, alertQueue } from "./alert.js";
+import { alertQueue } from "./alert.js";
 import { leaseLost } from "./attempt.js";
 import { Batches, type Begin } from "./batches.js";
 import { Capacity } from "./capacity.js";
@@ -22,7 +22,6 @@ import type { Payload, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Sent } from "./stage.js";
-import { storeMade } from "./store-made.js";
 import type { Teller } from "./teller.js";
 
 /** On its way to the store, to be claimed there. */
@@ -290,28 +289,16 @@ export class Courier implements DeliveryHost {
       return;
     }
     if (packet.claim) this.capacity.give(route);
-    if (placed.kind === "due") this.wake();
-    else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
-    if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, null);
+    if (placed.kind !== "claimed" && placed.kind !== "due") this.#teller.placed(route, packet, placed);
+    // With a dead letter there may be an alert.
+    if (placed.kind === "due" || placed.kind === "dead") this.wake();
   }
 
   #woken(woken: readonly Woken[]): void {
     for (const each of woken) {
-      if (each.to === "due") this.wake();
-      else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
-      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, each.note);
+      if (each.to !== "due") this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
+      if (each.to === "due" || each.to === "dead") this.wake();
     }
-  }
-
-  /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
-  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, note: PacketNote | null): void {
-    const alerts = route === undefined ? [] : alertFor(this.sender, route, packet, storeMade(note));
-    if (alerts.length === 0) return;
-    const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
-    untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(
-      () => this.wake(),
-      (error: unknown) => this.#teller.trouble(error),
-    );
   }
 
   // ——— as a host of deliveries

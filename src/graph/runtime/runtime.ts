@@ -5,6 +5,7 @@ import { type ExecutionRecord, type ExecutionStatus, type FlowState, statusOf } 
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
 import type { FlowPlan } from "../plan.js";
+import { alertAhead } from "./alert.js";
 import { Courier, routeKey } from "./courier.js";
 import { Ephemeral } from "./ephemeral.js";
 import { ephemeralHost } from "./ephemeral-host.js";
@@ -205,8 +206,10 @@ export class Runtime {
   async reinject(id: string): Promise<boolean> {
     const { packets } = this.store;
     const letter = await packets.packet(packetNo(id));
-    const done = letter !== undefined && (await packets.reinject(letter.no));
-    if (done) this.#teller.reinjected(this.#flows.get(letter.flow)?.routes.get(letter.queue), letter);
+    const route = letter && this.#flows.get(letter.flow)?.routes.get(letter.queue);
+    const alert = route && alertAhead(this.#courier.sender, route, letter);
+    const done = letter !== undefined && (await packets.reinject(letter.no, alert));
+    if (done) this.#teller.reinjected(route, letter);
     this.#courier.wake();
     return done;
   }
