@@ -99,7 +99,7 @@ describe("a trigger", () => {
         controller.error(new Error("aborted"));
       },
     });
-    const init = { method: "POST", headers: { "content-type": "application/json", host: "localhost" }, body, duplex: "half" };
+    const init = { method: "POST", headers: { "content-type": "application/json", host: "localhost" }, body, duplex: "half" as const };
     expect(await problem(await app.request("/flows/orders/trigger", init))).toMatchObject({ status: 400, name: "server:body-malformed" });
     expect([errors, await runtime.executions()]).toEqual([[], []]);
   });
