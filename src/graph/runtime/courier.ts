@@ -82,9 +82,10 @@ export class Courier implements DeliveryHost {
     this.#clock = store.clock;
     this.#routes = routes;
     this.#worked = [...routes.values()]
-      .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
+      .filter((route) => route.node.work !== undefined && isStored(route))
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
-    const claimed = new Set(this.#worked.filter(({ node }) => node.plan.id !== alertQueue).map(({ flow }) => flow.id));
+    const keeps = ({ node, delivery }: Route) => node.plan.id !== alertQueue && delivery.mode !== "ephemeral";
+    const claimed = new Set(this.#worked.filter(keeps).map(({ flow }) => flow.id));
     const unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
     this.states = new FlowStates(store, unclaimed, () => ephemeral.pump());
     this.#ephemeral = ephemeral;
@@ -405,6 +406,11 @@ export class Courier implements DeliveryHost {
 }
 
 const nothing = Promise.resolve();
+
+/** Whether packets of it may be in the store: of an ephemeral edge those are that were dead letters, and are re-injected. */
+function isStored({ delivery: { mode }, letter }: Route): boolean {
+  return mode === "ephemeral" ? letter !== null : mode !== "direct";
+}
 
 function deliveryOf({ no, attempt }: PacketRecord): string {
   return `${no} ${attempt}`;
