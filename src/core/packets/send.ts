@@ -37,7 +37,8 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
 
 /** A packet of it has died and gone, and its alert is on its way. */
 function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolean {
-  return packets.some(({ letter }) => letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined);
+  for (const { letter } of packets) if (letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined) return true;
+  return false;
 }
 
 /** What a send that was done before finds of its packets. Those that are gone were done with. */
