@@ -1,9 +1,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { NodeError, type Runtime, type RuntimeOptions } from "onceflow/graph";
+import { createRuntime, NodeError, type Runtime, type RuntimeOptions } from "onceflow/graph";
 import { expect } from "vitest";
+import type { PacketOperation } from "../dist/core/packet-operation.js";
+import { mortal } from "../src/testing/mortal-store.js";
 import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, triggered } from "./graph-scene.js";
-import { gate, onStores, type Scene, until } from "./workflow-scene.js";
+import { gate, onStores, type Scene, shortMs, until } from "./workflow-scene.js";
 
 interface Told {
   readonly key: unknown;
@@ -37,22 +39,46 @@ async function webhook(scene: Scene): Promise<Webhook> {
 
 const alerting = ({ url }: Webhook) => `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
 
+const letterIn = ({ key }: Told) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
+
 /** Until every dead letter was told; then each of them was told once, by its key, and of what it died. */
 async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly string[]): Promise<void> {
-  await until("all were told", () => new Set(heard.map(({ key }) => key)).size === codes.length);
+  await until("all were told", () => new Set(heard.map(letterIn)).size === codes.length);
   await until("the alerts are gone", async () =>
     (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
   );
   const letters = await runtime.deadLetters();
   expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
-  const told = heard.map(({ key, body }) => `${String(key)} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
-  expect(told.sort()).toEqual(letters.map(({ id, error }) => `"alert-${id}" ${id} ${error.code}: ${error.message}`).sort());
+  const told = heard.map(({ key, body }) => `${letterIn({ key, body })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  expect(told.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
   await expectAtRest(runtime);
 }
 
 const keyed = (hook: Webhook) =>
   oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', alerting(hook));
 const strict = { onMismatch: "deadLetter" } as const;
+
+/** A process that triggers it, and dies when such a commit is in the store. */
+async function dyingAfter(
+  scene: Scene,
+  document: RuntimeOptions["documents"][number],
+  nodes: Nodes,
+  last: (packet: PacketOperation) => boolean,
+): Promise<void> {
+  const { store, die } = mortal(await scene.open());
+  const dead = gate();
+  const commit = (batch: { readonly packet: PacketOperation }) => {
+    const answer = store.commit(batch);
+    if (!last(batch.packet)) return answer;
+    die();
+    dead.open();
+    return answer;
+  };
+  const dying = new Proxy(store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name, target)) });
+  const runtime = await createRuntime({ store: dying, documents: [document], nodes, leaseMs: shortMs });
+  void runtime.trigger("flow", "In", { id: 1 });
+  await dead.opened;
+}
 
 onStores("a webhook hears of", packetStores, (test) => {
   test("every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
@@ -152,6 +178,36 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
     const [branch] = (await runtime.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
     await runtime.discard(branch?.id ?? "");
     await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+
+  test("a part that is left alone by a process that dies before it hears of that", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const left = () => {
+      throw new NodeError("PERMANENT", "no");
+    };
+    await dyingAfter(scene, joined(hook), { left, join: recorder().node }, ({ verb, ...packet }) => {
+      return verb === "settlePacket" && "to" in packet && packet.to.kind === "dead";
+    });
+    const next = await joining(scene, hook, left);
+    await until("both are dead letters", async () => (await next.deadLetters()).length === 2);
+    const [branch] = (await next.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
+    await next.discard(branch?.id ?? "");
+    await expectTold(next, hook, ["INPUT_MISSING"]);
+  });
+
+  test("a letter that was re-injected and died again: told by another key", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const runtime = await running(scene, keyed(hook), { work: recorder().node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    const { id } = await triggered(runtime, { id: "a", n: 2 });
+    for (const times of [1, 2, 3]) {
+      await until("it is told", () => hook.heard.length === times);
+      const [letter] = await runtime.deadLetters();
+      expect(hook.heard.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
+      expect(letter).toMatchObject({ executionId: id, error: { code: "MISMATCH" } });
+      if (times < 3) await runtime.reinject(letter?.id ?? "");
+    }
+    expect(new Set(hook.heard.map(({ key }) => key)).size).toBe(3);
   });
 
   test("a part that has waited too long", async ({ scene }) => {

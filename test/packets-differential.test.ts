@@ -2,7 +2,7 @@ import { Random } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
 import { numbersPerWorker } from "../dist/core/packet.js";
-import type { NewPacket, PacketBackend, PacketOperation, PacketOutcome, SettlePacket } from "../dist/core/packet-operation.js";
+import type { Alert, NewPacket, PacketBackend, PacketOperation, PacketOutcome, SettlePacket } from "../dist/core/packet-operation.js";
 import type { LedgerRecord } from "../dist/core/record.js";
 import { createMemoryLedger, memoryBackend } from "../dist/stores/memory/memory-ledger.js";
 import { chooseDriver, openDatabase } from "../dist/stores/sqlite/driver.js";
@@ -252,7 +252,10 @@ class History {
     // Most packets are no dead letters: the last ones that are, if there are any.
     const letters = await this.#pair.both("letters", async (packets) => (await packets.deadLetters({ limit: 3 })).map((each) => each.no));
     const chosen = letters.length > 0 && this.#random.chance(0.9) ? this.#random.pick([...letters]) : no;
-    await this.#pair.both(`${verb} ${chosen}`, (packets) => packets[verb](chosen));
+    const alert = this.#random.chance(0.5) ? this.#alert(this.#random.pick(this.#workers)) : undefined;
+    await this.#pair.both(`${verb} ${chosen}`, (packets) =>
+      verb === "reinject" ? packets.reinject(chosen, alert) : packets.discard(chosen),
+    );
   }
 
   async #rest(): Promise<void> {
@@ -267,6 +270,8 @@ class History {
     const onMismatch = random.pick(["acknowledge", "deadLetter"] as const);
     const key = { scope: "packets", key: random.pick(keys), fingerprint, retentionMs: random.pick([null, 1000]), onMismatch };
     const join = { node: "join", port: random.pick(["a", "b"]), ports: ["a", "b"], waitMs: random.pick([400, 60_000]) };
+    const letter = { name: random.pick(["d1", "d2"]), retentionMs: random.pick([null, 1000]) };
+    const alerting = plain || random.chance(0.5) ? letter : { ...letter, alert: this.#alert(worker) };
     return {
       no: this.#number(worker),
       flow: "flow",
@@ -276,10 +281,15 @@ class History {
       key: !plain && random.chance(0.4) ? key : null,
       lane: !plain && random.chance(0.3) ? { name: random.pick(["l1", "l2"]), deadBlocks: random.chance(0.5) } : null,
       join: !plain && execution !== null && random.chance(0.2) ? join : null,
-      letter: random.chance(0.8) ? { name: random.pick(["d1", "d2"]), retentionMs: random.pick([null, 1000]) } : null,
+      letter: random.chance(0.8) ? alerting : null,
       delayMs: plain ? 0 : random.pick([0, 0, 0, 200]),
       claim: plain || random.chance(0.5),
     };
+  }
+
+  #alert(worker: number): Alert {
+    const no = this.#number(worker);
+    return { no, queue: this.#random.pick(queues), payload: JSON.stringify(`alert ${no}`) };
   }
 
   #number(worker: number): number {

@@ -249,6 +249,20 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
+    "tells nobody of a letter that it makes by itself",
+    "alert",
+    rows((table) => {
+      const insert = table.insert.bind(table);
+      table.insert = (row) => (row.queue === "alerts" ? undefined : insert(row));
+    }),
+  ],
+  [
+    "does not say why it made a letter",
+    "alert",
+    changes((to, { queue }) => (queue === "alerts" && to.note !== undefined ? { ...to, note: null } : to)),
+  ],
+  ["keeps the alert of a death that is over", "alert", verbs(({ reinject }) => ({ reinject: (no) => reinject(no) }))],
+  [
     "lets a late worker settle",
     "worker",
     settles((settle, { table }) => {

@@ -75,6 +75,17 @@ test("a listener that is alive hears so, and one that goes makes room", async ()
   await again.body?.cancel();
 });
 
+test("whoever only asks whether there are events does not listen", async () => {
+  const { call } = await scene({ listenersMax: 1 });
+  for (let i = 0; i < 3; i += 1) {
+    const asked = await call("/events", { method: "HEAD" });
+    expect([asked.status, asked.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
+  }
+  const listening = await call("/events");
+  expect(listening.status).toBe(200);
+  await listening.body?.cancel();
+});
+
 describe("a slow listener", () => {
   function stream(eventsMax: number) {
     let tell = (_event: RuntimeEvent): void => {};

@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
 import { validate } from "@cfworker/json-schema";
 import { InvalidInputError } from "onceflow";
 import { createApp, openApi } from "onceflow/server";
@@ -86,6 +87,29 @@ describe("a trigger", () => {
     const response = await fetch(`${server.url}/flows/orders/trigger`, { ...init, signal: stop.signal } as RequestInit);
     expect(response.status).toBe(413);
     stop.abort();
+  });
+
+  test("that is cut short is nobody's trouble but its sender's", async () => {
+    const errors: unknown[] = [];
+    const { runtime } = await scene();
+    const app = createApp(runtime, { onError: (error) => errors.push(error) });
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"orderId":'));
+        controller.error(new Error("aborted"));
+      },
+    });
+    const init = { method: "POST", headers: { "content-type": "application/json", host: "localhost" }, body, duplex: "half" as const };
+    expect(await problem(await app.request("/flows/orders/trigger", init))).toMatchObject({ status: 400, name: "server:body-malformed" });
+    expect([errors, await runtime.executions()]).toEqual([[], []]);
+  });
+
+  test("that is packed is not unpacked", async () => {
+    const { call, runtime } = await scene();
+    const headers = { "content-type": "application/json", "content-encoding": "gzip" };
+    const packed = await call("/flows/orders/trigger", { method: "POST", headers, body: gzipSync(JSON.stringify(order)) });
+    expect(await problem(packed)).toMatchObject({ status: 415, name: "server:media-type-refused" });
+    expect(await runtime.executions()).toEqual([]);
   });
 
   test("must be JSON, for a flow and an entry that are there, with a key that is one", async () => {

@@ -1,6 +1,15 @@
 import type { Cipher, Place } from "./cipher.js";
 import type { ExecutionRecord, PacketRecord, PartRecord } from "./packet.js";
-import type { NewPacket, PacketAnswer, PacketBackend, PacketOperation, Placed, SendPackets } from "./packet-operation.js";
+import type {
+  Alert,
+  DeadLetter,
+  NewPacket,
+  PacketAnswer,
+  PacketBackend,
+  PacketOperation,
+  Placed,
+  SendPackets,
+} from "./packet-operation.js";
 import { lazily, withMembers } from "./sealed.js";
 
 /**
@@ -43,7 +52,7 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
     join: (query) => packets.join(query),
     renew: (worker, leaseMs) => packets.renew(worker, leaseMs),
     leave: (worker) => packets.leave(worker),
-    reinject: (no) => packets.reinject(no),
+    reinject: (no, alert) => packets.reinject(no, alert && sealedAlert(alert, cipher)),
     discard: (no) => packets.discard(no),
     notes: (no, limit) => packets.notes(no, limit),
     counts: () => packets.counts(),
@@ -62,7 +71,8 @@ const placeOf = {
 
 function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOperation {
   const packets = operation.packets.map((packet): NewPacket => {
-    return { ...packet, payload: cipher.seal(packet.payload, placeOf.packet(packet.no, "payload")) };
+    const payload = cipher.seal(packet.payload, placeOf.packet(packet.no, "payload"));
+    return { ...packet, payload, letter: sealedLetter(packet.letter, cipher) };
   });
   if (operation.verb === "sendPackets") {
     const { execution } = operation;
@@ -73,6 +83,16 @@ function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOper
   const outputs = operation.outputs.map((output) => cipher.seal(output, outputPlace));
   const sealedTo = "history" in to && to.history !== null ? { ...to, history: cipher.seal(to.history, placeOf.packet(no, "history")) } : to;
   return { ...operation, packets, outputs, to: sealedTo };
+}
+
+/** Nearly always without an alert, and shared by all packets of an edge. */
+function sealedLetter(letter: DeadLetter | null, cipher: Cipher): DeadLetter | null {
+  return letter?.alert === undefined ? letter : { ...letter, alert: sealedAlert(letter.alert, cipher) };
+}
+
+/** As the packet that it will be. */
+function sealedAlert(alert: Alert, cipher: Cipher): Alert {
+  return { ...alert, payload: cipher.seal(alert.payload, placeOf.packet(alert.no, "payload")) };
 }
 
 /** The store puts outputs into their execution, which whoever settles need not know: they are bound to being outputs. */

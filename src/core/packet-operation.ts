@@ -73,6 +73,15 @@ export interface NewPart {
 export interface DeadLetter {
   readonly name: string;
   readonly retentionMs: number | null;
+  /** Sent in the commit in which the store makes the dead letter by itself: its sender may not live to hear of it. */
+  readonly alert?: Alert;
+}
+
+/** A packet of the same flow, and of no execution. Why the letter was made stands in its note. */
+export interface Alert {
+  readonly no: number;
+  readonly queue: string;
+  readonly payload: string;
 }
 
 /** How a delivery ended, fenced by (worker, attempt). */
@@ -134,7 +143,7 @@ export interface Woken {
   readonly flow: string;
   readonly execution: number | null;
   readonly to: "due" | "duplicate" | "mismatch" | "dead" | "closed";
-  /** Of a dead letter: what it waited for in vain. Null: its key was completed with another packet. */
+  /** Of a dead letter: why. */
   readonly note: PacketNote | null;
 }
 
@@ -216,8 +225,11 @@ export interface PacketBackend {
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
   /** The send as the last statement of an open transaction; nothing of it may say `claim`. */
   sendWithin?(tx: Tx, send: SendPackets): Promise<PacketAnswer>;
-  /** Due again, with its key and its history. `attempt` goes on. False: no such dead letter. */
-  reinject(no: number): Promise<boolean>;
+  /**
+   * Due again, with its key and its history. `attempt` goes on. False: no such dead letter. The alert is for its next
+   * death: that of the last one may be on its way, and has its number.
+   */
+  reinject(no: number, alert?: Alert): Promise<boolean>;
   /** Removed. What it blocked goes on. */
   discard(no: number): Promise<boolean>;
   packet(no: number): Promise<PacketRecord | undefined>;
@@ -231,7 +243,7 @@ export interface PacketBackend {
   counts(): Promise<readonly QueueCount[]>;
   flowState(flow: string): Promise<FlowState>;
   setFlowState(flow: string, state: FlowState): Promise<void>;
-  /** Removes executions and dead letters whose retention is over. Returns how many. */
+  /** Removes executions and dead letters whose retention is over, letters in that order. Returns how many. */
   purge(limit: number): Promise<number>;
   /** Calls back when another process may have sent or settled something. May call too often, may miss one now and then. */
   watch(changed: () => void): () => void;

@@ -40,7 +40,7 @@ export interface PacketRecord {
   /** What came in at the other ports of its node, by port. Null where it is the only one. */
   readonly parts: Readonly<Record<string, PartRecord>> | null;
   readonly history: string | null;
-  /** Why the store itself made a dead letter of it. */
+  /** Why the store itself made a dead letter of it; of an alert: of the packet that it is about. */
   readonly note: PacketNote | null;
   readonly createdAt: number;
   /** Of a dead letter: the name of its queue, since when, and until when it is kept. */
@@ -49,8 +49,11 @@ export interface PacketRecord {
 
 export type PacketState = "due" | "held" | "part" | "dead" | "kept";
 
-/** The other ports of its node were not filled in time; or can't be any more, because their branches ended. */
-export type PacketNote = "joinTimeout" | "joinClosed";
+/**
+ * The other ports of its node were not filled in time; or can't be any more, because their branches ended. Or its key was
+ * completed with another packet.
+ */
+export type PacketNote = "joinTimeout" | "joinClosed" | "mismatch";
 
 export interface PartRecord {
   readonly no: number;

@@ -9,8 +9,10 @@ const depthMax = 100;
 export async function jsonBody(request: Request, bytesMax: number): Promise<Readonly<Record<string, unknown>>> {
   const [type = ""] = (request.headers.get("content-type") ?? "").split(";");
   if (!/^application\/([\w.-]+\+)?json$/i.test(type.trim())) throw new Refused("media-type-refused");
+  if (!/^(identity)?$/i.test(request.headers.get("content-encoding") ?? ""))
+    throw new Refused("media-type-refused", "it must not be packed: leave out content-encoding");
   if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw tooLong(bytesMax);
-  const { bytes, rest } = await take((request.body ?? []) as unknown as AsyncIterable<Uint8Array>, bytesMax);
+  const { bytes, rest } = await take((request.body ?? []) as unknown as AsyncIterable<Uint8Array>, bytesMax).catch(cutShort);
   if (rest !== undefined) {
     await rest.return(undefined);
     throw tooLong(bytesMax);
@@ -20,6 +22,11 @@ export async function jsonBody(request: Request, bytesMax: number): Promise<Read
     throw new Refused("body-malformed", "it must be an object with named members");
   if (isDeep(value)) throw new Refused("body-malformed", `it is nested deeper than ${depthMax} levels`);
   return value as Readonly<Record<string, unknown>>;
+}
+
+/** Its sender has gone. */
+function cutShort(): never {
+  throw new Refused("body-malformed", "it was cut short");
 }
 
 function parsed(bytes: Uint8Array): unknown {

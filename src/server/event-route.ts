@@ -10,6 +10,9 @@ export function addEventRoute(app: Hono, runtime: Runtime, { listenersMax, ...po
   app.get("/events", (c) => {
     if (policy.signal.aborted) throw new Refused("stopping");
     if (listening >= listenersMax) throw new Refused("too-many-listeners");
+    const headers = { "content-type": "text/event-stream", "x-accel-buffering": "no" };
+    // Nobody would read the stream, nor end it.
+    if (c.req.method === "HEAD") return new Response(null, { headers });
     const { flow, execution } = c.req.query();
     const wanted = (event: RuntimeEvent): boolean =>
       (flow === undefined || ("flow" in event && event.flow === flow)) &&
@@ -20,6 +23,6 @@ export function addEventRoute(app: Hono, runtime: Runtime, { listenersMax, ...po
       listen: (tell) => runtime.on((event) => wanted(event) && tell(event)),
       ended: () => (listening -= 1),
     });
-    return new Response(stream, { headers: { "content-type": "text/event-stream", "x-accel-buffering": "no" } });
+    return new Response(stream, { headers });
   });
 }

@@ -122,7 +122,7 @@ export const openApi = {
         id: "reinjectDeadLetter",
         summary: "Deliver it again, with the key and the history that it has",
         parameters: [flowId, letterId],
-        responses: { 200: answer("It is due", "Reinjected"), 404: absent },
+        responses: { 200: answer("It is due", "Reinjected"), 404: absent, 409: problem("Its edge is not in the flow any more") },
       }),
     },
     "/executions": {

@@ -16,6 +16,7 @@ const problems = {
   "execution-unknown": [404, "There is no such execution"],
   "dead-letter-unknown": [404, "There is no such dead letter in this flow"],
   "method-refused": [405, "This path does not take the method"],
+  "edge-gone": [409, "The flow has no such edge any more; the dead letter stays"],
   "flow-archived": [409, "The flow is archived, and takes no triggers"],
   "flow-paused": [409, "The flow is paused, and keeps nothing that could wait", "again"],
   "body-too-long": [413, "The body is longer than what is taken"],
@@ -66,6 +67,7 @@ const ofRuntime: Readonly<Record<string, ServerProblem>> = {
   RUNTIME_STOPPED: "stopping",
   FLOW_ARCHIVED: "flow-archived",
   FLOW_PAUSED: "flow-paused",
+  EDGE_GONE: "edge-gone",
 };
 
 const ofQuery = /^(before|limit|status|entry|executionId|packetId|wait)$/;

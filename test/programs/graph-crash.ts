@@ -31,7 +31,7 @@ function doomed(store: Store): Store {
   const commit = (batch: Parameters<Store["commit"]>[0]) => {
     if (!("packet" in batch)) return store.commit(batch);
     const { packet } = batch;
-    const kind = packet.verb === "settlePacket" ? packet.to.kind : packet.execution === null ? "alert" : "trigger";
+    const kind = packet.verb === "settlePacket" ? packet.to.kind : "trigger";
     return around(packet.verb === "settlePacket" && packet.packets.length > 0 && kind === "done" ? "sending on" : kind, () =>
       store.commit(batch),
     );
@@ -40,7 +40,7 @@ function doomed(store: Store): Store {
     claim: (query: Parameters<typeof packets.claim>[0]) => around("claim", () => packets.claim(query)),
     renew: (worker: number, ms: number) => around(called ? "renew" : "early renew", () => packets.renew(worker, ms)),
     leave: (worker: number) => around("leave", () => packets.leave(worker)),
-    reinject: (no: number) => around("reinject", () => packets.reinject(no)),
+    reinject: (...given: Parameters<typeof packets.reinject>) => around("reinject", () => packets.reinject(...given)),
     discard: (no: number) => around("discard", () => packets.discard(no)),
     setFlowState: (...given: Parameters<typeof packets.setFlowState>) => around("state", () => packets.setFlowState(...given)),
   };

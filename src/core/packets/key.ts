@@ -83,9 +83,9 @@ function differ(a: PacketKey | null, b: PacketKey): boolean {
 export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mismatch"): void {
   tally.note(row, why, row.key?.key ?? null);
   if (why === "mismatch" && row.key?.onMismatch === "deadLetter") {
-    const kept = toDead(tally, row, {});
+    const kept = toDead(tally, row, { note: why });
     tally.add(row, { open: -1, dead: kept ? 1 : 0 });
-    tally.wake(row, "dead");
+    tally.wake(row, "dead", why);
     return;
   }
   tally.table.remove(row);

@@ -3,6 +3,7 @@ import type { NewPacket, NewPart, Placed } from "../packet-operation.js";
 import { toDead } from "./dead.js";
 import { beginKey, mine } from "./key.js";
 import { enter } from "./lane.js";
+import { rowOf } from "./row.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
@@ -54,7 +55,7 @@ function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   tally.note(row, verdict.kind, row.key?.key ?? null);
   if (verdict.kind === "mismatch" && row.key?.onMismatch === "deadLetter") {
     table.insert(row);
-    tally.add(row, { dead: toDead(tally, row, {}) ? 1 : 0 });
+    tally.add(row, { dead: toDead(tally, row, { note: "mismatch" }) ? 1 : 0 });
     return { kind: "dead" };
   }
   tally.add(row, { duplicates: 1 });
@@ -77,37 +78,4 @@ function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart):
   }
   const key = ports.map((name) => keys.get(name)).find((each) => each) ?? null;
   return { ...row, key, parts };
-}
-
-/** With an owner: as its first attempt. */
-export function rowOf(
-  { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket,
-  now: number,
-  owner: number | null = null,
-): PacketRow {
-  return {
-    no,
-    flow,
-    queue,
-    state: "due",
-    owner,
-    attempt: owner === null ? 0 : 1,
-    since: 0,
-    crashes: 0,
-    dueAt: now + delayMs,
-    execution,
-    key,
-    lane: lane?.name ?? null,
-    payload,
-    parts: null,
-    history: null,
-    note: null,
-    createdAt: now,
-    dead: null,
-    hold: null,
-    place: null,
-    deadBlocks: lane?.deadBlocks ?? false,
-    part,
-    letter,
-  };
 }

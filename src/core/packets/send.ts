@@ -15,7 +15,7 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const { now } = tally;
   // The reply to this very send was lost, and it was sent again.
   const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
-  if (there) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+  if (there || hasAlerted(table, packets)) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
   if (execution && table.flowState(execution.flow) === "archived") return { kind: "archived" };
   for (const { flow } of packets) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {
@@ -33,6 +33,12 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const placed = packets.map((packet) => place(tally, packet, claimer));
   tally.finish();
   return { kind: "packetsSent", now, placed, ended: tally.ended };
+}
+
+/** A packet of it has died and gone, and its alert is on its way. */
+function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolean {
+  for (const { letter } of packets) if (letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined) return true;
+  return false;
 }
 
 /** What a send that was done before finds of its packets. Those that are gone were done with. */

@@ -1,6 +1,6 @@
-import type { PacketRecord } from "../../core/packet.js";
-import type { NewPacket } from "../../core/packet-operation.js";
-import type { NodeInput } from "../node/node.js";
+import type { PacketNote, PacketRecord } from "../../core/packet.js";
+import type { Alert, NewPacket } from "../../core/packet-operation.js";
+import type { NodeContext, NodeInput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { defaultRetry } from "../normalise-policy.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
@@ -10,37 +10,44 @@ import { noLoad } from "./load.js";
 import type { Sender } from "./outgoing.js";
 import { encodePayload, noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
+import { storeMade } from "./store-made.js";
 
 /** The queue of a flow's alerts: packets like all others, sent in the commit that makes the dead letter. */
 export const alertQueue = "onceflow.alerts";
 
+type Numbering = Pick<Sender, "next" | "valueBytesMax">;
+type Subject = Pick<PacketRecord, "no" | "execution" | "attempt">;
+type Reason = Pick<Failure, "code" | "message">;
+
 /** `x-alerts.onDeadLetter` of the node that could not be reached. */
-export function alertFor(
-  { next, valueBytesMax }: Pick<Sender, "next" | "valueBytesMax">,
-  route: Route,
-  packet: Pick<PacketRecord, "no" | "execution" | "attempt">,
-  { code, message }: Pick<Failure, "code" | "message">,
-): readonly NewPacket[] {
-  const { alert, id } = route.node.plan;
-  if (alert === undefined || route.letter === null) return [];
-  const data = {
-    webhook: alert.webhook,
-    body: {
-      type: "onceflow.deadLetter",
-      flow: route.flow.id,
-      node: id,
-      edge: route.queue,
-      deadLetter: packetId(packet.no),
-      queue: route.letter.name,
-      executionId: packet.execution === null ? null : executionId(packet.execution),
-      attempts: packet.attempt,
-      error: { code, message },
-      ...(alert.message === undefined ? {} : { message: alert.message }),
-    },
-  };
-  const { text: payload } = encodePayload(data, noTrace, valueBytesMax);
+export function alertFor(numbering: Numbering, route: Route, packet: Subject, reason: Reason): readonly NewPacket[] {
+  const alert = makeAlert(numbering, route, packet, reason);
   const nobody = { execution: null, key: null, lane: null, join: null, letter: null };
-  return [{ no: next(), flow: route.flow.id, queue: alertQueue, payload, delayMs: 0, claim: false, ...nobody }];
+  return alert === undefined ? [] : [{ ...alert, flow: route.flow.id, delayMs: 0, claim: false, ...nobody }];
+}
+
+/** For a dead letter that the store may make by itself. It has to be there before, and without the reason: that is noted then. */
+export function alertAhead(numbering: Numbering, route: Route, packet: Subject): Alert | undefined {
+  return makeAlert(numbering, route, packet, undefined);
+}
+
+function makeAlert({ next, valueBytesMax }: Numbering, route: Route, packet: Subject, reason: Reason | undefined): Alert | undefined {
+  const { alert, id } = route.node.plan;
+  if (alert === undefined || route.letter === null) return undefined;
+  const body = {
+    type: "onceflow.deadLetter",
+    flow: route.flow.id,
+    node: id,
+    edge: route.queue,
+    deadLetter: packetId(packet.no),
+    queue: route.letter.name,
+    executionId: packet.execution === null ? null : executionId(packet.execution),
+    attempts: packet.attempt,
+    ...(reason === undefined ? {} : { error: { code: reason.code, message: reason.message } }),
+    ...(alert.message === undefined ? {} : { message: alert.message }),
+  };
+  const { text: payload } = encodePayload({ webhook: alert.webhook, body }, noTrace, valueBytesMax);
+  return { no: next(), queue: alertQueue, payload };
 }
 
 /** By the same means as any other packet; what nobody answers in a day is dropped. */
@@ -67,16 +74,22 @@ export function alertRoute(flow: FlowPlan): readonly [string, Route] {
 
 const answerMsMax = 10_000;
 
-/** Posts it. The dead letter's id is the key, so that a receiver can tell a second delivery. */
+/** What the context of a stage knows beside what nodes are shown. */
+interface NotedContext extends NodeContext {
+  readonly note?: PacketNote | null;
+}
+
+/** Posts it. Its key names the letter and this alert: a receiver can tell a second delivery from a second death. */
 async function postAlert(input: NodeInput): Promise<void> {
   const packet = input.packet("in");
-  const body = packet.get<{ readonly deadLetter: string }>("body");
+  const { signal, packetId: id, note = null }: NotedContext = input.context;
+  const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason }>("body");
   const response = await fetch(packet.getString("webhook"), {
     method: "POST",
-    headers: { "content-type": "application/json", "idempotency-key": `"alert-${body.deadLetter}"` },
-    body: JSON.stringify(body),
+    headers: { "content-type": "application/json", "idempotency-key": `"alert-${body.deadLetter}-${id}"` },
+    body: JSON.stringify({ ...body, error: body.error ?? storeMade(note) }),
     redirect: "error",
-    signal: AbortSignal.any([input.context.signal, AbortSignal.timeout(answerMsMax)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)]),
   });
   await response.body?.cancel();
   if (!response.ok) throw new NodeError("TEMPORARY", `the webhook answered ${response.status}`);

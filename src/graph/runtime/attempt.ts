@@ -1,5 +1,6 @@
 import { BoundedCall } from "../../core/bounded-call.js";
 import type { Clock } from "../../core/clock.js";
+import type { PacketNote } from "../../core/packet.js";
 import { NodeError } from "../node/node-error.js";
 import { noTrace, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -14,6 +15,7 @@ export interface Called {
   readonly no: number;
   readonly execution: number | null;
   readonly attempt: number;
+  readonly note?: PacketNote | null;
 }
 
 /** One call of a stage: a node, and the nodes behind it that direct edges lead to. */

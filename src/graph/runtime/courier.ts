@@ -1,15 +1,13 @@
 import type { Clock } from "../../core/clock.js";
-import { UnreachableError } from "../../core/errors.js";
-import { Looks } from "../../core/looks.js";
 import { Numbered } from "../../core/numbered.js";
-import type { PacketNote, PacketRecord } from "../../core/packet.js";
+import type { PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
 import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
 import { NodeError } from "../node/node-error.js";
-import { alertFor, alertQueue } from "./alert.js";
+import { alertQueue } from "./alert.js";
 import { leaseLost } from "./attempt.js";
 import { Batches, type Begin } from "./batches.js";
 import { Capacity } from "./capacity.js";
@@ -19,10 +17,10 @@ import type { Ephemeral } from "./ephemeral.js";
 import { FlowStates } from "./flow-states.js";
 import type { Sender } from "./outgoing.js";
 import type { Payload, Trace } from "./payload.js";
-import type { Route, RunningNode } from "./routes.js";
+import type { Route } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
+import { Search, type SearchHost } from "./search.js";
 import type { Sent } from "./stage.js";
-import { storeMade } from "./store-made.js";
 import type { Teller } from "./teller.js";
 
 /** On its way to the store, to be claimed there. */
@@ -31,14 +29,11 @@ interface Sending {
   readonly payload: Payload;
 }
 
-/** Between two looks for more, while there is little room: a look costs a write. */
-const lookEveryMs = 5;
-
 /**
- * Carries packets from the store to their nodes: claims what is due, delivers it, takes what a delivery sends on in the
+ * Carries packets from the store to their nodes: delivers what its search has found, takes what a delivery sends on in the
  * same commit as long as it has room, renews its lease, hands back when it stops. Any number of them work on one store.
  */
-export class Courier implements DeliveryHost {
+export class Courier implements DeliveryHost, SearchHost {
   readonly store: Store;
   readonly sender: Sender;
   readonly random: () => number;
@@ -51,11 +46,9 @@ export class Courier implements DeliveryHost {
   readonly #options: ResolvedOptions;
   readonly #teller: Teller;
   readonly #numbers: Numbers;
-  readonly #looks: Looks;
+  readonly #search: Search;
   readonly #lease: PacketLease;
   readonly #routes: ReadonlyMap<string, Route>;
-  /** Routes that are worked on here, those of high priority first. */
-  readonly #worked: readonly Route[];
   readonly #ephemeral: Ephemeral;
   /** By a number of their own: a packet may be here twice, when it was lost and has come again. */
   readonly #deliveries = new Numbered<Delivery>();
@@ -64,28 +57,18 @@ export class Courier implements DeliveryHost {
   readonly #checkpoints: Checkpoints;
   /** Packets on their way to the store, to be claimed there: room is kept for them. */
   readonly #sending = new Numbered<Sending>();
-  /**
-   * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
-   * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
-   */
-  readonly #meanwhile = new Set<string>();
   #idle: (() => void)[] = [];
-  #more = true;
-  /** Nodes that the last look had no room for: what is due for them was not asked for. */
-  #full: ReadonlySet<RunningNode> = new Set();
-  #inDoubt = false;
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  #stopWatching: () => void = () => {};
   #stopped = false;
 
   constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
     this.store = store;
     this.#clock = store.clock;
     this.#routes = routes;
-    this.#worked = [...routes.values()]
-      .filter(({ delivery, node }) => node.work !== undefined && delivery.mode !== "direct" && delivery.mode !== "ephemeral")
+    const worked = [...routes.values()]
+      .filter((route) => route.node.work !== undefined && isStored(route))
       .sort((a, b) => b.delivery.priority - a.delivery.priority);
-    const claimed = new Set(this.#worked.filter(({ node }) => node.plan.id !== alertQueue).map(({ flow }) => flow.id));
+    const keeps = ({ node, delivery }: Route) => node.plan.id !== alertQueue && delivery.mode !== "ephemeral";
+    const claimed = new Set(worked.filter(keeps).map(({ flow }) => flow.id));
     const unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
     this.states = new FlowStates(store, unclaimed, () => ephemeral.pump());
     this.#ephemeral = ephemeral;
@@ -102,13 +85,7 @@ export class Courier implements DeliveryHost {
     const { onMismatch, joinWaitMs } = options;
     const { next } = this.#numbers;
     this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, next, reserve: this.#reserve };
-    const trouble = (error: unknown) => teller.trouble(error);
-    this.#looks = new Looks(store.clock, {
-      look: () => this.#claim(),
-      trouble,
-      closed: () => store.closed,
-      rested: () => this.#checkIdle(),
-    });
+    this.#search = new Search(store, worked, this.capacity, options, this);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: options.leaseMs,
       background: !options.work,
@@ -119,7 +96,7 @@ export class Courier implements DeliveryHost {
         this.#abortAll();
       },
       joined: () => this.wake(),
-      trouble,
+      trouble: (error) => teller.trouble(error),
     });
   }
 
@@ -135,80 +112,44 @@ export class Courier implements DeliveryHost {
     await this.#numbers.join();
     await this.states.look();
     this.#lease.start();
-    if (!this.#options.work) return;
-    this.#stopWatching = this.store.packets.watch(() => this.wake());
-    this.#looks.now();
+    if (this.#options.work) this.#search.start();
   }
 
   // ——— looking
 
   /** Something may be due. */
   wake(): void {
-    if (this.#stopped) return;
-    this.#more = true;
-    this.#lookSoon();
+    this.#search.wake();
   }
 
-  #lookSoon(): void {
-    if (this.#stopped || !this.#options.work) return;
-    const plenty = this.capacity.free * 2 >= this.#options.concurrency;
-    const wait = plenty ? 0 : this.#lookedAt + lookEveryMs - this.#clock.now();
-    if (wait <= 0) this.#looks.now();
-    else this.#looks.later(wait);
-  }
-
-  async #claim(): Promise<void> {
-    if (this.#inDoubt && !(await this.#handBackUnknown())) return;
-    this.#lookedAt = this.#clock.now();
-    const rooms = this.#worked.map((route) => ({ route, room: this.capacity.roomFor(route) }));
-    const open = rooms.filter(({ room }) => room > 0);
-    this.#full = new Set(rooms.filter(({ room }) => room === 0).map(({ route }) => route.node));
-    // Whoever ends next looks again: nobody else would.
-    this.#more = open.length === 0;
-    if (this.#more) return;
-    const { worker } = this;
-    const queues = open.map(({ route, room }) => ({ flow: route.flow.id, queue: route.queue, limit: room }));
-    this.#meanwhile.clear();
-    const claims = await this.#ask({ worker, queues, limit: Math.max(this.capacity.free, 1) });
-    this.states.learn(new Set(queues.map(({ flow }) => flow)), claims.resting);
-    this.#woken(claims.closed);
-    this.#teller.ended(claims.ended);
-    for (const packet of claims.claimed) {
-      if (this.#meanwhile.has(deliveryOf(packet))) continue;
+  found({ queues }: PacketClaimQuery, { claimed, closed, ended, resting }: PacketClaims): void {
+    this.states.learn(new Set(queues.map(({ flow }) => flow)), resting);
+    this.#woken(closed);
+    this.#teller.ended(ended);
+    for (const packet of claimed) {
       const route = this.#routeOf(packet);
       // Sent by us, and the reply was lost: what it says when it is sent again is no news.
       this.#sending.delete(packet.no);
       this.capacity.add(route);
       this.#dispatch(route, packet);
     }
-    if (!claims.known) return await this.#lease.rejoin(worker, { lost: true });
-    const wait = claims.nextAt === null ? Number.POSITIVE_INFINITY : claims.nextAt - claims.now;
-    if (wait <= 0) this.#more = true;
-    if (wait <= 0 && this.capacity.free > 0) this.#lookSoon();
-    else this.#looks.later(Math.min(Math.max(wait, 1), this.#options.pollMs));
   }
 
-  async #ask(query: PacketClaimQuery): Promise<PacketClaims> {
-    try {
-      return await this.store.packets.claim(query);
-    } catch (error) {
-      this.#inDoubt ||= !(error instanceof UnreachableError);
-      throw error;
-    }
+  unknown(worker: number): Promise<void> {
+    return this.#lease.rejoin(worker, { lost: true });
   }
 
-  /**
-   * The reply to a claim was lost: packets may be ours that we don't know of, and that we would keep from all others as long
-   * as we live. When those that we know of have ended, all others are handed back, and were no attempts. False: not yet.
-   */
-  async #handBackUnknown(): Promise<boolean> {
-    this.#more = true;
-    if (this.#deliveries.size > 0 || this.#sending.size > 0 || this.#batches.waiting) return false;
-    const { worker } = this;
+  hasNothing(): boolean {
+    return this.#deliveries.size === 0 && this.#sending.size === 0 && !this.#batches.waiting;
+  }
+
+  async startOver(worker: number): Promise<void> {
     await this.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
-    this.#inDoubt = false;
-    return true;
+  }
+
+  rested(): void {
+    this.#checkIdle();
   }
 
   #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
@@ -245,7 +186,7 @@ export class Courier implements DeliveryHost {
     this.#teller.settled(route, packet, { to, failure, ms: delivery.ms });
     this.take(answer, packets);
     this.#woken(answer.woken);
-    if (to.kind === "retry") this.#looks.later(Math.max(1, Math.min(to.delayMs, this.#options.pollMs)));
+    if (to.kind === "retry") this.#search.later(to.delayMs);
   }
 
   trouble(error: unknown): void {
@@ -267,9 +208,9 @@ export class Courier implements DeliveryHost {
     this.hasRoom(route);
   }
 
-  /** Somebody has gone: more may be looked for, if the last look left any. */
+  /** Somebody has gone. */
   hasRoom(route: Route): void {
-    if (this.#more || this.#full.has(route.node)) this.#lookSoon();
+    this.#search.hasRoom(route);
     this.#checkIdle();
   }
 
@@ -285,33 +226,21 @@ export class Courier implements DeliveryHost {
     if (route === undefined) return;
     if (awaited !== undefined) this.#sending.delete(packet.no);
     if (placed.kind === "claimed" && awaited !== undefined) {
-      if (this.#looks.busy) this.#meanwhile.add(deliveryOf(placed.packet));
+      this.#search.began(placed.packet);
       this.#dispatch(route, placed.packet, awaited.payload);
       return;
     }
     if (packet.claim) this.capacity.give(route);
-    if (placed.kind === "due") this.wake();
-    else if (placed.kind !== "claimed") this.#teller.placed(route, packet, placed);
-    if (placed.kind === "dead" && packet.failed === undefined) this.#alert(route, { ...packet, attempt: 0 }, null);
+    if (placed.kind !== "claimed" && placed.kind !== "due") this.#teller.placed(route, packet, placed);
+    // With a dead letter there may be an alert.
+    if (placed.kind === "due" || placed.kind === "dead") this.wake();
   }
 
   #woken(woken: readonly Woken[]): void {
     for (const each of woken) {
-      if (each.to === "due") this.wake();
-      else this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
-      if (each.to === "dead") this.#alert(this.#routes.get(routeKey(each.flow, each.queue)), { ...each, attempt: 0 }, each.note);
+      if (each.to !== "due") this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
+      if (each.to === "due" || each.to === "dead") this.wake();
     }
-  }
-
-  /** Of dead letters that the store makes by itself. Sent behind them: if this process dies between, there is no alert. */
-  #alert(route: Route | undefined, packet: Pick<PacketRecord, "no" | "execution" | "attempt">, note: PacketNote | null): void {
-    const alerts = route === undefined ? [] : alertFor(this.sender, route, packet, storeMade(note));
-    if (alerts.length === 0) return;
-    const send = { verb: "sendPackets", worker: this.worker, execution: null, packets: alerts } as const;
-    untilAnswered(this.store, () => this.store.commit({ packet: send }), Number.POSITIVE_INFINITY).then(
-      () => this.wake(),
-      (error: unknown) => this.#teller.trouble(error),
-    );
   }
 
   // ——— as a host of deliveries
@@ -327,7 +256,7 @@ export class Courier implements DeliveryHost {
 
   readonly #reserve = (route: Route, no: number, payload: Payload): boolean => {
     if (route.node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(route.flow.id)) return false;
-    if (this.#inDoubt || !this.capacity.take(route)) return false;
+    if (this.#search.inDoubt || !this.capacity.take(route)) return false;
     this.#sending.set(no, { route, payload });
     return true;
   };
@@ -379,8 +308,7 @@ export class Courier implements DeliveryHost {
   }
 
   #checkIdle(): void {
-    const looks = this.#options.work && !this.#stopped && !this.store.closed;
-    if (this.#idle.length === 0 || this.#looks.busy || (looks && this.#more)) return;
+    if (this.#idle.length === 0 || this.#search.pending) return;
     if (this.capacity.taken > 0 || this.#deliveries.size > 0 || this.#ephemeral.length > 0) return;
     const idle = this.#idle;
     this.#idle = [];
@@ -390,8 +318,7 @@ export class Courier implements DeliveryHost {
   /** Claims nothing more, lets deliveries end within `graceMs`, and hands back what was not begun. */
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
-    this.#stopWatching();
-    await this.#looks.stop();
+    await this.#search.stop();
     this.#batches.flush();
     this.#checkpoints.flush();
     await this.#ended(graceMs);
@@ -411,7 +338,6 @@ export class Courier implements DeliveryHost {
         cancel();
         resolve();
       });
-      this.#more = false;
       this.#checkIdle();
     });
   }
@@ -419,8 +345,9 @@ export class Courier implements DeliveryHost {
 
 const nothing = Promise.resolve();
 
-function deliveryOf({ no, attempt }: PacketRecord): string {
-  return `${no} ${attempt}`;
+/** Whether packets of it may be in the store: of an ephemeral edge those are that were dead letters, and are re-injected. */
+function isStored({ delivery: { mode }, letter }: Route): boolean {
+  return mode === "ephemeral" ? letter !== null : mode !== "direct";
 }
 
 export function routeKey(flow: string, queue: string): string {

@@ -5,7 +5,6 @@ import { untilAnswered } from "../../core/save.js";
 import { alertFor } from "./alert.js";
 import type { Courier } from "./courier.js";
 import type { EphemeralHost } from "./ephemeral.js";
-import { withFailure } from "./history.js";
 import { keyScope, packetFor, packetsFor } from "./outgoing.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Teller } from "./teller.js";
@@ -50,13 +49,12 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       }
       courier.sendEphemeral(ephemeral, execution, trace);
     },
-    async dead({ route, data, execution, trace, attempt }, failure) {
+    async dead({ route, data, execution, trace, attempt, history }, failure) {
       if (route.letter === null) return;
       const { sender } = courier;
       const { packet } = packetFor(sender, { route, data, problem: undefined }, { execution, trace });
-      const failed = withFailure(null, failure, { attempt, at: Date.now(), ms: 0 });
       const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
-      const dead = [{ ...packet, failed, join: null, lane: null }, ...alerts];
+      const dead = [{ ...packet, failed: history ?? "[]", join: null, lane: null }, ...alerts];
       const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets: dead } as const;
       await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
       courier.wake();

@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.js";
 import { NodeError } from "../node/node-error.js";
 import { Attempt } from "./attempt.js";
 import { type Failure, failureOf, judge } from "./failure.js";
+import { withFailure } from "./history.js";
 import type { Origin } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -16,6 +17,8 @@ export interface Item extends Sent {
   readonly trace: Trace;
   readonly attempt: number;
   readonly no: number;
+  /** Of the attempts that have failed. */
+  readonly history: string | null;
 }
 
 export interface EphemeralHost {
@@ -31,7 +34,7 @@ export interface EphemeralHost {
   onceByKey(route: Route, key: string | undefined, item: Sent, work: () => Promise<void>): Promise<void>;
   /** What it sends on. */
   send(leaving: Leaving, origin: Origin): Promise<void>;
-  /** It failed for good. */
+  /** It failed for good; the last time is in its history. */
   dead(item: Item, failure: Failure): Promise<void>;
 }
 
@@ -69,7 +72,7 @@ export class Ephemeral {
   send(sent: readonly Sent[], execution: number | null, trace: Trace): void {
     for (const { route, data, problem } of sent) {
       this.#count(route, 1);
-      this.#put({ route, data, problem, execution, trace, attempt: 1, no: this.#host?.next() ?? 0 });
+      this.#put({ route, data, problem, execution, trace, attempt: 1, no: this.#host?.next() ?? 0, history: null });
     }
   }
 
@@ -104,16 +107,18 @@ export class Ephemeral {
       this.#count(route, -1);
       host.teller.settled(route, item, { to: { kind: "done", keep: false, note: null }, failure: undefined, ms: host.clock.now() - began });
     } catch (error) {
-      await this.#failed(host, item, error);
+      await this.#failed(host, item, error, host.clock.now() - began);
     } finally {
       host.give(route);
       this.pump();
     }
   }
 
-  async #failed(host: EphemeralHost, item: Item, error: unknown): Promise<void> {
-    const { route, attempt } = item;
+  async #failed(host: EphemeralHost, tried: Item, error: unknown, took: number): Promise<void> {
+    const { route, attempt } = tried;
     const failure = failureOf(error);
+    const ms = Math.round(took);
+    const item = { ...tried, history: withFailure(tried.history, failure, { attempt, at: Date.now() - ms, ms }) };
     const judged = judge(failure, route.delivery.retry, attempt, host.random);
     if (judged.kind === "retry") {
       host.teller.settled(route, item, { to: { ...judged, history: null }, failure, ms: 0 });

@@ -1,6 +1,6 @@
 import { canonicalJson, sha256 } from "../../core/canonical.js";
-import type { NewPacket, NewPart } from "../../core/packet-operation.js";
-import { alertFor } from "./alert.js";
+import type { DeadLetter, NewPacket, NewPart } from "../../core/packet-operation.js";
+import { alertAhead, alertFor } from "./alert.js";
 import { type HistoryEntry, historyOf, withFailure } from "./history.js";
 import { type Data, encodePayload, type Payload, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
@@ -49,20 +49,29 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
   const lane = delivery.ordering === "none" ? noLane : laneOf(route, data);
   const wrong = problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why) ?? (lane.ok ? undefined : lane.why);
   const { text, payload } = encodePayload(data, trace, sender.valueBytesMax);
+  const no = sender.next();
+  const join = execution === null ? null : joinOf(route, sender);
+  const named = key.ok && key.value !== undefined ? recordKey(route, key.value, data, sender) : null;
   const packet: Outgoing["packet"] = {
-    no: sender.next(),
+    no,
     flow: route.flow.id,
     queue: route.queue,
     execution,
     payload: text,
-    key: key.ok && key.value !== undefined ? recordKey(route, key.value, data, sender) : null,
+    key: named,
     lane: lane.ok && lane.value !== null ? { name: lane.value, deadBlocks: false } : null,
-    join: execution === null ? null : joinOf(route, sender),
-    letter: route.letter,
+    join,
+    letter: join !== null || named?.onMismatch === "deadLetter" ? alertingLetter(sender, route, { no, execution }) : route.letter,
     delayMs: 0,
     claim: false,
   };
   return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
+}
+
+/** Of what the store may make a dead letter by itself. */
+function alertingLetter(sender: Sender, route: Route, packet: Pick<NewPacket, "no" | "execution">): DeadLetter | null {
+  const alert = alertAhead(sender, route, { ...packet, attempt: 0 });
+  return route.letter && alert ? { ...route.letter, alert } : route.letter;
 }
 
 function validation(message: string): string {

@@ -5,6 +5,7 @@ import { type ExecutionRecord, type ExecutionStatus, type FlowState, statusOf } 
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
 import type { FlowPlan } from "../plan.js";
+import { alertAhead } from "./alert.js";
 import { Courier, routeKey } from "./courier.js";
 import { Ephemeral } from "./ephemeral.js";
 import { ephemeralHost } from "./ephemeral-host.js";
@@ -15,6 +16,7 @@ import { Counters, type RuntimeMetrics } from "./metrics.js";
 import type { Data } from "./payload.js";
 import type { Routed } from "./routes.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
+import { checkEdge, tellStranded } from "./stranded.js";
 import { Teller } from "./teller.js";
 import { type Around, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import {
@@ -97,6 +99,8 @@ export class Runtime {
   async start(): Promise<void> {
     await this.#courier.start();
     this.#forgetClose = this.store.beforeClose(() => this.stop());
+    // Nobody waits for it: a store that cannot be read is told by those who need it.
+    if (this.#options.work) tellStranded(this.store, this.#flows).catch(() => {});
   }
 
   /** Durable before it resolves. Errors of direct calls are thrown. */
@@ -205,8 +209,12 @@ export class Runtime {
   async reinject(id: string): Promise<boolean> {
     const { packets } = this.store;
     const letter = await packets.packet(packetNo(id));
-    const done = letter !== undefined && (await packets.reinject(letter.no));
-    if (done) this.#teller.reinjected(this.#flows.get(letter.flow)?.routes.get(letter.queue), letter);
+    const routed = letter && this.#flows.get(letter.flow);
+    const route = letter && routed?.routes.get(letter.queue);
+    if (letter?.dead) checkEdge(letter, routed);
+    const alert = route && alertAhead(this.#courier.sender, route, letter);
+    const done = letter !== undefined && (await packets.reinject(letter.no, alert));
+    if (done) this.#teller.reinjected(route, letter);
     this.#courier.wake();
     return done;
   }

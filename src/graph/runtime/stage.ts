@@ -1,4 +1,5 @@
 import { added } from "../../core/added.js";
+import type { PacketNote } from "../../core/packet.js";
 import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
@@ -154,6 +155,11 @@ class StageContext implements NodeContext {
 
   get attempt(): number {
     return this.#attempt.packet.attempt;
+  }
+
+  /** Of an alert, what it is about; no node of a document sees it. */
+  get note(): PacketNote | null {
+    return this.#attempt.packet.note ?? null;
   }
 
   get traceHeaders(): Trace {

@@ -1,14 +1,13 @@
 import type { PacketNote } from "../../core/packet.js";
 import type { Failure } from "./failure.js";
 
-const ofJoins = {
+const reasons = {
   joinTimeout: { code: "INPUT_MISSING", message: "the other ports of its node were not filled in time" },
   joinClosed: { code: "INPUT_MISSING", message: "the other ports of its node will not be filled: their branches have ended" },
+  mismatch: { code: "MISMATCH", message: "its key was completed with another packet" },
 } as const;
 
-const mismatch = { code: "MISMATCH", message: "its key was completed with another packet" };
-
-/** Why the store made a dead letter of a packet by itself: what its view, its event and its alert say. */
+/** Why the store made a dead letter of a packet by itself: what its view, its event and its alert say. Null: of before it was noted. */
 export function storeMade(note: PacketNote | null): Pick<Failure, "code" | "message"> {
-  return note === null ? mismatch : ofJoins[note];
+  return reasons[note ?? "mismatch"];
 }

@@ -109,7 +109,8 @@ export function deadLetterView(record: PacketRecord): DeadLetterView {
     edge: queue,
     executionId: execution === null ? undefined : executionId(execution),
     key: key?.key,
-    attempts: attempt,
+    // Those that were made in memory are only in its history.
+    attempts: Math.max(attempt, last?.attempt ?? 0),
     deadAt: new Date(dead?.at ?? 0),
     expiresAt: typeof dead?.expiresAt === "number" ? new Date(dead.expiresAt) : undefined,
     error: note === null && last ? { code: last.code, message: last.message } : storeMade(note),

@@ -47,8 +47,8 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
       tell();
     },
     claim: async (query) => claimPackets(table, query),
-    async reinject(no) {
-      const done = reinject(table, no) !== undefined;
+    async reinject(no, alert) {
+      const done = reinject(table, no, alert) !== undefined;
       tell();
       return done;
     },
@@ -114,14 +114,13 @@ function purge(table: MemoryTable, limit: number): number {
     table.notes.delete(no);
     gone += 1;
   }
-  for (const row of table.packets.values()) {
-    if (gone === limit) return gone;
-    const until = row.dead?.expiresAt ?? null;
-    if (until === null || until > now) continue;
-    discard(table, row.no);
-    gone += 1;
-  }
-  return gone;
+  const over = [...table.packets.values()].filter((row) => expiryOf(row) <= now).sort((a, b) => expiryOf(a) - expiryOf(b) || a.no - b.no);
+  for (const { no } of over.slice(0, limit - gone)) discard(table, no);
+  return gone + Math.min(over.length, limit - gone);
+}
+
+function expiryOf({ dead }: PacketRow): number {
+  return dead?.expiresAt ?? Number.POSITIVE_INFINITY;
 }
 
 function countsOf(packets: Iterable<PacketRecord>): QueueCount[] {

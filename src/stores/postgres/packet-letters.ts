@@ -1,4 +1,5 @@
 import { UnreachableError } from "../../core/errors.js";
+import type { Alert } from "../../core/packet-operation.js";
 import { discard, reinject } from "../../core/packets/letters.js";
 import { ask, type PacketConnection } from "./packet-ask.js";
 import { discover } from "./packet-discover.js";
@@ -9,8 +10,8 @@ import { serverNow } from "./read.js";
 
 const rowsMsMax = 5000;
 
-export async function reinjectLetter(connection: PacketConnection, no: number): Promise<boolean> {
-  return (await onLetters(connection, [no], reinject)) === 1;
+export async function reinjectLetter(connection: PacketConnection, no: number, alert?: Alert): Promise<boolean> {
+  return (await onLetters(connection, [no], (table) => reinject(table, no, alert))) === 1;
 }
 
 export async function discardLetter(connection: PacketConnection, no: number): Promise<boolean> {
@@ -41,7 +42,7 @@ const purgeStatement = {
 removed AS (DELETE FROM $schema.executions WHERE no = ANY (ARRAY(SELECT no FROM over)) RETURNING 1)
 SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters', (
   SELECT json_agg(no) FROM (
-    SELECT no FROM $schema.packets WHERE state = 'dead' AND expires_at <= (SELECT ${serverNow}) ORDER BY expires_at LIMIT $1::int) d
+    SELECT no FROM $schema.packets WHERE state = 'dead' AND expires_at <= (SELECT ${serverNow}) ORDER BY expires_at, no LIMIT $1::int) d
 ))::text AS answer`,
 };
 

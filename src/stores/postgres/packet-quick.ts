@@ -1,5 +1,5 @@
 import type { NewPacket, PacketAnswer, PacketOperation, Placed, SendPackets, SettlePacket } from "../../core/packet-operation.js";
-import { rowOf } from "../../core/packets/place.js";
+import { rowOf } from "../../core/packets/row.js";
 import { binaryColumns } from "./binary-array.js";
 import { arrayLiteral, type Columns, type Scalar } from "./columns.js";
 import { codeOf } from "./driver.js";

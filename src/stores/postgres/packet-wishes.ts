@@ -78,6 +78,7 @@ export function wishesOf(operation: PacketOperation, seen: SeenPackets): Wishes 
   const wishes = new Wishes();
   for (const packet of operation.packets) {
     wishes.packets.add(packet.no);
+    if (packet.letter?.alert !== undefined) wishes.packets.add(packet.letter.alert.no);
     wishes.flows.add(packet.flow);
     placing(wishes, packet, seen);
   }

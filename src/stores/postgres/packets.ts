@@ -85,7 +85,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     leave: (worker) => alone("a leave", (connection) => leaveWorkers(connection, worker)),
     claim,
     sendWithin: (tx, send) => sendWithin(tx, schema, send),
-    reinject: (no) => alone("a re-injection", (connection) => reinjectLetter(connection, no)),
+    reinject: (no, alert) => alone("a re-injection", (connection) => reinjectLetter(connection, no, alert)),
     discard: (no) => alone("a discard", (connection) => discardLetter(connection, no)),
     packet: (no) => asking("a read", () => list.readPacket(reading, no)),
     deadLetters: (query) => asking("a listing", () => list.deadLetters(reading, query)),

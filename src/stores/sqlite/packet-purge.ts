@@ -3,7 +3,7 @@ import type { PacketTable } from "../../core/packets/table.js";
 import type { Prepared } from "./prepared.js";
 
 const selectOver = "SELECT no FROM onceflow_executions WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
-const selectOldLetters = "SELECT no FROM onceflow_packets WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
+const selectOldLetters = "SELECT no FROM onceflow_packets WHERE expires_at <= ? ORDER BY expires_at, no LIMIT ?";
 const removeExecution = "DELETE FROM onceflow_executions WHERE no = ?";
 const removeNotes = "DELETE FROM onceflow_notes WHERE execution = ?";
 

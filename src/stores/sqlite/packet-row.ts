@@ -47,6 +47,7 @@ const columnsOf: { readonly [Member in keyof PacketRow]?: (row: PacketRow) => Pa
   place: ({ place }) => ({ place }),
   note: ({ note }) => ({ note }),
   history: ({ history }) => ({ history }),
+  letter: ({ letter }) => ({ letter: letterText(letter) }),
   dead: ({ dead }) => ({ dead_name: dead?.name ?? null, dead_at: dead?.at ?? null, expires_at: dead?.expiresAt ?? null }),
 };
 

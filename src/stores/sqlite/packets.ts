@@ -68,7 +68,7 @@ export function createPackets({ sql, records, transactions, watching, writing, r
       return (await read((rows) => nothingToClaim(rows, query))) ?? (await write((rows) => claimPackets(rows, query)));
     },
     sendWithin: async (tx, send: SendPackets) => sendWithin(tx, send),
-    reinject: (no) => write((rows) => reinject(rows, no) !== undefined),
+    reinject: (no, alert) => write((rows) => reinject(rows, no, alert) !== undefined),
     discard: (no) => write((rows) => discard(rows, no) !== undefined),
     packet: (no) => read((rows) => rows.packet(no)),
     deadLetters: (query) => read(() => listDeadLetters(sql, queues, query)),

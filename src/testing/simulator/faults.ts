@@ -51,7 +51,7 @@ export function withFaults(backend: Backend, world: World, host: SimulatedProces
         renew: (worker, leaseMs) => call(() => packets.renew(worker, leaseMs)),
         leave: (worker) => call(() => packets.leave(worker)),
         claim: (query) => call(() => packets.claim(query)),
-        reinject: (no) => call(() => packets.reinject(no)),
+        reinject: (no, alert) => call(() => packets.reinject(no, alert)),
         discard: (no) => call(() => packets.discard(no)),
       },
     }),

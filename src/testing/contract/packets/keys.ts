@@ -138,7 +138,7 @@ export const keying: ContractGroup = {
         const { hand, packet, second, held } = await oneAndHeld(scene, prints, { fingerprint: "a" });
         const third = await hand.trigger({ key: { ...key, fingerprint: "c" }, claim: true });
         const { woken } = await hand.done(packet);
-        assert.deepEqual(woken.map(({ to, note }) => `${to} ${note}`).sort(), ["dead null", "mismatch null"]);
+        assert.deepEqual(woken.map(({ to, note }) => `${to} ${note}`).sort(), ["dead mismatch", "mismatch null"]);
         assert.equal((await packetOf(hand.store, held.no)).state, "dead");
         assert.deepEqual(await countersOf(hand.store, second), [0, 0, 1, true]);
         assert.deepEqual(await countersOf(hand.store, third), [0, 1, 0, true]);

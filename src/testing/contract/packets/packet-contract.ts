@@ -1,4 +1,5 @@
 import type { ContractGroup } from "../contract-case.js";
+import { alertingOfLetters } from "./alerts.js";
 import { claimingPackets, settlingPackets } from "./claim.js";
 import { executing } from "./executions.js";
 import { joining } from "./joins.js";
@@ -29,6 +30,7 @@ export const packetContract: readonly ContractGroup[] = [
   joining,
   executing,
   lettering,
+  alertingOfLetters,
   working,
   resting,
   racingPackets,

@@ -94,9 +94,9 @@ export class PacketObserver extends Witness {
           }
         });
       },
-      reinject: (no) =>
+      reinject: (no, alert) =>
         this.#turn(
-          () => packets.reinject(no),
+          () => packets.reinject(no, alert),
           (is) => {
             if (!is) return;
             this.note(() => `${this.book.of(no).name} is re-injected`);

@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import type { PacketNote } from "../../../core/packet.js";
+import type { Alert, DeadLetter, NewPacket } from "../../../core/packet-operation.js";
+import type { ContractGroup } from "../contract-case.js";
+import { shortMs } from "../scene.js";
+import { handOf, packetCase, reach, sendSafely } from "./packet-case.js";
+import { dead, type Hand, keyOf, kindsOf, letter, numbersOf, packetOf, partOf } from "./packet-operations.js";
+
+const alerts = "alerts";
+
+function alertOf(hand: Hand): Alert {
+  const no = hand.number();
+  return { no, queue: alerts, payload: `"alert ${no}"` };
+}
+
+/** A letter whose alert the store would send, and that alert. */
+function alerting(hand: Hand): { readonly letter: DeadLetter; readonly alert: Alert } {
+  const alert = alertOf(hand);
+  return { letter: { ...letter, alert }, alert };
+}
+
+/** It is due like any packet, and says why. */
+async function expectSent(hand: Hand, { no, payload }: Alert, note: PacketNote): Promise<void> {
+  const sent = await hand.take(alerts);
+  const { execution, attempt } = sent;
+  assert.deepEqual(
+    { no: sent.no, payload: sent.payload, note: sent.note, execution, attempt },
+    { no, payload, note, execution: null, attempt: 1 },
+  );
+  await hand.done(sent);
+}
+
+async function expectNone(hand: Hand): Promise<void> {
+  assert.deepEqual(numbersOf((await hand.claimFrom(alerts)).claimed), []);
+}
+
+const key = keyOf("k", { fingerprint: "a" });
+const other: NewPacket["key"] = { ...key, fingerprint: "b", onMismatch: "deadLetter" };
+
+/** A part that is left alone is a dead letter at once: nothing else is under way. */
+async function deadPart(hand: Hand): Promise<{ readonly no: number; readonly alert: Alert }> {
+  const made = alerting(hand);
+  await hand.trigger({ join: partOf("a"), letter: made.letter });
+  const [no] = numbersOf(await hand.store.packets.deadLetters({ limit: 1 }));
+  assert.ok(no);
+  return { no, alert: made.alert };
+}
+
+export const alertingOfLetters: ContractGroup = {
+  verb: "alert",
+  cases: [
+    packetCase("of a part that has waited too long, in the claim that finds it", async (scene) => {
+      const hand = await handOf(scene);
+      const { letter, alert } = alerting(hand);
+      const execution = await hand.trigger({ queue: "root" }, { join: partOf("a", { waitMs: shortMs }), letter });
+      const [part] = (await hand.store.packets.packetsOf(execution, 10)).filter(({ state }) => state === "part");
+      await reach(scene, hand, part?.dueAt ?? 0);
+      await expectNone(hand);
+      assert.equal((await hand.claim()).closed.length, 1);
+      await expectSent(hand, alert, "joinTimeout");
+    }),
+
+    packetCase("of a part that is closed, in the settle that closes it; of that one, its worker says it", async (scene) => {
+      const hand = await handOf(scene);
+      const [branch, part] = [alerting(hand), alerting(hand)];
+      await hand.trigger({ letter: branch.letter }, { join: partOf("a"), letter: part.letter });
+      await hand.settle(await hand.take(), dead);
+      await expectSent(hand, part.alert, "joinClosed");
+      await expectNone(hand);
+    }),
+
+    packetCase("of a mismatch that is found when it is sent, when it is claimed, and when it was held", async (scene) => {
+      const hand = await handOf(scene);
+      const [atOnce, claimed, held] = [alerting(hand), alerting(hand), alerting(hand)];
+      const first = await hand.sendAndClaim({ key });
+      assert.deepEqual(kindsOf(await hand.send(hand.packet({ key: other, letter: held.letter, claim: true }))), ["held"]);
+      await expectNone(hand);
+      await hand.done(first);
+      await expectSent(hand, held.alert, "mismatch");
+      assert.deepEqual(kindsOf(await hand.send(hand.packet({ key: other, letter: atOnce.letter, claim: true }))), ["dead"]);
+      await expectSent(hand, atOnce.alert, "mismatch");
+      const packet = hand.packet({ key: other, letter: claimed.letter });
+      await hand.send(packet);
+      assert.equal((await hand.claim()).closed.length, 1);
+      await expectSent(hand, claimed.alert, "mismatch");
+      assert.equal((await packetOf(hand.store, packet.no)).note, "mismatch");
+    }),
+
+    packetCase("not of what is acknowledged, delivered, or said to be wrong by its sender", async (scene) => {
+      const hand = await handOf(scene);
+      const { letter } = alerting(hand);
+      await hand.done(await hand.sendAndClaim({ key, letter }));
+      const mismatch = { ...other, onMismatch: "acknowledge" } as const;
+      await hand.send(hand.packet({ key: mismatch, letter, claim: true }), hand.packet({ letter, failed: '["wrong"]' }));
+      await expectNone(hand);
+    }),
+
+    packetCase("once, however often what made the letter is sent", async (scene) => {
+      const hand = await handOf(scene);
+      await hand.done(await hand.sendAndClaim({ key }));
+      const { letter, alert } = alerting(hand);
+      const execution = hand.execution();
+      const send = hand.sendOf([hand.packet({ execution: execution.no, key: other, letter, claim: true })], execution);
+      for (let i = 0; i < 3; i += 1) await sendSafely(scene, hand.store, send);
+      await expectSent(hand, alert, "mismatch");
+      await sendSafely(scene, hand.store, send);
+      await expectNone(hand);
+    }),
+
+    packetCase("once, also when the letter is gone by then, and what made it began no execution", async (scene) => {
+      const hand = await handOf(scene);
+      await hand.done(await hand.sendAndClaim({ key }));
+      const { letter, alert } = alerting(hand);
+      const packet = hand.packet({ key: other, letter, claim: true });
+      await hand.send(packet);
+      await hand.store.packets.discard(packet.no);
+      assert.deepEqual(kindsOf(await hand.send(packet)), ["duplicate"]);
+      await expectSent(hand, alert, "mismatch");
+    }),
+
+    packetCase("again of a letter that was re-injected, under another number: the first may be on its way", async (scene) => {
+      const hand = await handOf(scene);
+      const { no, alert } = await deadPart(hand);
+      const first = await hand.take(alerts);
+      const next = alertOf(hand);
+      assert.equal(await hand.store.packets.reinject(no, next), true);
+      await expectNone(hand);
+      // It waits for the other port, in an execution that has ended: whatever ends in it closes it again.
+      const { execution } = await packetOf(hand.store, no);
+      await hand.done(await hand.sendAndClaim({ execution }));
+      assert.equal((await packetOf(hand.store, no)).note, "joinClosed");
+      await expectSent(hand, next, "joinClosed");
+      await hand.done(first);
+      assert.equal(first.no, alert.no);
+    }),
+
+    packetCase("not of a letter whose re-injection said nothing of one", async (scene) => {
+      const hand = await handOf(scene);
+      await hand.done(await hand.sendAndClaim({ key }));
+      const { letter, alert } = alerting(hand);
+      const packet = hand.packet({ key: other, letter });
+      await hand.send(packet);
+      await hand.claim();
+      await expectSent(hand, alert, "mismatch");
+      await hand.store.packets.reinject(packet.no);
+      assert.equal((await hand.claim()).closed.length, 1);
+      await expectNone(hand);
+    }),
+  ],
+};
