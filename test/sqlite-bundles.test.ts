@@ -139,6 +139,13 @@ describe("what is bundled", () => {
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 2 });
   });
 
+  test("not what has a letter of its own: it would share nothing with the others", async () => {
+    const scene = await watched();
+    const letter = { name: "dead", retentionMs: null, alert: { no: scene.hand.number(), queue: "alerts", payload: '"!"' } };
+    await sendTogether(scene, 2, { letter });
+    expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 2 });
+  });
+
   test("a number that is given twice is refused, and nothing is written", async () => {
     const scene = await watched();
     const packet = scene.hand.packet({ claim: true });

@@ -36,8 +36,8 @@ export function workerOf(no: number): number {
  * and claimed at once. Its number must be one of its owner's, because bundles are looked for by that.
  */
 export function canBeBundled(row: PacketRow): boolean {
-  const { no, owner, attempt, lane, part, parts, dueAt, createdAt } = row;
-  if (owner === null || lane !== null || part !== null || parts !== null) return false;
+  const { no, owner, attempt, lane, part, parts, letter, dueAt, createdAt } = row;
+  if (owner === null || lane !== null || part !== null || parts !== null || letter?.alert !== undefined) return false;
   return attempt === 1 && dueAt === createdAt && textLength(row) <= textLengthMax && workerOf(no) === owner;
 }
 
