@@ -101,6 +101,8 @@ export class Worker implements Host {
     this.#stopped = true;
     this.#claims.stop();
     this.#stopWatching();
+    // At once, so that nothing new begins while a claim is under way; and what that still brings.
+    for (const execution of this.#live.values()) execution.handBack.ask();
     await this.#claims.over();
     for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
