@@ -233,6 +233,27 @@ onStores("a graceful stop", everyStore, (test) => {
     expect(await own.runs.read(brought.id)).toMatchObject({ epoch: 1, owner: null });
   });
 
+  test("a run that is given up in its replay is claimed first: its last owner's entry would find its place taken", async ({ scene }) => {
+    const called = gate();
+    const hold = step("hold", async () => {
+      called.open();
+      await new Promise(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await hold());
+    const doomed = await scene.workAndDie({ workflows: [run] });
+    const { id } = await start(run, [], { store: doomed.store });
+    await called.opened;
+    doomed.die();
+    const { store, worker } = await scene.work({ workflows: [run], auto: false });
+    await until("its lease is over", async () => ((await store.runs.read(id))?.wakeAt ?? 0) < Date.now() - 50);
+    const ticked = worker.tick();
+    // The bound is over before the code was told anything.
+    await worker.stop({ graceMs: 0 });
+    expect(await ticked).toBe(1);
+    expect(await story(store, id)).toEqual(["step hold#0", expect.stringMatching(/^claim /)]);
+    expect(await store.runs.read(id)).toMatchObject({ epoch: 2, owner: null, status: "running" });
+  });
+
   test("a body that does not end is left behind after its bound: its signal aborts, the next worker need not wait for a lease", async ({
     scene,
   }) => {
