@@ -8,8 +8,6 @@ export type { Reconciled } from "./core/options.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "./workflow/context.js";
 export {
   type Step,
-  type StepOptions,
-  type StepReconcileRequest,
   step,
   type Workflow,
   type WorkflowFunction,
@@ -32,8 +30,10 @@ export {
   WorkflowNotRegisteredError,
 } from "./workflow/errors.js";
 export { type FetchOptions, fetch } from "./workflow/fetch.js";
-export type { Hook, HookOptions } from "./workflow/hooks.js";
+export type { HookOptions } from "./workflow/hooks.js";
 export { createHook, now, random, sleep, uuid } from "./workflow/primitives.js";
+export type { Hook } from "./workflow/run-hook.js";
+export type { StepOptions, StepReconcileRequest } from "./workflow/step-options.js";
 export type { StreamOptions } from "./workflow/stream-name.js";
 export { createWebhook, type Webhook, type WebhookOptions } from "./workflow/webhook.js";
 export type { RequestWithResponse } from "./workflow/webhook-request.js";

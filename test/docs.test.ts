@@ -308,9 +308,9 @@ describe("the pages", () => {
     const code = textOf("docs/reference/workflow.md");
     const said = [
       ...exportsOf("src/workflow.ts"),
-      ...membersOf("src/workflow/define.ts", "StepOptions"),
+      ...membersOf("src/workflow/step-options.ts", "StepOptions"),
       ...membersOf("src/workflow/hooks.ts", "HookOptions"),
-      ...membersOf("src/workflow/worker.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/context.ts", "WorkflowMetadata"),
       ...codes.errors,
@@ -477,7 +477,9 @@ describe("the pages", () => {
       ...adapters.flatMap((file) =>
         [...textOf(file).matchAll(/^export (?:async )?(?:function|interface|type) (\w+)/gm)].map(([, name = ""]) => name),
       ),
-      ...adapters.flatMap((file) => membersOf(file, /export interface (\w+Options)/.exec(textOf(file))?.[1] ?? "none")),
+      ...adapters.flatMap((file) =>
+        [...textOf(file).matchAll(/export interface (\w+Options)/g)].flatMap(([, name = ""]) => membersOf(file, name)),
+      ),
       ...membersOf("src/inbox/adapters/consuming.ts", "ConsumeOptions"),
       ...errors,
     ];
@@ -513,7 +515,9 @@ describe("the pages", () => {
 
 function membersOf(file: string, name: string): string[] {
   const body = textOf(file).split(`export interface ${name}`)[1]?.split("\n}")[0] ?? "";
-  return [...body.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, member = ""]) => member);
+  const members = [...body.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, member = ""]) => member);
+  expect(members, `the members of ${name} in ${file}`).not.toEqual([]);
+  return members;
 }
 
 /** Of a file that only puts others together. */

@@ -1,4 +1,4 @@
-import type { SqliteTx, Tx } from "onceflow";
+import type { SqliteTx, Store, Tx } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
@@ -192,6 +192,66 @@ onStores("a graceful stop", everyStore, (test) => {
     expect(await getRun(started.id, { store: next.store }).returnValue).toEqual([1, 2]);
     expect(attempts).toEqual(["first 1", "second 1"]);
     expect((await story(store, started.id)).filter((line) => line.startsWith("claim"))).toEqual([]);
+  });
+
+  test("begins nothing new while a claim is under way, and hands back what that brings", async ({ scene }) => {
+    const own = await scene.open();
+    const [called, free, claiming, claimed] = [gate(), gate(), gate(), gate()];
+    let holds = false;
+    const claim: Store["runs"]["claim"] = async (query) => {
+      if (holds) {
+        claiming.open();
+        await claimed.opened;
+      }
+      return await own.runs.claim(query);
+    };
+    const runs = { value: Object.create(own.runs, { claim: { value: claim } }) as unknown };
+    const { store, worker } = await scene.work({}, Object.create(own, { runs }) as Store);
+    const begun: string[] = [];
+    const first = step("first", async () => {
+      called.open();
+      await free.opened;
+    });
+    const second = step("second", async () => void begun.push("second"));
+    const run = workflow(scene.name("run"), async () => {
+      await first();
+      await second();
+    });
+    const endless = workflow(scene.name("endless"), async () => await new Promise(() => {}));
+    const { id } = await start(run, [], { store });
+    await called.opened;
+    holds = true;
+    const brought = await start(endless, [], { store: await scene.open() });
+    const ticked = worker.tick();
+    await claiming.opened;
+    const stopped = worker.stop({ graceMs: 60_000 });
+    free.open();
+    await until("the first step is done", async () => (await story(own, id)).includes("done first#0"));
+    claimed.open();
+    await Promise.all([ticked, stopped]);
+    expect(begun).toEqual([]);
+    expect(await own.runs.read(brought.id)).toMatchObject({ epoch: 1, owner: null });
+  });
+
+  test("a run that is given up in its replay is claimed first: its last owner's entry would find its place taken", async ({ scene }) => {
+    const called = gate();
+    const hold = step("hold", async () => {
+      called.open();
+      await new Promise(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await hold());
+    const doomed = await scene.workAndDie({ workflows: [run] });
+    const { id } = await start(run, [], { store: doomed.store });
+    await called.opened;
+    doomed.die();
+    const { store, worker } = await scene.work({ workflows: [run], auto: false });
+    await until("its lease is over", async () => ((await store.runs.read(id))?.wakeAt ?? 0) < Date.now() - 50);
+    const ticked = worker.tick();
+    // The bound is over before the code was told anything.
+    await worker.stop({ graceMs: 0 });
+    expect(await ticked).toBe(1);
+    expect(await story(store, id)).toEqual(["step hold#0", expect.stringMatching(/^claim /)]);
+    expect(await store.runs.read(id)).toMatchObject({ epoch: 2, owner: null, status: "running" });
   });
 
   test("a body that does not end is left behind after its bound: its signal aborts, the next worker need not wait for a lease", async ({

@@ -79,13 +79,13 @@ export async function withLongValues(store: Store, run: string, events: readonly
 }
 
 /** A run that is to be created, with a long input beside it. */
-export function startedAside<Start extends Omit<StartRun, "first">>(start: Start, asideBytes: number): Start {
+export function startedAside(start: StartRun, asideBytes: number): StartRun {
   const put = putAside(start.input, asideBytes);
   return put === undefined ? start : { ...start, input: put.reference, chunks: [put.chunk] };
 }
 
 /** The input itself, of a run that was not created yet. */
-export function inputOfStart({ input, chunks }: Omit<StartRun, "first">): string {
+export function inputOfStart({ input, chunks }: StartRun): string {
   const data = isAside(input) ? chunks?.[0]?.data : input;
   assert(typeof data === "string", "an input that is put aside goes with its run");
   return data;

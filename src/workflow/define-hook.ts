@@ -1,8 +1,9 @@
 import { InvalidInputError } from "../core/errors.js";
 import { inWords, type StandardSchema, validate } from "../core/schema.js";
 import { type ResumeOptions, resumeHook } from "./api.js";
-import type { Hook, HookOptions } from "./hooks.js";
+import type { HookOptions } from "./hooks.js";
 import { createHook } from "./primitives.js";
+import type { Hook } from "./run-hook.js";
 
 /** A hook with a type of its own: what is sent is checked before it is, and what comes has been checked. */
 export interface DefinedHook<Payload> {

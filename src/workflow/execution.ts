@@ -31,7 +31,7 @@ export interface ExecutionOptions {
   readonly args: readonly unknown[];
   readonly startedAt: number;
   /** Not in the store yet: its first commit creates it. */
-  readonly create?: Omit<StartRun, "first">;
+  readonly create?: StartRun;
   /** As it was claimed. */
   readonly history: History;
   /** By this process's clock: when the store was asked for what made the run ours. */

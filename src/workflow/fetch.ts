@@ -1,7 +1,8 @@
 import { InvalidInputError } from "../core/errors.js";
 import { currentExecution, currentStep } from "./context.js";
-import { callStep, type StepOptions } from "./define.js";
+import { callStep } from "./define.js";
 import { RetryableError } from "./errors.js";
+import type { StepOptions } from "./step-options.js";
 
 export interface FetchOptions extends Pick<StepOptions, "maxRetries" | "backoff" | "timeoutMs" | "graceMs" | "effect"> {
   /** Send the stepId, which is the same at every retry and replay: true as `Idempotency-Key`, a string as that header. */

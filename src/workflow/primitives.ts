@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { currentExecution, requireExecution } from "./context.js";
-import type { Hook, HookOptions } from "./hooks.js";
+import type { HookOptions } from "./hooks.js";
 import { fractionOf, uuidOf } from "./identity.js";
+import type { Hook } from "./run-hook.js";
 
 /** The time, in a workflow the same at every replay: it stands still between two things that the code waits for. */
 export function now(): Date {

@@ -1,4 +1,4 @@
-import { callSite } from "./define.js";
+import { callSite } from "./call-site.js";
 import { describe } from "./describe.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";

@@ -1,8 +1,8 @@
 import { ConfigurationError, NotApplied } from "../core/errors.js";
 import { mayRunAgain } from "../core/record.js";
-import type { ResolvedStepOptions } from "./define.js";
 import { instantOf } from "./duration.js";
 import { FatalError, RetryableError } from "./errors.js";
+import type { ResolvedStepOptions } from "./step-options.js";
 
 export type FailureVerdict =
   | { readonly kind: "retry"; readonly at: number }

@@ -34,7 +34,7 @@ export class RunWriter {
   readonly draft: Draft;
   readonly #author: Author;
   /** Not in the store yet: its first commit creates it. */
-  #create: Omit<StartRun, "first"> | undefined;
+  #create: StartRun | undefined;
   #seq: number;
   /** By this process's clock: when the store was last asked whether the run is ours, and said so. */
   #heldAt: number;
@@ -45,7 +45,7 @@ export class RunWriter {
   /** Written, and to begin as soon as the run is known to be ours. */
   #starts: (() => void)[] = [];
 
-  constructor(author: Author, create: Omit<StartRun, "first"> | undefined, seq: number, heldAt: number) {
+  constructor(author: Author, create: StartRun | undefined, seq: number, heldAt: number) {
     this.#author = author;
     this.draft = new Draft(author.host.store.asideBytes, author.parent !== null);
     this.#create = create;

@@ -14,6 +14,7 @@ import { definitionOf, type WorkflowFunction } from "./define.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
+import { never } from "./requests.js";
 import { Run } from "./run-handle.js";
 import { sendSafely } from "./send-mail.js";
 import { ambientStore, workerOf } from "./workers.js";
@@ -37,7 +38,7 @@ export interface StartRequest<Args extends unknown[], Result> extends StartOptio
   readonly input?: Args[0];
 }
 
-const dayMs = 86_400_000;
+const retentionMsDefault = 30 * 86_400_000;
 
 /**
  * Starts a run, and returns when it is durable. The same id again, from any process, returns the same run and never
@@ -67,7 +68,7 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   // In the code of a workflow nothing may wait: a replay goes by its order.
-  if (execution) return startChild(execution, withInput(asked, args, encodedArgs(args, encode), options, execution.store), options);
+  if (execution) return startChild(execution, asked);
   const step = currentStep();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const at = options.store ?? step?.execution.store;
@@ -76,33 +77,45 @@ async function startRun(from: WorkflowFunction, args: readonly unknown[], option
   const input = typeof encoded === "string" ? encoded : await encoded.catch(refused);
   const store = at ?? (await ambientStore());
   requireRuns(store);
-  const named = { ...asked, id: given ?? newRunId() };
-  const create = startedAside(withInput(named, args, input, options, store), store.asideBytes);
+  const create = startedAside(createOf(asked, { id: given ?? newRunId(), input, store }), store.asideBytes);
   const departure = await workerOf(store)?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "exists") return found(store, create, departure.run, options);
   // No worker here, none with room, or it was interrupted: whoever claims it executes it.
-  const answer = await sendSafely(store, { ...create, first: null });
+  const answer = await sendSafely(store, create);
   return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
 }
 
-type Create = Omit<StartRun, "first">;
-type Asked = Omit<Create, "input" | "fingerprint">;
+/** As it was asked for, and checked. */
+interface Asked {
+  readonly workflow: string;
+  readonly args: readonly unknown[];
+  readonly options: StartOptions;
+}
 
 function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Asked {
-  const definition = definitionOf(from, "workflow");
+  const { name } = definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
-  const { id, retentionMs = 30 * dayMs, onMismatch = "return" } = options;
+  const { id, retentionMs = retentionMsDefault, onMismatch = "return" } = options;
   if (id !== undefined) checkId(id);
   if (retentionMs !== "forever") duration("retentionMs", retentionMs);
   oneOf("onMismatch", onMismatch, ["return", "refuse"]);
+  return { workflow: name, args, options };
+}
+
+/** `input`: the arguments, encoded. */
+function createOf({ workflow, args, options }: Asked, { id, input, store }: { id: string; input: string; store: Store }): StartRun {
+  const { retentionMs = retentionMsDefault } = options;
   return {
     verb: "start",
-    id: id ?? "",
-    workflow: definition.name,
+    id,
+    workflow,
+    input: withinBytes("args", input, store.valueBytesMax),
+    fingerprint: fingerprintOf(args, input, options),
     parent: null,
     creator: newOwner(),
     retentionMs: retentionMs === "forever" ? null : retentionMs,
+    first: null,
   };
 }
 
@@ -116,10 +129,6 @@ function encodedArgs<Text>(args: readonly unknown[], encoded: (args: readonly un
 
 function refused(error: unknown): never {
   throw renamed("args", error);
-}
-
-function withInput(asked: Asked, args: readonly unknown[], input: string, options: StartOptions, { valueBytesMax }: Store): Create {
-  return { ...asked, input: withinBytes("args", input, valueBytesMax), fingerprint: fingerprintOf(args, input, options) };
 }
 
 /** Those of one time stand together in the store's index: new runs touch few of its pages. */
@@ -152,16 +161,18 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
   }
 }
 
-function found(store: Store, asked: Create, run: RunRecord, { onMismatch }: StartOptions): Run {
+function found(store: Store, asked: StartRun, run: RunRecord, { onMismatch }: StartOptions): Run {
   const mismatch = run.fingerprint !== asked.fingerprint || run.workflow !== asked.workflow;
   if (mismatch && onMismatch === "refuse") throw new RunMismatchError(run.id);
   return new Run(run.id, store, mismatch);
 }
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
-function startChild(execution: Execution, asked: Create, { id: given }: StartOptions): Run | Promise<Run> {
-  const { store } = execution;
-  const make = (child: string): StartRun => startedAside({ ...asked, id: child, parent: execution.id, first: null }, store.asideBytes);
-  const id = execution.children.start(asked.workflow, given, make);
-  return id === undefined ? new Promise(() => {}) : new Run(id, store);
+function startChild(execution: Execution, asked: Asked): Run | Promise<Run> {
+  const { store, children } = execution;
+  const { id: given } = asked.options;
+  const child = createOf(asked, { id: given ?? "", input: encodedArgs(asked.args, encode), store });
+  const make = (id: string): StartRun => startedAside({ ...child, id, parent: execution.id }, store.asideBytes);
+  const id = children.start(asked.workflow, given, make);
+  return id === undefined ? never() : new Run(id, store);
 }

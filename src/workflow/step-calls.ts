@@ -1,5 +1,6 @@
 import { linkAborts } from "./abort-links.js";
-import { callSite, type StepDefinition } from "./define.js";
+import { callSite } from "./call-site.js";
+import type { StepDefinition } from "./define.js";
 import { describe } from "./describe.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";

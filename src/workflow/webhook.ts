@@ -4,8 +4,9 @@ import type { HookRecord } from "../core/run.js";
 import { digestOf, sameDigest } from "../core/secret.js";
 import { isResponse } from "../core/web-kinds.js";
 import { requireExecution } from "./context.js";
-import type { Hook, HookOptions } from "./hooks.js";
+import type { HookOptions } from "./hooks.js";
 import { webhookUrlOf } from "./public-url.js";
+import type { Hook } from "./run-hook.js";
 import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
 
 export interface WebhookOptions extends HookOptions {

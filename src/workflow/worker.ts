@@ -101,6 +101,8 @@ export class Worker implements Host {
     this.#stopped = true;
     this.#claims.stop();
     this.#stopWatching();
+    // At once, so that nothing new begins while a claim is under way; and what that still brings.
+    for (const execution of this.#live.values()) execution.handBack.ask();
     await this.#claims.over();
     for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
@@ -121,7 +123,7 @@ export class Worker implements Host {
    * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
    * in the store; undefined when this worker can't take it.
    */
-  async start(create: Omit<StartRun, "first">): Promise<Departure | "created" | undefined> {
+  async start(create: StartRun): Promise<Departure | "created" | undefined> {
     // The first look at the store tells its time, and a run must not go by this machine's.
     if (this.#offset === undefined) await this.#claims.over();
     if (this.#offset === undefined) return undefined;

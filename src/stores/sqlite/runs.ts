@@ -36,8 +36,7 @@ export function createRuns({ sql, transactions, watching, writing, reading }: Ru
   const flush = new RunFlush(sql, transactions, numbers);
   return {
     flush: (operations) =>
-      writing(() => {
-        const { answers, parents } = flush.run(operations);
+      writing(() => flush.run(operations)).then(({ answers, parents }) => {
         // Whoever flushes can tell what its operations changed, except for this.
         for (const parent of parents) watching.tell(parent);
         return answers;
