@@ -127,8 +127,8 @@ test("findings are bounded, and the rest is counted", async () => {
 
 test("errors are told before warnings, however many those are", async () => {
   const fields = Array.from({ length: 50 }, (_, i) => `field${i}: 1`).join("\n");
-  const { findings } = await loadFlows({ text: `${head}${fields}\nedges: [1]\n` }, { limits: { findingsMax: 5 } });
-  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "FLOW_BAD_TYPE", pointer: "/edges/0" }]);
+  const { findings } = await loadFlows({ text: `${head}${fields}\nentrypoints: [nobody]\n` }, { limits: { findingsMax: 5 } });
+  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "FLOW_UNKNOWN_NODE" }]);
   expect(findings).toHaveLength(6);
   expect(findings.at(-1)).toMatchObject({ code: "FLOW_MORE_WARNINGS", message: "47 more findings are not shown" });
 });
