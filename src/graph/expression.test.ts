@@ -228,6 +228,14 @@ describe("what is said of types is said in the words of the document", () => {
     expect([edge, said[0]]).toEqual([undefined, message]);
   });
 
+  test.each([Array(90).fill("payload.n == 1").join(" && "), `${"(".repeat(40)}payload.n == 1${")".repeat(40)}`])(
+    "too much: %.40s…",
+    async (when) => {
+      const { said } = await edgeWith({ when, packet, key: "{{payload.id}}-sms" });
+      expect(said).toEqual(["has more than 200 parts, or is nested deeper than 20 levels; decide it in a node"]);
+    },
+  );
+
   test("a field of an object is a text like others", async () => {
     const { codes } = await edgeWith({
       key: "{{payload.o.a}}-sms",

@@ -29,9 +29,11 @@ export interface Compiled {
 }
 
 const charsMax = 2000;
+const partsMax = 200;
+const depthMax = 20;
 
 /** Numbers of JSON are floats, and so they may be added to and compared with integers; texts may be joined with numbers. */
-const base = new Environment({ limits: { maxAstNodes: 200, maxDepth: 20 } })
+const base = new Environment({ limits: { maxAstNodes: partsMax, maxDepth: depthMax } })
   .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
   .registerOperator("int + double", (a: bigint, b: number) => Number(a) + b)
   .registerOperator("double == int", (a: number, b: bigint) => a === Number(b));
@@ -64,6 +66,8 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
     parsed = dynamic.parse(text);
   } catch (error) {
     const { summary, range } = error as { summary?: string; range?: { start: number } };
+    if (summary?.startsWith("Exceeded"))
+      return refuse(`has more than ${partsMax} parts, or is nested deeper than ${depthMax} levels`, "decide it in a node");
     return refuse(
       `${text.trim() === "" ? "is empty" : (summary ?? "cannot be read")}${range ? ` (at character ${range.start + 1})` : ""}`,
       `write it like ${example}`,

@@ -72,6 +72,12 @@ test.each(["flow.yaml", "flow.json"])("%s: lines end as they did, and there is n
   expect(formatFlow(text, { file })).toMatchObject({ text, changed: false });
 });
 
+test("a line that becomes twenty thousand is laid out like others", () => {
+  const numbers = Array.from({ length: 20_000 }, (_, i) => i).join(", ");
+  const { changed, findings } = formatFlow(`info: { title: T, version: "1" }\nflowdsl: "1.0"\nx-a: [${numbers}]\n`);
+  expect([changed, findings]).toEqual([true, []]);
+});
+
 test("JSON stays JSON", () => {
   expect(formatFlow('{"info":{"version":"1","title":"T"},"flowdsl":"1.0"}', { file: "a.flowdsl.json" }).text).toBe(`{
   "flowdsl": "1.0",

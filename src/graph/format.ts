@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { type Document, isMap, isNode, isScalar, isSeq, Lexer, parseDocument, stringify, visit, type YAMLMap, type YAMLSeq } from "yaml";
 import { inOrder, orderAt } from "./field-order.js";
 import { type Finding, Findings, wholeFile } from "./finding.js";
-import { defaultLimits } from "./limits.js";
+import { defaultLimits, type Limits } from "./limits.js";
 import { loadTree } from "./load.js";
 import { plainOf, pointerTo, type Tree } from "./tree.js";
 
@@ -118,8 +118,11 @@ function orderNode(node: unknown, pointer: string): void {
   for (const pair of node.items) orderNode(pair.value, pointerTo(pointer, nameOf(pair)));
 }
 
+/** What was on one line may be on many. */
+const laidOut: Limits = { ...defaultLimits, bytesMax: 4 * defaultLimits.bytesMax, tokensMax: 4 * defaultLimits.tokensMax };
+
 function isSame(text: string, tree: Tree, formatted: string, file: string): boolean {
-  const again = loadTree({ text: formatted, file }, { ...defaultLimits, bytesMax: 4 * defaultLimits.bytesMax }, new Findings(1));
+  const again = loadTree({ text: formatted, file }, laidOut, new Findings(1));
   if (again === undefined || !isDeepStrictEqual(plainOf(tree), plainOf(again))) return false;
   return /\.json$/i.test(file) || isDeepStrictEqual(commentsOf(text), commentsOf(formatted));
 }

@@ -81,6 +81,39 @@ components:
   });
 });
 
+test.each(["constructor", "toString", "__defineGetter__", "then", "length"])(
+  "a field named %s is unknown like any other, wherever it stands",
+  async (name) => {
+    const text = `flowdsl: "1.0"
+info: { title: T, version: "1", contact: { name: n }, license: { name: n } }
+externalDocs: { description: d }
+defaults: { retryPolicy: { maxAttempts: 2 }, execution: { maxRetries: 1 } }
+nodes: { A: { operationId: a, kind: source, outputs: { out: { packet: P } } }, B: { operationId: b, kind: action, runtime: { grpc: { port: 1 } }, inputs: { in: { packet: P } } } }
+edges: [{ from: A, to: B, delivery: { mode: durable, packet: P, retryPolicy: { maxAttempts: 2 }, batching: { enabled: true }, recovery: { strategy: fail } } }]
+components: { packets: { P: { type: object, properties: { a: { type: string } } } }, policies: { Q: { mode: direct } } }
+`;
+    const { ok } = await loadFlows({ text });
+    expect(ok).toBe(true);
+    for (const value of ["1", "{}", "text"]) {
+      const { findings } = await loadFlows({ text: text.replaceAll("{ ", `{ ${name}: ${value}, `) });
+      expect(findings.filter(({ code, message }) => code === "FLOW_UNKNOWN_FIELD" && message.includes(name)).length).toBeGreaterThan(8);
+    }
+  },
+);
+
+test.each(["{ $ref: NEXT }", "{ allOf: [{ $ref: NEXT }] }"])("a chain of two thousand references is refused: %s", async (schema) => {
+  const packets = Array.from({ length: 2000 }, (_, i) => `    P${i}: ${schema.replace("NEXT", `P${i + 1}`)}`);
+  const { ok, findings } = await loadFlows({
+    text: `${head}components:\n  packets:\n${packets.join("\n")}\n    P2000: { type: object }\n`,
+  });
+  expect(ok).toBe(false);
+  expect(findings.find(({ pointer }) => pointer === "/components/packets/P0")).toMatchObject({
+    code: "FLOW_BAD_SCHEMA",
+    message: "refers to others through more than 100 references",
+  });
+  expect(findings.some(({ pointer }) => pointer === "/components/packets/P1950")).toBe(false);
+});
+
 test("findings are bounded, and the rest is counted", async () => {
   const fields = Array.from({ length: 50 }, (_, i) => `field${i}: 1`).join("\n");
   const warned = await loadFlows({ text: `${head}${fields}\n` }, { limits: { findingsMax: 10 } });
@@ -94,8 +127,8 @@ test("findings are bounded, and the rest is counted", async () => {
 
 test("errors are told before warnings, however many those are", async () => {
   const fields = Array.from({ length: 50 }, (_, i) => `field${i}: 1`).join("\n");
-  const { findings } = await loadFlows({ text: `${head}${fields}\nedges: [1]\n` }, { limits: { findingsMax: 5 } });
-  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "FLOW_BAD_TYPE", pointer: "/edges/0" }]);
+  const { findings } = await loadFlows({ text: `${head}${fields}\nentrypoints: [nobody]\n` }, { limits: { findingsMax: 5 } });
+  expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "FLOW_UNKNOWN_NODE" }]);
   expect(findings).toHaveLength(6);
   expect(findings.at(-1)).toMatchObject({ code: "FLOW_MORE_WARNINGS", message: "47 more findings are not shown" });
 });

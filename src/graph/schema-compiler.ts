@@ -8,6 +8,8 @@ export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 export type FollowRef = (ref: string, from: Spot, schemaRoot: Spot) => Spot | undefined;
 
 const prefix = "#/definitions/";
+/** From one reference to the next, for one value. */
+const hopsMax = 100;
 
 /**
  * Schemas as people write them, spread over documents that refer to each other → one table of draft-07 schemas that
@@ -47,7 +49,7 @@ export class SchemaCompiler {
   /** One level of `$ref` taken away, as often as needed. Loops were refused. */
   resolved(schema: JsonSchema): JsonSchema {
     let at = schema;
-    for (let hops = 0; hops < 100 && typeof at === "object" && typeof at["$ref"] === "string"; hops += 1)
+    for (let hops = 0; hops < hopsMax && typeof at === "object" && typeof at["$ref"] === "string"; hops += 1)
       at = this.schemaOf(at["$ref"].slice(prefix.length));
     return at;
   }
@@ -150,22 +152,22 @@ export class SchemaCompiler {
   /** A schema that applies itself to the same value never ends; one that applies twenty others twice each hardly does. */
   #refuseLoops(name: string, spot: Spot): void {
     const work = new Map<string, number>();
-    const workOf = (one: string): number => {
+    let tooFar = false;
+    const workOf = (one: string, hops: number): number => {
       const known = work.get(one);
       if (known !== undefined) return known;
       work.set(one, Number.POSITIVE_INFINITY);
-      const sum = sameValue(this.schemaOf(one)).reduce((total, ref) => total + workOf(ref), 1);
+      tooFar ||= hops > hopsMax;
+      const sum = tooFar
+        ? Number.POSITIVE_INFINITY
+        : sameValue(this.schemaOf(one)).reduce((total, ref) => total + workOf(ref, hops + 1), 1);
       work.set(one, sum);
       return sum;
     };
-    const total = workOf(name);
+    const total = workOf(name, 0);
     if (total <= workMax) return;
-    this.#bad(
-      spot,
-      Number.isFinite(total)
-        ? `applies ${total} schemas to one value; ${workMax} are allowed`
-        : "is part of itself without a property between",
-    );
+    const loops = tooFar ? `refers to others through more than ${hopsMax} references` : "is part of itself without a property between";
+    this.#bad(spot, Number.isFinite(total) ? `applies ${total} schemas to one value; ${workMax} are allowed` : loops);
     this.definitions[name] = true;
   }
 }

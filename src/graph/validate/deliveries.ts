@@ -4,18 +4,20 @@ import type { DeliveryMode } from "../model.js";
 import { childOf, entriesOf } from "../tree.js";
 
 /** Fields that mean something in some modes only. */
-const modesOf: Readonly<Record<string, readonly DeliveryMode[]>> = {
-  idempotencyKey: ["durable", "checkpoint", "stream"],
-  store: ["durable", "checkpoint"],
-  backend: ["ephemeral"],
-  checkpointInterval: ["checkpoint"],
-  topic: ["stream"],
-  consumerGroup: ["stream"],
-  maxLen: ["ephemeral"],
-  stream: ["stream", "ephemeral"],
-  deadLetterQueue: ["durable", "ephemeral", "checkpoint", "stream"],
-  priority: ["durable", "ephemeral", "checkpoint"],
-};
+const modesOf = new Map<string, readonly DeliveryMode[]>(
+  Object.entries({
+    idempotencyKey: ["durable", "checkpoint", "stream"],
+    store: ["durable", "checkpoint"],
+    backend: ["ephemeral"],
+    checkpointInterval: ["checkpoint"],
+    topic: ["stream"],
+    consumerGroup: ["stream"],
+    maxLen: ["ephemeral"],
+    stream: ["stream", "ephemeral"],
+    deadLetterQueue: ["durable", "ephemeral", "checkpoint", "stream"],
+    priority: ["durable", "ephemeral", "checkpoint"],
+  }),
+);
 
 /** Each mode needs a place to keep packets in; where the dialect has no word for it, there is a default. */
 export function checkDeliveries({ edges, flow }: Linked, findings: Findings): void {
@@ -28,7 +30,7 @@ export function checkDeliveries({ edges, flow }: Linked, findings: Findings): vo
 
 function checkUnused({ edge: { delivery } }: LinkedEdge, findings: Findings): void {
   for (const { name, tree, pointer } of entriesOf(delivery.spot)) {
-    const modes = modesOf[name];
+    const modes = modesOf.get(name);
     if (modes === undefined || modes.includes(delivery.mode)) continue;
     findings.add(
       "FLOW_FIELD_NOT_USED",
