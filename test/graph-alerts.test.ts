@@ -1,14 +1,15 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createRuntime, NodeError, type Runtime, type RuntimeOptions } from "onceflow/graph";
-import { expect } from "vitest";
+import { createRuntime, NodeError, type Runtime, type RuntimeEvent, type RuntimeOptions } from "onceflow/graph";
+import { describe, expect, vi } from "vitest";
 import type { PacketOperation } from "../dist/core/packet-operation.js";
 import { mortal } from "../src/testing/mortal-store.js";
-import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, triggered } from "./graph-scene.js";
+import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, still, triggered } from "./graph-scene.js";
 import { gate, onStores, type Scene, shortMs, until } from "./workflow-scene.js";
 
 interface Told {
   readonly key: unknown;
+  readonly authorization: unknown;
   readonly body: {
     readonly node: string;
     readonly deadLetter: string;
@@ -23,11 +24,12 @@ interface Webhook {
   failures: number;
 }
 
-async function webhook(scene: Scene): Promise<Webhook> {
+async function webhook(scene: Pick<Scene, "onEnd">): Promise<Webhook> {
   const hook = { url: "", heard: [] as Told[], failures: 0 };
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString();
-    hook.heard.push({ key: request.headers["idempotency-key"], body: JSON.parse(body) as Told["body"] });
+    const { "idempotency-key": key, authorization } = request.headers;
+    hook.heard.push({ key, authorization, body: JSON.parse(body) as Told["body"] });
     response.statusCode = hook.failures-- > 0 ? 500 : 204;
     response.end();
   });
@@ -39,7 +41,7 @@ async function webhook(scene: Scene): Promise<Webhook> {
 
 const alerting = ({ url }: Webhook) => `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
 
-const letterIn = ({ key }: Told) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
+const letterIn = ({ key }: Pick<Told, "key">) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
 
 /** Until every dead letter was told; then each of them was told once, by its key, and of what it died. */
 async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly string[]): Promise<void> {
@@ -49,7 +51,7 @@ async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly 
   );
   const letters = await runtime.deadLetters();
   expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
-  const told = heard.map(({ key, body }) => `${letterIn({ key, body })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  const told = heard.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
   expect(told.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
   await expectAtRest(runtime);
 }
@@ -219,5 +221,53 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
     go.open();
     await runtime.wait(executionId);
     await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+});
+
+describe("the address of a webhook", () => {
+  const dying = () => {
+    throw new NodeError("PERMANENT", "no");
+  };
+  const secret = /secret|hunter2/;
+
+  still("may have a password in it: that is sent as a header, and told to nobody", async ({ time }) => {
+    const ends: (() => void)[] = [];
+    const hook = await webhook({ onEnd: (end) => ends.push(end) });
+    const url = `${hook.url.replace("//", "//somebody:hunter%32@")}?t=secret`;
+    const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying });
+    const told: string[] = [];
+    runtime.on((event) => told.push(JSON.stringify(event)));
+    hook.failures = 1;
+    await runtime.trigger("flow", "In", { id: 1 });
+    await until("it is told", async () => {
+      await time.pass(1000);
+      return hook.heard.length === 2;
+    });
+    expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
+    expect(told.filter((event) => secret.test(event))).toEqual([]);
+    expect(told.some((event) => event.includes("the webhook answered 500"))).toBe(true);
+    for (const end of ends) end();
+  });
+
+  still.for([
+    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /cannot be reached: \w+$/, 0],
+    ["file:///secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["data:text/plain,secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+  ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying });
+    const told: RuntimeEvent[] = [];
+    runtime.on((event) => told.push(event));
+    await runtime.trigger("flow", "In", { id: 1 });
+    const alert = () => told.find((event) => event.type === type && event.node === "onceflow.alerts");
+    await until("it has failed", async () => {
+      await time.pass(1);
+      return alert() !== undefined;
+    });
+    expect(alert()).toMatchObject({ code, message: expect.stringMatching(message) });
+    expect(told.filter((event) => secret.test(JSON.stringify(event)))).toEqual([]);
+    expect(warned.mock.calls.map(([text]) => secret.test(String(text)))).toEqual(Array(warnings).fill(false));
+    warned.mockRestore();
   });
 });

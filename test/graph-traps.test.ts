@@ -1,9 +1,10 @@
 import { NotKnownError, type Store, StoreRefusedError } from "onceflow";
 import { BaseNode, createRuntime, type FlowNode, NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect, test } from "vitest";
+import type { PacketOperation } from "../dist/core/packet-operation.js";
 import type { Batch } from "../src/core/operation.js";
 import { expectAtRest, flow, listening, oneEdge, running, still, triggered } from "./graph-scene.js";
-import { onStores, until } from "./workflow-scene.js";
+import { gate, onStores, until } from "./workflow-scene.js";
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";
 
@@ -360,4 +361,34 @@ test("a store without packets is refused by name", async () => {
   const bare = Object.create(store, { packets: { value: undefined } }) as Store;
   await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("[memory] this store keeps no packets");
   await store.close();
+});
+
+still("room that was kept for nothing is somebody else's at once, also when nothing else happens", async ({ time }) => {
+  const open = await time.open();
+  // What these say is in the store, and is heard when they are let go.
+  const [settled, again] = [gate(), gate()];
+  let delays = true;
+  const commit = async ({ packet }: { readonly packet: PacketOperation }) => {
+    const answer = await open.commit({ packet });
+    if (packet.verb === "settlePacket" && delays) await settled.opened;
+    if (answer.kind === "triggered") await again.opened;
+    return answer;
+  };
+  const store = new Proxy(open, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name, target)) });
+  const seen: unknown[] = [];
+  const take: FlowNode = (input) => void seen.push(input.packet("in").get("id"));
+  const runtime = await time.runtime(oneEdge(), { take, work: () => {} }, { store, concurrency: 1 });
+  await runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
+  await time.pass(100);
+  // Its node has returned, and who comes now may have its place.
+  const duplicate = runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
+  await runtime.trigger("flow", "In", { id: 2 });
+  delays = false;
+  settled.open();
+  await time.pass(100);
+  expect([seen, runtime.metrics.inFlight]).toEqual([[1], 1]);
+  again.open();
+  expect((await duplicate).status).toBe("duplicate");
+  await time.pass(100);
+  expect([seen, runtime.metrics.inFlight]).toEqual([[1, 2], 0]);
 });

@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { validate } from "@cfworker/json-schema";
+import { Hono } from "hono";
 import { InvalidInputError } from "onceflow";
 import { createApp, openApi } from "onceflow/server";
 import { describe, expect, test, vi } from "vitest";
@@ -358,6 +359,19 @@ describe("the OpenAPI document", () => {
     }
     expect(await json(await call("/openapi.json"))).toMatchObject({ openapi: "3.1.0" });
   });
+});
+
+test("inside another app it is the same under its prefix", async () => {
+  const { runtime } = await scene();
+  const token = "0123456789abcdef";
+  const app = new Hono().route("/api", createApp(runtime, { token }));
+  const authorization = `Bearer ${token}`;
+  const headers = { authorization, "content-type": "application/json" };
+  expect((await app.request("/api/health")).status).toBe(200);
+  expect((await app.request("/api/flows/health")).status).toBe(401);
+  const taken = await app.request("/api/flows/orders/trigger", { method: "POST", headers, body: JSON.stringify(order) });
+  const location = taken.headers.get("location") ?? "";
+  expect([location, (await app.request(location, { headers })).status]).toEqual([expect.stringMatching(/^\/api\/executions\/ex_/), 200]);
 });
 
 test("options that are none are refused at once", async () => {

@@ -4,10 +4,10 @@ import { addDeadLetterRoutes } from "./dead-letter-routes.js";
 import { addEventRoute } from "./event-route.js";
 import { addExecutionRoutes } from "./execution-routes.js";
 import { addFlowRoutes } from "./flow-routes.js";
-import { guard, headers } from "./guard.js";
+import { headers, placeGuard, tokenGuard } from "./guard.js";
 import { type AppOptions, checkAppOptions } from "./options.js";
 import { knownProblem, problemResponse } from "./problem.js";
-import { addStatusRoutes } from "./status-routes.js";
+import { addHealthRoute, addStatusRoutes } from "./status-routes.js";
 import { addTriggerRoute } from "./trigger-route.js";
 
 /**
@@ -19,7 +19,9 @@ import { addTriggerRoute } from "./trigger-route.js";
 export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
   const policy = checkAppOptions(options);
   const app = new Hono();
-  app.use(headers, guard(policy.token));
+  app.use(headers, placeGuard(policy.token));
+  addHealthRoute(app, runtime);
+  app.use(tokenGuard(policy.token));
   addTriggerRoute(app, runtime, policy.bodyBytesMax);
   addFlowRoutes(app, runtime);
   addExecutionRoutes(app, runtime, policy);

@@ -4,18 +4,24 @@ import { isLoopback } from "./loopback.js";
 import { problemResponse } from "./problem.js";
 
 /**
- * Who may ask. Without a token that is whoever is on this machine: a web page that has its own name point here (DNS
+ * From where one may ask. Without a token that is this machine: a web page that has its own name point here (DNS
  * rebinding) is known by the host that it names, and one that sends across sites by its origin.
  */
-export function guard(token: string | undefined): MiddlewareHandler {
-  const digest = token === undefined ? undefined : digestOf(token);
+export function placeGuard(token: string | undefined): MiddlewareHandler {
   return async (c, next) => {
     const host = c.req.header("host") ?? new URL(c.req.url).host;
-    if (digest === undefined && !isLoopback(nameOf(host))) return problemResponse("host-refused");
+    if (token === undefined && !isLoopback(nameOf(host))) return problemResponse("host-refused");
     const origin = c.req.header("origin");
     if (origin !== undefined && !isOwn(origin, host)) return problemResponse("origin-refused");
-    // Who only asks whether it is alive learns nothing else.
-    if (digest !== undefined && c.req.path !== "/health" && !sameDigest(digest, digestOf(bearerOf(c.req.header("authorization")))))
+    return await next();
+  };
+}
+
+/** Who may ask: whoever has the token, where there is one. */
+export function tokenGuard(token: string | undefined): MiddlewareHandler {
+  const digest = token === undefined ? undefined : digestOf(token);
+  return async (c, next) => {
+    if (digest !== undefined && !sameDigest(digest, digestOf(bearerOf(c.req.header("authorization")))))
       return problemResponse("unauthorized", "", {}, [["www-authenticate", 'Bearer realm="onceflow"']]);
     return await next();
   };

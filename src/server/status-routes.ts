@@ -7,13 +7,16 @@ import { openApi } from "./openapi.js";
 /** How long the store has to answer. */
 const healthMsMax = 5000;
 
-/** How the server is, for machines. */
-export function addStatusRoutes(app: Hono, runtime: Runtime): void {
+/** Before the token is asked for: who only asks whether it is alive learns nothing else. */
+export function addHealthRoute(app: Hono, runtime: Runtime): void {
   app.get("/health", async (c) => {
     const reachable = await reaches(runtime);
     return c.json({ status: reachable ? "ok" : "store unreachable" }, reachable ? 200 : 503);
   });
+}
 
+/** How the server is, for machines. */
+export function addStatusRoutes(app: Hono, runtime: Runtime): void {
   app.get("/metrics", async (c) => c.body(await metricsText(runtime), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }));
 
   app.get("/openapi.json", (c) => c.json(openApi));

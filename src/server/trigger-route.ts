@@ -18,9 +18,14 @@ export function addTriggerRoute(app: Hono, runtime: Runtime, bodyBytesMax: numbe
     if (mismatch) throw new Refusal("mismatch", "send what was sent first, or use a new key");
     if (status === "duplicate") c.header("idempotent-replayed", "true");
     const kept = executionId !== undefined && keeps(plan);
-    if (kept) c.header("location", `/executions/${executionId}`);
+    if (kept) c.header("location", `${prefixOf(c)}/executions/${executionId}`);
     return c.json({ executionId, status }, status === "started" && kept ? 202 : 200);
   });
+}
+
+/** Where the app is, inside another one. */
+function prefixOf(c: Context): string {
+  return c.req.path.replace(/\/flows\/[^/]*\/trigger$/, "");
 }
 
 /** Where all of its edges are direct or ephemeral there is no execution to be looked at. */

@@ -1,7 +1,6 @@
 import type { PacketNote, PacketRecord } from "../../core/packet.js";
 import type { Alert, NewPacket } from "../../core/packet-operation.js";
 import type { NodeContext, NodeInput } from "../node/node.js";
-import { NodeError } from "../node/node-error.js";
 import { defaultRetry } from "../normalise-policy.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
 import type { Failure } from "./failure.js";
@@ -11,6 +10,7 @@ import type { Sender } from "./outgoing.js";
 import { encodePayload, noTrace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { storeMade } from "./store-made.js";
+import { post } from "./webhook.js";
 
 /** The queue of a flow's alerts: packets like all others, sent in the commit that makes the dead letter. */
 export const alertQueue = "onceflow.alerts";
@@ -72,25 +72,16 @@ export function alertRoute(flow: FlowPlan): readonly [string, Route] {
   return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...nothing }];
 }
 
-const answerMsMax = 10_000;
-
 /** What the context of a stage knows beside what nodes are shown. */
 interface NotedContext extends NodeContext {
   readonly note?: PacketNote | null;
 }
 
-/** Posts it. Its key names the letter and this alert: a receiver can tell a second delivery from a second death. */
 async function postAlert(input: NodeInput): Promise<void> {
   const packet = input.packet("in");
   const { signal, packetId: id, note = null }: NotedContext = input.context;
   const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason }>("body");
-  const response = await fetch(packet.getString("webhook"), {
-    method: "POST",
-    headers: { "content-type": "application/json", "idempotency-key": `"alert-${body.deadLetter}-${id}"` },
-    body: JSON.stringify({ ...body, error: body.error ?? storeMade(note) }),
-    redirect: "error",
-    signal: AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)]),
-  });
-  await response.body?.cancel();
-  if (!response.ok) throw new NodeError("TEMPORARY", `the webhook answered ${response.status}`);
+  // Its key names the letter and this alert: a receiver can tell a second delivery from a second death.
+  const key = `alert-${body.deadLetter}-${id}`;
+  await post(packet.getString("webhook"), { ...body, error: body.error ?? storeMade(note) }, key, signal);
 }

@@ -230,7 +230,7 @@ export class Courier implements DeliveryHost, SearchHost {
       this.#dispatch(route, placed.packet, awaited.payload);
       return;
     }
-    if (packet.claim) this.capacity.give(route);
+    if (packet.claim) this.#giveRoom(route);
     if (placed.kind !== "claimed" && placed.kind !== "due") this.#teller.placed(route, packet, placed);
     // With a dead letter there may be an alert.
     if (placed.kind === "due" || placed.kind === "dead") this.wake();
@@ -265,8 +265,14 @@ export class Courier implements DeliveryHost, SearchHost {
   giveBack(packets: readonly NewPacket[]): void {
     for (const packet of packets) {
       this.#sending.delete(packet.no);
-      if (packet.claim) this.capacity.give(this.#routeOf(packet));
+      if (packet.claim) this.#giveRoom(this.#routeOf(packet));
     }
+  }
+
+  /** A look that came while it was kept has found none, and nobody else would look again. */
+  #giveRoom(route: Route): void {
+    this.capacity.give(route);
+    this.hasRoom(route);
   }
 
   /**

@@ -8,6 +8,7 @@ import { alertRoute } from "./alert.js";
 import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
 import type { ResolvedOptions, RuntimeOptions } from "./runtime-options.js";
 import { type ChildFlows, checkChildren, subworkflow } from "./subworkflow.js";
+import { tellWebhooks } from "./webhook.js";
 
 /** Documents → plans → routes, with the nodes of this process in them. Throws what is wrong, all at once where it can. */
 export async function routeFlows(
@@ -31,6 +32,7 @@ export async function routeFlows(
   checkStreams(plans, options);
   checkChildren(plans, ({ operationId }) => given.has(operationId));
   tellBindings(plans, options.store);
+  if (resolved.work) tellWebhooks(plans);
   await initNodes(plans, workOf);
   return routed;
 }
