@@ -16,7 +16,8 @@ takeTurns();
 const runs = 500;
 const stepsPerRun = 5;
 const workers = 4;
-const killEveryMs = 300;
+/** One is killed whenever so many calls more have reached the other side, however long that takes here. */
+const callsPerKill = 40;
 const program = new URL("../.build/test/programs/workflow-kill-worker.js", import.meta.url);
 
 /** The same name as in the workers; this process only starts, and never executes it. */
@@ -41,17 +42,24 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   const fleet = Array.from({ length: workers }, spawn);
   onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
   let kills = 0;
+  let killAt = callsPerKill;
   while (!(await allEnded(store))) {
-    await delay(killEveryMs * (0.5 + Math.random()));
+    await delay(20);
+    if (callsAt(provider) < killAt) continue;
     const victim = Math.floor(Math.random() * workers);
     if (!ready.has(fleet[victim] as ChildProcess)) continue;
     fleet[victim]?.kill("SIGKILL");
     fleet[victim] = spawn();
     kills += 1;
+    killAt = callsAt(provider) + callsPerKill;
     if (kills % 4 === 0) await worse?.();
   }
   await Promise.all(fleet.map(end));
   return { store, kills };
+}
+
+function callsAt({ effects }: EffectServer): number {
+  return effects.keys().reduce((sum, stepId) => sum + effects.rawCalls(stepId), 0);
 }
 
 function end(worker: ChildProcess): Promise<void> {
@@ -103,7 +111,7 @@ async function slowProvider(): Promise<EffectServer> {
   return provider;
 }
 
-describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed about every ${killEveryMs} ms`, () => {
+describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
   test("SQLite", { timeout: 180_000 }, async () => {
     const folder = mkdtempSync(join(tmpdir(), "onceflow-workflow-kill-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -122,6 +130,6 @@ describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed a
 });
 
 function report(name: string, kills: number, { attempts, calls, takeovers }: { attempts: number; calls: number; takeovers: number }): void {
-  expect(kills).toBeGreaterThan(5);
+  expect(kills).toBeGreaterThan((runs * stepsPerRun) / callsPerKill / 4);
   console.log(`${name}: ${kills} kills, ${takeovers} take-overs, ${runs * stepsPerRun} steps, ${attempts} attempts, ${calls} raw calls`);
 }
