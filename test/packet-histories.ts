@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { FlowState, PacketKey, PacketRecord } from "../dist/core/packet.js";
-import type { NewExecution, NewPacket, PacketClaimQuery, PacketOperation, PacketOutcome } from "../dist/core/packet-operation.js";
+import type { Alert, NewExecution, NewPacket, PacketClaimQuery, PacketOperation, PacketOutcome } from "../dist/core/packet-operation.js";
 
 /** What a random history does next. Whom it means is said by a number, and found among those that there are. */
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
@@ -25,6 +25,7 @@ const made = fc.record({
   lane: often(null, fc.record({ name: fc.constantFrom("l1", "l\u00fc"), deadBlocks: fc.boolean() })),
   join: often(null, fc.record({ node: fc.constantFrom("n", "m"), port: fc.constantFrom("a", "b"), waitMs: durationMs })),
   letter: often({ name: "dead", retentionMs: null }, fc.constantFrom(null, { name: "other", retentionMs: 5 })),
+  alerts: fc.boolean(),
   delayMs: often(0, durationMs),
   failed: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: text }),
   claim: fc.boolean(),
@@ -152,7 +153,16 @@ export class Numbers {
     };
   }
 
-  packet({ key, fingerprint, keyRetentionMs, onMismatch, join, execution, ...rest }: Made, executions: readonly number[]): NewPacket {
+  /** Of a queue that nobody claims from: one that comes to be in a claim may be in it, or in the next. */
+  alert(): Alert {
+    const no = this.next();
+    return { no, queue: "alerts", payload: `"alert ${no}"` };
+  }
+
+  packet(
+    { key, fingerprint, keyRetentionMs, onMismatch, join, execution, letter, alerts, ...rest }: Made,
+    executions: readonly number[],
+  ): NewPacket {
     const of = execution === null ? null : (nth(executions, execution) ?? null);
     const id: PacketKey | null =
       key === null
@@ -163,6 +173,7 @@ export class Numbers {
       no: this.next(),
       execution: of,
       key: id,
+      letter: letter && alerts ? { ...letter, alert: this.alert() } : letter,
       join: of === null || join === null ? null : { ...join, ports: ["a", "b"] },
     } as NewPacket;
   }
