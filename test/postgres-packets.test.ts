@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { open } from "onceflow";
-import pg from "pg";
-import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
 import type { PacketBackend, PacketClaims, PacketOperation } from "../dist/core/packet-operation.js";
 import type { Backend } from "../dist/core/store.js";
@@ -11,25 +10,10 @@ import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../dist/st
 import { openPostgres } from "../dist/stores/postgres/open.js";
 import { beginOf, completed } from "../dist/testing/contract/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../dist/testing/contract/packets/packet-operations.js";
+import { database, direct, server } from "./own-postgres.js";
 import { history, Numbers, nth, queryOf, type Step } from "./packet-histories.js";
 import { PostgresClock } from "./postgres-clock.js";
 import { poll } from "./servers/bounded.js";
-import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
-
-const server = inject("postgres");
-let database: FreshDatabase;
-let direct: pg.Client;
-
-beforeAll(async () => {
-  if (!server.ok) return;
-  database = await freshDatabase(server.url);
-  direct = new pg.Client(database.url);
-  await direct.connect();
-});
-afterAll(async () => {
-  await direct?.end();
-  await database?.drop();
-});
 
 /**
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of

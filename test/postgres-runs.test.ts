@@ -1,27 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import pg from "pg";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RunRecord } from "../dist/core/run.js";
 import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../dist/core/run-operation.js";
 import type { Backend } from "../dist/core/store.js";
 import { openPostgres } from "../dist/stores/postgres/open.js";
-import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
-
-const server = inject("postgres");
-let database: FreshDatabase;
-let direct: pg.Client;
-
-beforeAll(async () => {
-  if (!server.ok) return;
-  database = await freshDatabase(server.url);
-  direct = new pg.Client(database.url);
-  await direct.connect();
-});
-afterAll(async () => {
-  await direct?.end();
-  await database?.drop();
-});
+import { database, direct, server } from "./own-postgres.js";
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
 interface Said extends Partial<Omit<Entry, "then">> {

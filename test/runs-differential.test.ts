@@ -1,27 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import pg from "pg";
-import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, test } from "vitest";
 import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRun, Then } from "../dist/core/run-operation.js";
 import type { Backend } from "../dist/core/store.js";
 import { createMemoryRuns, memoryRunBackend } from "../dist/stores/memory/memory-runs.js";
+import { database, direct, server } from "./own-postgres.js";
 import { PostgresClock } from "./postgres-clock.js";
-import { type FreshDatabase, freshDatabase } from "./servers/free-database.js";
-
-const server = inject("postgres");
-let database: FreshDatabase;
-let direct: pg.Client;
-
-beforeAll(async () => {
-  if (!server.ok) return;
-  database = await freshDatabase(server.url);
-  direct = new pg.Client(database.url);
-  await direct.connect();
-});
-afterAll(async () => {
-  await direct?.end();
-  await database?.drop();
-});
 
 const hold: Then = { kind: "hold" };
 const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };
