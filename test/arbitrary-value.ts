@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import { FatalError } from "onceflow/workflow";
+import { fc } from "./properties.js";
 
 /** Values of every kind that can be stored, alone and in mixtures; and what there is to compare of each. */
 

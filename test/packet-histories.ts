@@ -1,6 +1,6 @@
-import fc from "fast-check";
 import type { FlowState, PacketKey, PacketRecord } from "../dist/core/packet.js";
 import type { Alert, NewExecution, NewPacket, PacketClaimQuery, PacketOperation, PacketOutcome } from "../dist/core/packet-operation.js";
+import { fc } from "./properties.js";
 
 /** What a random history does next. Whom it means is said by a number, and found among those that there are. */
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import fc from "fast-check";
 import { open } from "onceflow";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { PacketRecord } from "../dist/core/packet.js";
@@ -13,6 +12,7 @@ import { done, expectAnswer, Hand, partOf, submit } from "../dist/testing/contra
 import { database, direct, server } from "./own-postgres.js";
 import { history, Numbers, nth, queryOf, type Step } from "./packet-histories.js";
 import { PostgresClock } from "./postgres-clock.js";
+import { fc } from "./properties.js";
 import { poll } from "./servers/bounded.js";
 
 /**

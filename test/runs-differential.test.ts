@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRun, Then } from "../dist/core/run-operation.js";
 import type { Backend } from "../dist/core/store.js";
 import { createMemoryRuns, memoryRunBackend } from "../dist/stores/memory/memory-runs.js";
 import { database, direct, server } from "./own-postgres.js";
 import { PostgresClock } from "./postgres-clock.js";
+import { fc } from "./properties.js";
 
 const hold: Then = { kind: "hold" };
 const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };

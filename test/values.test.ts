@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { ConfigurationError, InvalidInputError, key, once, ResultNotKeptError, serializable } from "onceflow";
 import { create } from "onceflow/flow";
 import { createHook, FatalError, StepNotRegisteredError, step, workflow } from "onceflow/workflow";
@@ -6,6 +5,7 @@ import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
 import { decode, encode, encodeLater } from "../dist/core/codec.js";
 import { anyValue, Money, promptValue, shapeOf } from "./arbitrary-value.js";
+import { fc } from "./properties.js";
 import { everyStore, gate, onStores, settled, shortMs, until, untilStatus } from "./workflow-scene.js";
 
 serializable("Money", Money, {

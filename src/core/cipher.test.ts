@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { inspect } from "node:util";
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { fc } from "../../test/properties.js";
 import { Cipher, type EncryptionKey, type EncryptionOptions } from "./cipher.js";
 import { encryptedBackend } from "./encrypted-backend.js";
 import { EncryptionError, InvalidInputError } from "./errors.js";

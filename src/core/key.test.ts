@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import { describe, expect, expectTypeOf, test, vi } from "vitest";
+import { fc } from "../../test/properties.js";
 import { InvalidInputError } from "./errors.js";
 import { checkName, effectKeyOf, type Key, key } from "./key.js";
 

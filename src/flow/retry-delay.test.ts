@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
+import { fc } from "../../test/properties.js";
 import { retryDelayMs } from "./retry-delay.js";
 
 const durationMs = fc.integer({ min: 0, max: 1_000_000 });

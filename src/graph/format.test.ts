@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { fc } from "../../test/properties.js";
 import { convertFlow, formatFlow } from "./format.js";
 
 const folder = resolve(import.meta.dirname, "../../examples/flows");

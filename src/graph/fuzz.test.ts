@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { fc } from "../../test/properties.js";
 import { findingCodes } from "./finding-codes.js";
 import { formatFlow } from "./format.js";
 import { generateDocs } from "./generate/markdown.js";

@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
+import { fc } from "../../test/properties.js";
 import { decode, encode } from "../core/codec.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { fromStored, headerFilter, toStored } from "./stored-response.js";

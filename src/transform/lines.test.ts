@@ -1,7 +1,7 @@
 import { SourceMap } from "node:module";
-import fc from "fast-check";
 import { parseSync } from "oxc-parser";
 import { expect, test } from "vitest";
+import { fc } from "../../test/properties.js";
 import { transform } from "./transform.js";
 
 /**
