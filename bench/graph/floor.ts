@@ -98,9 +98,11 @@ export async function postgresFloor(
 ): Promise<{ readonly contender: Contender; close(): Promise<void> }> {
   const client = new pg.Client(url);
   await client.connect();
+  // Planned while its tables are empty, a statement would go on scanning them, or all keys of a scope.
+  await client.query("SET enable_seqscan = off");
   await client.query("CREATE TABLE floor (no bigint PRIMARY KEY, queue text NOT NULL, payload text NOT NULL)");
   await client.query(`CREATE TABLE keys (scope text, key text, fingerprint text, owner text, state text, created_at bigint, expires_at bigint,
-    PRIMARY KEY (scope, key))`);
+    PRIMARY KEY (key, scope))`);
   const withKeys = `completed AS (UPDATE keys SET state = 'completed', expires_at = $7 WHERE scope = $6 AND key = ANY ($4::text[])),
     begun AS (INSERT INTO keys (${keyColumns}) SELECT $6, key, $8, 'packet:' || key, 'running', $7, NULL FROM unnest($5::text[]) AS come (key))`;
   const text = `WITH ${keyed ? `${withKeys}, ` : ""}gone AS (DELETE FROM floor WHERE no = ANY ($1::bigint[]))
