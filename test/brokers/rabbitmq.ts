@@ -79,7 +79,8 @@ class Held {
 }
 
 async function connected(url: string) {
-  const connection = await connect(url, { recovery: { initialDelay: 50, maxDelay: 500 } });
+  // A broker that boots may take a connection, and never say a word.
+  const connection = await connect(url, { recovery: { initialDelay: 50, maxDelay: 500 }, timeout: 5000 });
   connection.on("error", () => {});
   return connection;
 }

@@ -9,7 +9,7 @@ import { UnderWay } from "./under-way.js";
 export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
-  /** `await connect(url, { recovery: true })`: one that comes back. */
+  /** `await connect(url, { recovery: true, timeout: 10_000 })`: one that comes back, and waits for no broker that is silent. */
   readonly connection: Pick<ChannelModel, "createChannel">;
   readonly queue: string;
   /** What names a message. Its `messageId`, if nothing else is said. */
