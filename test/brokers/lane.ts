@@ -28,6 +28,8 @@ export interface Lane {
   consume(options: LaneOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
   /** How many messages the broker would still hand out, or wait for an answer to. */
   left(): Promise<number>;
+  /** Whether a broker that was killed does not know it any more, where that can be. */
+  isLost?(): Promise<boolean>;
   /** Where silence alone does not make the broker hand a message out again. */
   lose?(): Promise<void>;
   close(): Promise<void>;

@@ -32,6 +32,17 @@ export const rabbitmq: Broker = {
         await asking.close();
         return messageCount + held.count;
       },
+      // It answers first, and writes down later which queues there are.
+      isLost: async () => {
+        const asking = await connection.createChannel();
+        asking.on("error", () => {});
+        const missing = await asking.checkQueue(queue).then(
+          () => false,
+          (error: Error) => error.message.includes("no queue"),
+        );
+        if (!missing) await asking.close().catch(() => undefined);
+        return missing;
+      },
       // The first who consumed loses its connection.
       lose: async () => {
         const model = connections[1] as unknown as { _core: { _model: { connection: { stream: { destroy(error: Error): void } } } } };
