@@ -37,8 +37,10 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
   };
   const { answer, next, past } = decide(record, begin, now);
   if (next) table.putRecord(next, past);
-  if (next && answer.kind === "started") table.begun?.(no, next);
-  if (answer.kind === "started") return mine;
+  if (answer.kind === "started") {
+    if (next) table.begun?.(no, next);
+    return mine;
+  }
   // What is under way may yet fail: whether it is another packet's counts when it is done.
   if (record?.state === "running" || record?.state === "unknown") {
     return { kind: "held", dueAt: record.owner.startsWith("packet:") ? never : lookAgainAt(record.leaseUntil, now) };

@@ -1,5 +1,6 @@
 import type { PacketKey } from "../../core/packet.js";
 import type { DeadLetter } from "../../core/packet-operation.js";
+import { rowOf } from "../../core/packets/row.js";
 import type { PacketRow, QueueId } from "../../core/packets/table.js";
 import { workerOf } from "./packet-bundle.js";
 import { text } from "./run-row.js";
@@ -61,6 +62,9 @@ function isKeyedAs(keyed: Keyed | null, key: PacketKey | null): boolean {
   return keyed.scope === key.scope && keyed.retentionMs === key.retentionMs && keyed.onMismatch === key.onMismatch;
 }
 
+/** As all of them were sent: see `canBeBundled`. */
+const plain = { lane: null, join: null, delayMs: 0, claim: true } as const;
+
 /** All of its packets, in their places; also those that are gone. */
 export function toRows(columns: BundleColumns, nameOf: (queue: number) => QueueId): PacketRow[] {
   const { no: first, created_at: createdAt } = columns;
@@ -73,39 +77,10 @@ export function toRows(columns: BundleColumns, nameOf: (queue: number) => QueueI
     const execution = reader.numberOrNull();
     const payload = reader.text() ?? "";
     const key = keyed && { ...keyed, key: reader.text() ?? "", fingerprint: reader.text() };
-    rows.push(rowOf({ no, flow, queue, execution: execution === null ? null : first + execution, key, payload, createdAt, letter }));
+    const sent = { no, flow, queue, execution: execution === null ? null : first + execution, payload, key, letter };
+    rows.push(rowOf({ ...sent, ...plain }, createdAt, workerOf(no)));
   }
   return rows;
-}
-
-type Kept = Pick<PacketRow, "no" | "flow" | "queue" | "execution" | "key" | "payload" | "createdAt" | "letter">;
-
-function rowOf({ no, flow, queue, execution, key, payload, createdAt, letter }: Kept): PacketRow {
-  return {
-    no,
-    flow,
-    queue,
-    state: "due",
-    owner: workerOf(no),
-    attempt: 1,
-    since: 0,
-    crashes: 0,
-    dueAt: createdAt,
-    execution,
-    key,
-    lane: null,
-    payload,
-    parts: null,
-    history: null,
-    note: null,
-    createdAt,
-    dead: null,
-    hold: null,
-    place: null,
-    deadBlocks: false,
-    part: null,
-    letter,
-  };
 }
 
 /** Reads the numbers of a bundle, and the texts whose lengths they are, one after the other. */
