@@ -1,9 +1,11 @@
 import { InvalidInputError } from "./core/errors.js";
+import { knownOptions } from "./core/known-options.js";
 import { lentStore } from "./core/lent-store.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
+import { checkWorkerOptions, type WorkerOptions } from "./workflow/check-worker-options.js";
 import { setPublicUrl } from "./workflow/public-url.js";
-import type { WorkerOptions } from "./workflow/worker-options.js";
+import { whileBeginning } from "./workflow/worker-beginning.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;
@@ -11,24 +13,46 @@ let opening: Promise<Store> | undefined;
 let worked: boolean | WorkerOptions = true;
 
 /**
- * Sets the store that front ends use when they are given none.
+ * Sets the process's own store, and whether and how this process executes workflows. With `worker: true` or options a worker
+ * begins at once, in the background: call it in the program's entry file, not in a module that scripts and builds import, too.
  *
  * @example
- * configure({ store: await open("postgres://localhost/app") });
+ * configure({ store: await open("postgres://localhost/app"), worker: true });
  */
-export function configure({ store, worker = true, publicUrl }: Configuration): void {
+export function configure(configuration: Configuration): void {
+  knownOptions("configure", configuration, names);
+  const { store, worker, publicUrl } = configuration;
   if (store !== undefined && typeof store.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  if (worker !== undefined && typeof worker !== "boolean" && (typeof worker !== "object" || worker === null))
+    throw new InvalidInputError("worker", "must be true, false or an object of options");
+  if (typeof worker === "object") checkWorkerOptions("configure: worker", worker);
   if (publicUrl !== undefined) setPublicUrl(publicUrl);
   configured = store ?? configured;
-  worked = worker;
+  worked = worker ?? worked;
+  if (worker !== undefined && worker !== false) void whileBeginning(beginWorker());
 }
 
 export interface Configuration {
   readonly store?: Store;
-  /** False: this process only starts workflows. An object: how it works on them. Default true. */
+  /**
+   * True, or an object of options: a worker begins now. False: this process only starts workflows. Left out: as it was configured
+   * before; at first, a worker begins with the first `start` or awaited `returnValue` of this process.
+   */
   readonly worker?: boolean | WorkerOptions;
   /** Where the outside reaches this app; webhooks are below it. Default: ONCEFLOW_PUBLIC_URL, else http://localhost:3000. */
   readonly publicUrl?: string;
+}
+
+const names: Readonly<Record<keyof Configuration, true>> = { store: true, worker: true, publicUrl: true };
+
+/** The workflow engine is loaded only where it is used. */
+async function beginWorker(): Promise<void> {
+  const [{ provideAmbient }, { beginProcessWorker }] = await Promise.all([
+    import("./workflow/workers.js"),
+    import("./workflow/process-worker.js"),
+  ]);
+  provideAmbient({ store: ambientStore, worker: ambientWorker });
+  await beginProcessWorker();
 }
 
 export function ambientWorker(): boolean | WorkerOptions {

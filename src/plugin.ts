@@ -1,37 +1,58 @@
 import { resolve } from "node:path";
 import { createUnplugin } from "unplugin";
 import { InvalidInputError } from "./core/errors.js";
+import { knownOptions, type OptionNames } from "./core/known-options.js";
+import { patternsOf, treatmentOf } from "./transform/choice.js";
 import { TransformError } from "./transform/errors.js";
+import { Externals } from "./transform/external.js";
+import { esbuildSetup, rollupModuleParsed, webpackHook } from "./transform/external-hooks.js";
 import { isProjectFile, projectRoot } from "./transform/project.js";
 import { transform } from "./transform/transform.js";
+import { refuseDirectives } from "./transform/untransformed.js";
+
+type Pattern = RegExp | string;
 
 export interface PluginOptions {
-  /** The folder that ids are relative to. Default: the nearest one with a package.json, from the working directory upwards. */
+  /** The folder that ids are relative to where no package.json has a name. Default: the nearest one with a package.json, from the working directory upwards. */
   readonly root?: string;
-  /** Only files whose path matches one of these are transformed. Default: all. */
-  readonly include?: RegExp | readonly RegExp[];
-  /** Files whose path matches one of these are not, in addition to packages. */
-  readonly exclude?: RegExp | readonly RegExp[];
+  /** Names of installed packages that are transformed, too; with regular expressions, only files whose path matches one of these. */
+  readonly include?: Pattern | readonly Pattern[];
+  /** Names of packages that are loaded as they are; files whose path matches a regular expression are not transformed, and must have no directives. */
+  readonly exclude?: Pattern | readonly Pattern[];
+  /** Directives of others that are so near to ours that they would be taken for misspelt ones. */
+  readonly directives?: readonly string[];
 }
 
+export const pluginOptionNames: OptionNames<PluginOptions> = { root: true, include: true, exclude: true, directives: true };
+
 /** For every bundler the same: files before anything else has touched them, errors with their place. */
-export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: given, include, exclude } = {}) => {
-  const root = given === undefined ? projectRoot() : resolve(given);
-  const [wanted, unwanted] = [listOf("include", include), listOf("exclude", exclude)];
-  // Not test(): with the flag g it remembers where it was.
-  const matches = (file: string, patterns: readonly RegExp[]) => patterns.some((each) => file.search(each) >= 0);
-  const isWanted = (file: string) => (wanted.length === 0 || matches(file, wanted)) && !matches(file, unwanted);
+export const plugin = createUnplugin<PluginOptions | undefined, false>((options = {}) => {
+  knownOptions("onceflow", options, pluginOptionNames);
+  const root = options.root === undefined ? projectRoot() : resolve(options.root);
+  const choice = { include: patternsOf("include", options.include), exclude: patternsOf("exclude", options.exclude) };
+  const directives = textsOf("directives", options.directives);
+  const externals = new Externals(choice);
+  const noExternal = externals.mustBundle(root);
+  const moduleParsed = rollupModuleParsed(externals);
+  /** Vite, and Vitest with it, serves: then it does not list what it leaves to Node. */
+  let isServing = false;
+  const treated = (code: string, file: string) => {
+    const treatment = treatmentOf(file, choice);
+    if (treatment === "check") refuseDirectives(code, { file, root });
+    if (isServing && isProjectFile(file)) externals.refuseImports(code, file, noExternal);
+    return treatment === "transform" ? transform(code, { file, root, directives }) : undefined;
+  };
   return {
     name: "onceflow",
     enforce: "pre" as const,
     transform: {
-      filter: { id: { include: /\.(?:[mc]?[jt]s|[jt]sx)(?:\?|$)/, exclude: /[\\/]node_modules[\\/]/ } },
+      filter: { id: /\.(?:[mc]?[jt]s|[jt]sx)(?:\?|$)/ },
       handler(code: string, id: string) {
-        const file = resolve(id.replace(/[?#].*$/, ""));
         // What begins so was made up by another plugin.
-        if (id.startsWith("\0") || !isProjectFile(file) || !isWanted(file)) return undefined;
+        if (id.startsWith("\0")) return undefined;
+        const file = resolve(id.replace(/[?#].*$/, ""));
         try {
-          return transform(code, { file, root });
+          return treated(code, file);
         } catch (error) {
           if (!(error instanceof TransformError)) throw error;
           const { message, line, column } = error;
@@ -39,11 +60,23 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>(({ root: 
         }
       },
     },
+    rollup: { moduleParsed },
+    rolldown: { moduleParsed },
+    vite: {
+      config: () => ({ ssr: { noExternal } }),
+      configResolved({ command }) {
+        isServing = command === "serve";
+      },
+      moduleParsed,
+    },
+    webpack: webpackHook(externals),
+    rspack: webpackHook(externals),
+    esbuild: { setup: esbuildSetup(externals) },
   };
 });
 
-function listOf(option: string, patterns: RegExp | readonly RegExp[] = []): readonly RegExp[] {
-  const list = [patterns].flat();
-  if (!list.every((each) => each instanceof RegExp)) throw new InvalidInputError(option, "must be a regular expression, or a list of them");
-  return list;
+function textsOf(option: string, given: readonly string[] = []): readonly string[] {
+  if (!Array.isArray(given) || !given.every((each) => typeof each === "string"))
+    throw new InvalidInputError(option, "must be a list of texts");
+  return given;
 }

@@ -4,11 +4,13 @@
  */
 type Body = (this: unknown, ...args: unknown[]) => unknown;
 
-export const callStep = (_call: unknown, _id: string, body: Body, self: unknown, args: unknown[]): unknown => body.apply(self, args);
+export const callStep = (_call: unknown, _id: unknown, body: Body, self: unknown, args: unknown[]): unknown => body.apply(self, args);
 export const hoistedStep = (): void => {};
-export const step = (_id: string, body: Body): Body => body;
+export const serdeClass = (): void => {};
+export const sharedName = (): void => {};
+export const step = (_id: unknown, body: Body): Body => body;
 export const stepMethod = (): void => {};
-export const workflow = (_id: string, _where: string, fn: Body): Body => fn;
+export const workflow = (_id: unknown, _where: string, fn: Body): Body => fn;
 export const workflowMethod = (): void => {};
 
 export const newDate = (): Date => new Date();

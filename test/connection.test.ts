@@ -81,7 +81,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     const url = new URL(database.url);
     url.port = "1";
     url.password = "secret";
-    const error = await open(url.href).catch((e: unknown) => e);
+    const error = await open(url.href, { connectMs: 200 }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(UnreachableError);
     expect(String(error)).toContain("cannot connect to 127.0.0.1:1");
     expect(String(error)).not.toContain("secret");
@@ -92,7 +92,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     await new Promise<void>((listening) => void silent.listen(0, "127.0.0.1", listening));
     const url = new URL(database.url);
     url.port = String((silent.address() as AddressInfo).port);
-    await expect(open(url.href)).rejects.toThrow(UnreachableError);
+    await expect(open(url.href, { connectMs: 200 })).rejects.toThrow(UnreachableError);
     silent.close();
   });
 });

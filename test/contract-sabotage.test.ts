@@ -34,6 +34,14 @@ type Write = Extract<Operation, { readonly verb: "write" }>;
 const writes = (meddle: (write: Write, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>): Sabotage =>
   meddling((operation, pass, memory) => (operation.verb === "write" ? meddle(operation, pass, memory) : pass(operation)));
 
+type Late = Extract<Operation, { readonly verb: "appendLate" }>;
+const lates = (meddle: (late: Late, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>): Sabotage =>
+  meddling((operation, pass, memory) => (operation.verb === "appendLate" ? meddle(operation, pass, memory) : pass(operation)));
+
+const renews =
+  (renew: (faithful: Runs, query: Parameters<Runs["renew"]>[0]) => ReturnType<Runs["renew"]>): Sabotage =>
+  (faithful) => ({ ...faithful, renew: (query) => renew(faithful, query) });
+
 const claims =
   (claim: (faithful: Runs, memory: Memory) => Runs["claim"]): Sabotage =>
   (faithful, memory) => ({
@@ -242,6 +250,261 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
+    "does not count the death of an owner",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const before = new Map(memory.runs);
+      const { claimed, ...rest } = await faithful.claim(query);
+      for (const { run } of claimed) edit(memory, run.id, () => ({ deaths: before.get(run.id)?.deaths ?? 0 }));
+      return { ...rest, claimed: claimed.map((one) => ({ ...one, run: memory.runs.get(one.run.id) ?? one.run })) };
+    }),
+  ],
+  [
+    "counts every claim as a death",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const { claimed, ...rest } = await faithful.claim(query);
+      for (const { run, lapsed } of claimed) if (!lapsed) edit(memory, run.id, ({ deaths }) => ({ deaths: deaths + 1 }));
+      return { ...rest, claimed: claimed.map((one) => ({ ...one, run: memory.runs.get(one.run.id) ?? one.run })) };
+    }),
+  ],
+  [
+    "counts a death only after the claim was answered",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const before = new Map(memory.runs);
+      const { claimed, ...rest } = await faithful.claim(query);
+      for (const { run } of claimed) {
+        edit(memory, run.id, () => ({ deaths: before.get(run.id)?.deaths ?? 0 }));
+        setTimeout(() => edit(memory, run.id, ({ deaths }) => ({ deaths: deaths + 1 })), 50);
+      }
+      return { ...rest, claimed };
+    }),
+  ],
+  [
+    "counts every death as a crash",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      for (const { id } of [...memory.runs.values()]) edit(memory, id, () => ({ alone: true }));
+      return await faithful.claim(query);
+    }),
+  ],
+  [
+    "takes the word of a late owner about deaths",
+    "suspect",
+    appends(async (append, pass, memory) => {
+      const { trial } = append.entry;
+      if (trial) edit(memory, append.id, () => trial);
+      return await pass(append);
+    }),
+  ],
+  [
+    "claims all suspects at once",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const suspects = [...memory.runs.values()].filter(({ deaths }) => deaths >= 2);
+      for (const { id } of suspects) edit(memory, id, () => ({ deaths: 0 }));
+      const claims = await faithful.claim(query);
+      for (const { id, deaths } of suspects) edit(memory, id, () => ({ deaths }));
+      return claims;
+    }),
+  ],
+  [
+    "tells a worker of suspects that it may not claim",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const claims = await faithful.claim(query);
+      const times = [...memory.runs.values()].flatMap(({ wakeAt, owner, deaths }) =>
+        deaths >= 2 && wakeAt !== null && owner !== query.owner ? [wakeAt] : [],
+      );
+      const nextAt = Math.min(claims.nextAt ?? Number.POSITIVE_INFINITY, ...times);
+      return { ...claims, nextAt: Number.isFinite(nextAt) ? nextAt : null };
+    }),
+  ],
+  [
+    "lets suspects at the head of the queue block those behind them",
+    "suspect",
+    claims((faithful, memory) => async (query) => {
+      const [first] = [...memory.runs.values()]
+        .filter(({ wakeAt, workflow }) => wakeAt !== null && query.workflows.includes(workflow))
+        .sort((a, b) => (a.wakeAt ?? 0) - (b.wakeAt ?? 0));
+      const blocked = (first?.deaths ?? 0) >= 2 && query.suspects === false;
+      return await faithful.claim(blocked ? { ...query, limit: 0 } : query);
+    }),
+  ],
+  [
+    "gives a run to a worker that it is to avoid",
+    "avoid",
+    claims((faithful, memory) => async (query) => {
+      for (const { id } of [...memory.runs.values()]) edit(memory, id, () => ({ avoidUntil: 0 }));
+      return await faithful.claim(query);
+    }),
+  ],
+  [
+    "keeps a run from all workers as long as from those that it is to avoid",
+    "avoid",
+    claims((faithful, memory) => async (query) => {
+      for (const { id, avoidUntil } of [...memory.runs.values()])
+        if (avoidUntil !== null) edit(memory, id, ({ wakeAt }) => ({ wakeAt: Math.max(wakeAt ?? 0, avoidUntil) }));
+      return await faithful.claim(query);
+    }),
+  ],
+  [
+    "lets a worker wait although mail has come",
+    "avoid",
+    meddling(async (operation, pass, memory) => {
+      const before = new Map(memory.runs);
+      const answer = await pass(operation);
+      if (operation.verb !== "send" || typeof answer !== "object" || answer.kind !== "sent") return answer;
+      const { avoid, avoidUntil } = before.get(answer.run) ?? {};
+      if (avoid?.length) edit(memory, answer.run, () => ({ avoid, avoidUntil }));
+      return answer;
+    }),
+  ],
+  [
+    "goes on avoiding after a release that names no worker",
+    "avoid",
+    appends(async (append, pass, memory) => {
+      const { avoid, avoidUntil } = memory.runs.get(append.id) ?? {};
+      const answer = await pass(append);
+      const { then } = append.entry;
+      if (then.kind === "release" && then.avoid === undefined && avoid?.length) edit(memory, append.id, () => ({ avoid, avoidUntil }));
+      return answer;
+    }),
+  ],
+  [
+    "tells an avoided worker to come at once",
+    "avoid",
+    claims((faithful, memory) => async (query) => {
+      const claims = await faithful.claim(query);
+      const avoided = [...memory.runs.values()].some(
+        ({ avoid, avoidUntil }) => avoid.includes(query.owner) && (avoidUntil ?? 0) > claims.now,
+      );
+      return avoided ? { ...claims, nextAt: claims.now } : claims;
+    }),
+  ],
+  [
+    "claims others beside the one run that was asked for",
+    "avoid",
+    claims(
+      (faithful) =>
+        async ({ run: _, ...query }) =>
+          await faithful.claim(query),
+    ),
+  ],
+  [
+    "takes an entry after the end from an earlier epoch",
+    "append late",
+    lates((late, pass, memory) => pass({ ...late, epoch: memory.runs.get(late.id)?.epoch ?? late.epoch })),
+  ],
+  [
+    "takes an entry after the end wherever it is to stand",
+    "append late",
+    lates((late, pass, memory) => pass({ ...late, seq: lengthOf(memory, late.id) + 1 })),
+  ],
+  [
+    "takes an entry after the end before it",
+    "append late",
+    lates(async (late, pass, memory) => {
+      const { status } = memory.runs.get(late.id) ?? {};
+      edit(memory, late.id, () => ({ status: "completed" }));
+      const answer = await pass(late);
+      edit(memory, late.id, () => ({ status }));
+      return answer;
+    }),
+  ],
+  [
+    "recognises an entry after the end by its epoch",
+    "append late",
+    lates(async (late, pass, memory) => {
+      const there = memory.journals.get(late.id)?.[late.seq - 1];
+      return there?.epoch === late.epoch && there.seq > 2 ? { kind: "appended", now: 0, conflicts: [] } : await pass(late);
+    }),
+  ],
+  [
+    "lets other entries follow one after the end",
+    "append late",
+    appends(async (append, pass, memory) => {
+      const { status, endedAt } = memory.runs.get(append.id) ?? {};
+      if (endedAt === null || lengthOf(memory, append.id) < 4) return await pass(append);
+      edit(memory, append.id, () => ({ status: "running" }));
+      const answer = await pass(append);
+      edit(memory, append.id, () => ({ status }));
+      return answer;
+    }),
+  ],
+  [
+    "purges a run whose steps are not settled",
+    "append late",
+    (faithful, memory) => ({
+      ...faithful,
+      async purge(limit) {
+        for (const { id } of [...memory.runs.values()]) edit(memory, id, () => ({ unsettled: 0 }));
+        return await faithful.purge(limit);
+      },
+    }),
+  ],
+  [
+    "counts the retention of a settled run from its settlement",
+    "append late",
+    lates(async (late, pass, memory) => {
+      const answer = await pass(late);
+      if (late.unsettled === 0) edit(memory, late.id, ({ endedAt }) => ({ endedAt: (endedAt ?? 0) + 1000 }));
+      return answer;
+    }),
+  ],
+  [
+    "writes a worker's row at every renewal",
+    "worker",
+    renews((faithful, query) => faithful.renew({ signOfLife: { workflows: ["order", "refund"], version: "1.2.3" }, ...query })),
+  ],
+  [
+    "takes every sign of life for a worker's first",
+    "worker",
+    renews(async (faithful, query) => {
+      if (query.signOfLife) await faithful.leave(query.owner);
+      return await faithful.renew(query);
+    }),
+  ],
+  [
+    "takes a silent worker for a live one",
+    "worker",
+    (faithful) => ({ ...faithful, workers: async () => (await faithful.workers()).map((worker) => ({ ...worker, live: true })) }),
+  ],
+  ["keeps a worker that has left", "worker", (faithful) => ({ ...faithful, leave: async () => {} })],
+  [
+    "ends the runs of a worker that has left",
+    "worker",
+    (faithful, memory) => ({
+      ...faithful,
+      async leave(owner) {
+        for (const { id } of [...memory.runs.values()].filter((run) => run.owner === owner)) edit(memory, id, () => ({ owner: null }));
+        await faithful.leave(owner);
+      },
+    }),
+  ],
+  [
+    "lists workers that were silent for an hour",
+    "worker",
+    (faithful, memory) => ({
+      ...faithful,
+      workers: async () => [...memory.workers.values()].map(({ leaseUntil: _, ...worker }) => ({ ...worker, live: true })),
+    }),
+  ],
+  [
+    "keeps workers for ever",
+    "worker",
+    (faithful, memory) => ({
+      ...faithful,
+      async purge(limit) {
+        const workers = new Map(memory.workers);
+        const removed = await faithful.purge(limit);
+        for (const [id, worker] of workers) memory.workers.set(id, worker);
+        return removed;
+      },
+    }),
+  ],
+  [
     "renews everybody's leases",
     "renew",
     (faithful, memory) => ({
@@ -344,6 +607,8 @@ describe("the run contract has nothing against a store that", () => {
       claim: slowly(faithful.claim),
       load: slowly(faithful.load),
       renew: slowly(faithful.renew),
+      workers: slowly(faithful.workers),
+      leave: slowly(faithful.leave),
       mail: slowly(faithful.mail),
       read: slowly(faithful.read),
       journal: slowly(faithful.journal),

@@ -2,6 +2,8 @@ import { fork } from "node:child_process";
 import { type Attempt, GoneError, inspect, key, NotUnknownError, type OnceOptions, once, open, purge, resolve, type Store } from "onceflow";
 import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import type { RunOperation } from "../dist/core/run-operation.js";
+import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../dist/testing/contract/runs/run-operations.js";
 import {
   type CrashDatabase,
   type CrashServer,
@@ -247,6 +249,33 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   await store.close();
 }
 
+/** A run that its owner, which executed it alone, has left; or, for an entry after the end, one that has ended. */
+async function dieWriting({ write }: table.RunRow, { database, store }: Scene): Promise<void> {
+  const alone = { deaths: 1, crashes: 0, alone: true };
+  const owned = await begin(store, { first: firstOf({ trial: alone }, 0), retentionMs: 0 });
+  const late = write === "an entry after the end";
+  if (late) await append(store, owned, { next: ended("failed", null, 1) });
+  const avoid = { workers: ["doomed"], until: 9e12 };
+  const operations: Record<typeof write, RunOperation | undefined> = {
+    "a claim that counts a death": undefined,
+    "a release": appendOf(owned, { trial: { ...alone, deaths: 2 }, next: released({ status: "parked", trouble: "why", avoid }) }),
+    "an end with unsettled steps": appendOf(owned, { trial: { ...alone, deaths: 0 }, next: ended("failed", null, 1) }),
+    "an entry after the end": lateOf({ ...owned, seq: 2 }),
+  };
+  const operation = operations[write];
+  const doom: Doom = { act: operation ? "commit" : "claim", point: "inside run", url: database.url, ...(operation && { operation }) };
+  await dieBeforeEachStatement(doom, database);
+  const run = await runOf(store);
+  const after: Record<typeof write, object> = {
+    "a claim that counts a death": { owner: "doomed", epoch: 2, deaths: 2, crashes: 1, alone: false },
+    "a release": { owner: null, status: "parked", deaths: 2, crashes: 0, alone: true, avoid: ["doomed"], avoidUntil: avoid.until },
+    "an end with unsettled steps": { owner: null, status: "failed", deaths: 0, unsettled: 1 },
+    "an entry after the end": { owner: null, status: "failed", unsettled: 0 },
+  };
+  expect(run).toMatchObject(after[write]);
+  expect(await store.runs.purge(10)).toBe(late ? 1 : 0);
+}
+
 interface Kind {
   /** Statements run in a server, and outlive who sent them. */
   readonly server: boolean;
@@ -279,7 +308,9 @@ function cases(
   for (const row of table.purgeRows.filter((row) => (server || row.server === undefined) && outside(row)))
     test(`dies ${row.point}${row.server ? `, the server ${row.server}` : ""}: ${row.after}`, async (context) =>
       diePurging(row, await scene(context)));
-  const has = ({ of }: table.MigrationRow) => !server || of !== "a ledger of version 5";
+  for (const row of oneByOne ? [] : table.runRows.filter(({ statement }) => !server || !statement))
+    test(`${row.write}, dies inside: ${row.after}`, async (context) => dieWriting(row, await scene(context)));
+  const has = ({ of }: table.MigrationRow) => !server || of !== "a ledger of version 6";
   for (const row of oneByOne ? [] : table.migrationRows.filter(has))
     test(`${row.of}, dies ${row.point}: ${row.after}`, async ({ onTestFinished }) => dieMigrating(row, await create(onTestFinished)));
 }

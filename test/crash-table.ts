@@ -276,9 +276,24 @@ export const purgeRows: readonly PurgeRow[] = [
   { point: "after purge", after: "all is removed", left: "nothing" },
 ];
 
+/** What a worker writes about deaths, avoided workers and unsettled steps: all of it or nothing. */
+export interface RunRow {
+  readonly write: "a claim that counts a death" | "a release" | "an end with unsettled steps" | "an entry after the end";
+  /** One statement in PostgreSQL: it has no inside. */
+  readonly statement?: true;
+  readonly after: string;
+}
+
+export const runRows: readonly RunRow[] = [
+  { write: "a claim that counts a death", statement: true, after: "not counted and not claimed, the next claim does both" },
+  { write: "a release", after: "its lease lapses, and its death is counted" },
+  { write: "an end with unsettled steps", after: "its lease lapses, the next owner ends it" },
+  { write: "an entry after the end", after: "still unsettled and kept, the entry can be sent again" },
+];
+
 /** The first process that opens a new database, or one that was last opened when the schema had one version. */
-/** Versions of the schema that a ledger is left at; only SQLite has one after 5. */
-type Version = 4 | 5;
+/** Versions of the schema that a ledger is left at; only SQLite has one after 6. */
+type Version = 4 | 5 | 6;
 
 export interface MigrationRow {
   readonly of: "a new database" | "an old ledger" | `a ledger of version ${Version}`;
@@ -296,4 +311,6 @@ export const migrationRows: readonly MigrationRow[] = [
   { of: "an old ledger", point: "after migration", after: "all is there, the next open changes nothing", left: "migrated" },
   { of: "a ledger of version 4", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
   { of: "a ledger of version 5", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
+  { of: "a ledger of version 6", point: "before migration", after: "it is as it was, the next open does it", left: "as it was" },
+  { of: "a ledger of version 6", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
 ];

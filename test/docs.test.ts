@@ -193,9 +193,12 @@ ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
   for (const { name, code } of blocks) if (hasDirective(code)) transformBlock(join(outFolder, `.build/docs/${name}.js`));
 }
 
-/** Every block with directives is its reader's app.ts. */
+/** Every block with directives is app.ts in the reader's package, which is named "shop". */
 function transformBlock(file: string): void {
-  const code = transform(readFileSync(file, "utf8"), { file: join(outFolder, "app.ts"), root: outFolder })?.code;
+  const readers = join(outFolder, "reader");
+  mkdirSync(readers, { recursive: true });
+  writeFileSync(join(readers, "package.json"), '{ "name": "shop" }');
+  const code = transform(readFileSync(file, "utf8"), { file: join(readers, "app.ts"), root: readers })?.code;
   if (code !== undefined) writeFileSync(file, code);
 }
 
@@ -310,7 +313,7 @@ describe("the pages", () => {
       ...exportsOf("src/workflow.ts"),
       ...membersOf("src/workflow/step-options.ts", "StepOptions"),
       ...membersOf("src/workflow/hooks.ts", "HookOptions"),
-      ...membersOf("src/workflow/worker-options.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/check-worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/context.ts", "WorkflowMetadata"),
       ...codes.errors,

@@ -148,13 +148,12 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
   });
 
   test.concurrent("in the middle of a batch: what was done is done, the rest is handled", async (context) => {
-    const { live, inbox, store, handle, provider } = await sceneOf(context, await openDatabase(context), false);
+    const { live, inbox, handle, provider } = await sceneOf(context, await openDatabase(context), false);
     expect(await live({ act: "batch", dieAt: "after call" })).toBe("killed");
-    const reading = await Promise.all(batch.map(({ id: key }) => store.read({ scope: "inbox killed", key })));
-    const done = reading.map((each) => each?.record.state === "completed");
-    // The second one had ended; whether its outcome was written by then is the disk's to say.
-    expect([done[0] || !done[1], done[2], done[3]]).toEqual([true, false, false]);
     const handled = await inbox.handleBatch(batch, handle({ act: "batch" }));
+    // The second one had ended. Whether its outcome was written depends on the server, which may finish a statement of a dead client.
+    const done = handled.map(({ status }) => status === "duplicate");
+    expect([done[0] || !done[1], done[2], done[3]]).toEqual([true, false, false]);
     expect(handled).toMatchObject(
       done.map((is) => (is ? { status: "duplicate", result: { attempt: 1 } } : { status: "processed", attempt: 2 })),
     );

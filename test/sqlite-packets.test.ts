@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { chooseDriver, openDatabase, type SqliteDatabase } from "../dist/stores/sqlite/driver.js";
 import { migrate } from "../dist/stores/sqlite/schema.js";
 import { countersOf, dead, done, Hand, keyOf, notesOf, partOf, retry, submit } from "../dist/testing/contract/packets/packet-operations.js";
+import { olderSqlite, versions } from "./older-schema.js";
 import { watchedPackets } from "./watched-packets.js";
 
 let path = "";
@@ -67,25 +68,17 @@ describe("packets on SQLite", () => {
     await expect(store.transact(async (tx) => await store.packets.sendWithin?.(tx, send))).rejects.toThrow(/rolled back/);
   });
 
-  /** As it was before there were the tables of later versions. */
-  function takeBack(old: SqliteDatabase, version: 4 | 5): void {
-    const since5 = ["workers", "flows", "queues", "packets", "executions", "notes"];
-    const since6 = ["bundles", "bundles_gone"];
-    for (const name of version === 4 ? [...since5, ...since6] : since6) old.exec(`DROP TABLE onceflow_${name}`);
-    old.exec(`DELETE FROM onceflow_schema WHERE version > ${version}`);
-  }
-
   const versionOf = (old: SqliteDatabase) => old.prepare("SELECT max(version) AS version FROM onceflow_schema").get();
 
   test("a ledger of schema version 4 can keep packets when it is opened, and has kept what it had", async () => {
     const old = handle();
     migrate(old, path);
-    takeBack(old, 4);
+    olderSqlite(old, 4);
     old.exec("INSERT INTO onceflow_hooks VALUES (1, 'token', 1, 'about', NULL, 1)");
     const hand = await handOn();
     await hand.send(hand.packet());
     await hand.take();
-    expect(versionOf(old)).toEqual({ version: 6 });
+    expect(versionOf(old)).toEqual({ version: versions.sqlite });
     expect(old.prepare("SELECT count(*) AS hooks FROM onceflow_hooks").get()).toEqual({ hooks: 1 });
   });
 
@@ -94,9 +87,9 @@ describe("packets on SQLite", () => {
     const [due, owned] = [before.packet(), await before.sendAndClaim()];
     await before.send(due);
     const old = handle();
-    takeBack(old, 5);
+    olderSqlite(old, 5);
     const hand = await handOn();
-    expect(versionOf(old)).toEqual({ version: 6 });
+    expect(versionOf(old)).toEqual({ version: versions.sqlite });
     expect((await hand.take()).no).toBe(due.no);
     const again = new Hand(hand.store, before.no);
     const { placed } = await again.done(owned, ...[7, 8].map((n) => before.packet({ claim: true, payload: `${n}` })));

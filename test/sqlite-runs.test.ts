@@ -5,8 +5,9 @@ import { join } from "node:path";
 import type { Backend } from "onceflow/store";
 import { afterAll, describe, expect, test } from "vitest";
 import { runStatuses } from "../dist/core/run.js";
-import type { Append, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../dist/core/run-operation.js";
+import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../dist/core/run-operation.js";
 import { createMemoryRuns, memoryRunBackend } from "../dist/stores/memory/memory-runs.js";
+import { chooseDriver, openDatabase } from "../dist/stores/sqlite/driver.js";
 import { openSqlite } from "../dist/stores/sqlite/open.js";
 import { Random } from "../dist/testing/simulator/random.js";
 
@@ -69,6 +70,8 @@ class World {
       workflows: workflows.filter(() => this.#random.chance(0.7)),
       leaseMs: this.#random.pick([0, centuryMs]),
       limit: this.#random.between(0, 3),
+      ...(this.#random.chance(0.3) && { suspects: this.#random.chance(0.5) }),
+      ...(this.#random.chance(0.2) && { run: this.#random.pick(families) + this.#random.pick(names) }),
     };
     const claims = await this.#store.claim(query);
     this.#now = claims.now;
@@ -76,11 +79,21 @@ class World {
   }
 
   async #renew(): Promise<void> {
-    const query = { owner: this.#random.pick(["me", "you"]), leaseMs: centuryMs };
+    const random = this.#random;
+    const owner = random.pick(["me", "you"]);
+    if (random.chance(0.2)) {
+      await this.#store.leave(owner);
+      await this.#model.leave(owner);
+    }
+    const signOfLife = { workflows: workflows.filter(() => random.chance(0.5)), version: random.pick([null, "1.0"]) };
+    const query = { owner, leaseMs: centuryMs, ...(random.chance(0.5) && { signOfLife }) };
     const renewed = await this.#store.renew(query);
     const one = renewed[0] && (await this.#store.read(renewed[0].id));
-    if (one) this.#now = (one.wakeAt ?? 0) - centuryMs;
+    const worker = query.signOfLife && (await this.#store.workers()).find(({ id }) => id === owner);
+    this.#now = one ? (one.wakeAt ?? 0) - centuryMs : (worker?.seenAt ?? this.#now);
     assert.deepEqual(renewed, await this.#model.renew(query));
+    const byId = async (of: RunBackend) => [...(await of.workers())].sort((a, b) => (a.id < b.id ? -1 : 1));
+    assert.deepEqual(await byId(this.#store), await byId(this.#model));
   }
 
   async #list(): Promise<void> {
@@ -114,7 +127,8 @@ class World {
     const id = family + random.pick(names);
     const what = random.next();
     if (what < 0.25) return this.#start(family, random.pick(names), this.#first(family));
-    if (what < 0.85) return this.#append(family, id);
+    if (what < 0.75) return this.#append(family, id);
+    if (what < 0.85) return this.#late(id);
     return {
       verb: "send",
       to: random.chance(0.5) ? { run: id } : { token: id },
@@ -126,11 +140,21 @@ class World {
   }
 
   #append(family: string, id: string): Append {
+    return { verb: "append", id, ...this.#place(id), entry: this.#entry(family, id) };
+  }
+
+  /** Of the few texts there are, one may well be the one that stands there. */
+  #late(id: string): AppendLate {
+    const random = this.#random;
+    return { verb: "appendLate", id, ...this.#place(id), events: random.pick(texts), unsettled: random.pick([0, 0, 1]) };
+  }
+
+  #place(id: string): { readonly epoch: number; readonly seq: number } {
     const random = this.#random;
     const last = this.#memory.journals.get(id)?.length ?? 0;
     const seq = random.chance(0.8) ? last + 1 : random.pick([last, last + 2, 1, 0]);
     const epoch = Math.max(1, (this.#memory.runs.get(id)?.epoch ?? 1) - (random.chance(0.8) ? 0 : 1));
-    return { verb: "append", id, epoch, seq, entry: this.#entry(family, id) };
+    return { epoch, seq };
   }
 
   #start(family: string, name: string, first: StartRun["first"]): StartRun {
@@ -171,6 +195,7 @@ class World {
       hooks: random.chance(0.3) ? [hook(), hook()] : [],
       children: random.chance(0.15) ? [child()] : [],
       then,
+      ...(random.chance(0.2) && { trial: { deaths: random.between(0, 3), crashes: random.between(0, 2), alone: random.chance(0.5) } }),
     };
   }
 
@@ -178,12 +203,22 @@ class World {
     const random = this.#random;
     if (random.chance(0.6)) return { kind: "hold" };
     if (random.chance(0.3))
-      return { kind: "end", status: random.pick(["completed", "failed", "cancelled"]), output: random.pick([null, ...texts]) };
+      return {
+        kind: "end",
+        status: random.pick(["completed", "failed", "cancelled"]),
+        output: random.pick([null, ...texts]),
+        ...(random.chance(0.5) && { unsettled: random.between(0, 2) }),
+      };
+    const avoid = {
+      workers: ["me", "you", '\u0000 "ü😀'].filter(() => random.chance(0.5)),
+      until: random.pick([0, this.#now + centuryMs]),
+    };
     return {
       kind: "release",
       wakeAt: random.pick([null, this.#now, this.#now + centuryMs]),
-      status: random.pick(["running", "unknown", "diverged"]),
+      status: random.pick(["running", "unknown", "diverged", "parked"]),
       trouble: random.pick([null, "why"]),
+      ...(random.chance(0.4) && { avoid }),
     };
   }
 }
@@ -244,6 +279,31 @@ describe("runs on SQLite", () => {
     expect(await runs.purge(10)).toBe(1);
     await runs.flush([{ ...start, id: "two" }]);
     expect(await runs.load("two")).toMatchObject({ journal: [{ seq: 1 }], mail: [] });
+    await backend?.close();
+  });
+
+  test("a claim with nothing due, a renewal of nothing and a purge of nothing write nothing to the file", async () => {
+    const [backend] = await opened("nothing", 1);
+    const runs = runsOf(backend);
+    const suspect = { deaths: 2, crashes: 0, alone: false };
+    const avoid = { workers: ["me"], until: Date.now() + 3_600_000 };
+    const put = (id: string, more: object) =>
+      runs.flush([{ ...start, id, first: { owner: "you", leaseMs: 60_000, entry: { ...plain, ...more } } }]);
+    const asleep: Then = { kind: "release", wakeAt: Date.now() + 3_600_000, status: "running", trouble: null };
+    await put("asleep", { then: asleep });
+    await put("suspect", { trial: suspect, then: { ...asleep, wakeAt: 0 } });
+    await put("avoided", { then: { ...asleep, wakeAt: 0, avoid } });
+    await runs.renew({ owner: "me", leaseMs: 60_000, signOfLife: { workflows: ["order"], version: null } });
+    const raw = openDatabase(join(folder, "nothing.db"), chooseDriver());
+    const version = raw.prepare("PRAGMA data_version");
+    const before = version.get();
+    const query = { owner: "me", workflows: ["order"], leaseMs: 60_000, limit: 9 };
+    for (let i = 0; i < 3; i++) expect((await runs.claim({ ...query, suspects: false })).claimed).toEqual([]);
+    expect((await runs.claim({ ...query, run: "asleep" })).claimed).toEqual([]);
+    expect(await runs.renew({ owner: "me", leaseMs: 60_000 })).toEqual([]);
+    expect(await runs.purge(10)).toBe(0);
+    expect(version.get()).toEqual(before);
+    raw.close();
     await backend?.close();
   });
 

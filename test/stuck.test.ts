@@ -15,6 +15,7 @@ takeTurns();
 
 const program = new URL("../.build/test/programs/stuck-worker.js", import.meta.url);
 const packetProgram = new URL("../.build/test/programs/stuck-packets.js", import.meta.url);
+const runProgram = new URL("../.build/test/programs/stuck-runs.js", import.meta.url);
 const leaseMs = 4000;
 
 /** Side by side: they do little but wait. */
@@ -113,6 +114,31 @@ function packetCases(storeUrl: StoreUrl): void {
   });
 }
 
+/** Runs of a worker, under its one lease, and its sign of life. */
+function runCases(storeUrl: StoreUrl): void {
+  test("a worker that blocks the event loop for three leases keeps its runs, and stays live", async (context) => {
+    const url = await storeUrl(context);
+    const store = await open(url);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 3, 60_000, runProgram);
+    expect(await message(worker)).toBe("started");
+    let outcome: unknown;
+    void message(worker).then((value) => {
+      outcome = value;
+    });
+    let looks = 0;
+    while (outcome === undefined) {
+      const { claimed } = await store.runs.claim({ owner: "other", workflows: ["work"], leaseMs, limit: 1 });
+      expect(claimed).toEqual([]);
+      expect(await store.runs.workers()).toMatchObject([{ id: "stuck", workflows: ["work"], version: "1", live: true }]);
+      looks += 1;
+      await delay(20);
+    }
+    expect(outcome).toBe("appended");
+    expect(looks).toBeGreaterThan(20);
+  });
+}
+
 describe("a stuck event loop on SQLite", options, () => {
   const url = async ({ onTestFinished }: TestContext) => {
     const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
@@ -121,15 +147,18 @@ describe("a stuck event loop on SQLite", options, () => {
   };
   cases(url);
   packetCases(url);
+  runCases(url);
 });
 
 const postgres = inject("postgres");
 describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", options, () => {
-  cases(async ({ onTestFinished }) => {
+  const url = async ({ onTestFinished }: TestContext) => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());
     return database.url;
-  });
+  };
+  cases(url);
+  runCases(url);
 });
 
 const redis = inject("redis");

@@ -88,7 +88,7 @@ describe("a function that says so is a step", () => {
     "in a switch, a namespace and a static block": [
       'const out: unknown[] = [];\nnamespace N { export async function n() { "use step"; return 1; } }\nclass K { static run; static { K.run = () => b(); async function b() { "use step"; return 2; } } }\nexport async function main() { "use workflow"; switch (out.length >= 0) { case true: return [await s(), await N.n(), await K.run()]; async function s() { "use step"; return 0; } } }',
       [0, 1, 2],
-      "step//app.ts//main/s#0",
+      "step//app.ts//main/case true/s#0",
       "step//app.ts//N.n#0",
       "step//app.ts//K.b#0",
     ],

@@ -47,7 +47,8 @@ onStores("values", everyStore, (test) => {
       return values;
     });
     const token = scene.name("token");
-    const { store } = await scene.work();
+    // The replay check would tell the code its values, too, and stop before the hook.
+    const { store } = await scene.work({ replayCheck: false });
     const started = await start(run, [values], { store });
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
     await resumeHook(token, values, { store });
@@ -280,6 +281,7 @@ onStores("values", everyStore, (test) => {
     await resumeHook(token, new Late(), { store });
     expect(await warned.opened).toContain(`run "${started.id}" is given back: a payload for hook#0 cannot be read`);
     readings = Number.POSITIVE_INFINITY;
+    await scene.work();
     expect(await started.returnValue).toEqual([1, true]);
     expect(calls).toBe(1);
   });

@@ -1,7 +1,10 @@
+import type { Store } from "onceflow";
 import { ContextError, createHook, getStepMetadata, RunCancelledError, sleep, step, workflow } from "onceflow/workflow";
-import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
+import { getRun, readAttempts, readJournal, resolveStep, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, heldAt, onStores, settled, story, until, untilReleased } from "./workflow-scene.js";
+import type { RunOperation } from "../src/core/run-operation.js";
+import { mortal } from "../src/testing/mortal-store.js";
+import { everyStore, gate, heldAt, onStores, settled, story, thrownBy, until, untilReleased, untilStatus } from "./workflow-scene.js";
 
 onStores("cancel", everyStore, (test) => {
   test("aborts what runs, journals its verdict, ends cancelled; returnValue rejects", async ({ scene }) => {
@@ -109,10 +112,99 @@ onStores("cancel", everyStore, (test) => {
     const outside = await scene.open();
     const started = await start(run, [], { store: outside });
     await started.cancel();
-    expect(await started.status).toBe("pending");
+    expect(await started.status).toBe("cancelled");
     const { store } = await scene.work();
     await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
     expect(calls).toBe(0);
+  });
+
+  test("of runs whose workflow no worker has: pending, asleep, and with a hook, a parent and a step in doubt", async ({ scene }) => {
+    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
+    const doubtful = step("doubtful", () => Promise.reject(new Error("no answer")), { effect: "atMostOnce" });
+    const child = workflow(scene.name("child"), async () => {
+      const hook = createHook({ token: "t" });
+      return await Promise.all([hook, doubtful()]);
+    });
+    const parent = workflow(scene.name("parent"), async () => await (await start(child, [], { id: "child" })).returnValue);
+    const { store, worker } = await scene.work();
+    const [sleeper, waiter] = [await start(asleep, [], { store }), await start(parent, [], { store })];
+    for (const id of [sleeper.id, waiter.id, "child"])
+      await until(`run "${id}" has left memory`, async () => (await store.runs.read(id))?.owner === null && !worker.has(id));
+    await worker.stop();
+    const other = await scene.open();
+    const pending = await start(asleep, [], { store: other });
+    for (const run of [pending, sleeper, getRun("child", { store: other })]) {
+      await getRun(run.id, { store: other }).cancel();
+      expect(await run.status).toBe("cancelled");
+      await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    }
+    expect(await story(other, sleeper.id)).toEqual(["sleep sleep#0", "cancel run", "end cancelled"]);
+    expect(await other.runs.hook("t")).toBeUndefined();
+    await scene.work({ workflows: [parent] });
+    const error = await thrownBy(getRun(waiter.id, { store: other }).returnValue);
+    expect(error.message).toContain('run "child" was cancelled');
+  });
+
+  test("of a run without a worker, after a person has resolved its step: what the person said is recorded", async ({ scene }) => {
+    const charge = step(scene.name("charge"), async (): Promise<string> => Promise.reject(new Error("socket hang up")), {
+      effect: "atMostOnce",
+    });
+    const run = workflow(scene.name("run"), async () => await charge());
+    const { store, worker } = await scene.work({ workflows: [run] });
+    const { id } = await start(run, [], { store });
+    await untilStatus(store, id, "unknown");
+    await worker.stop();
+    const stepId = (await readJournal(id, { store })).find(({ type }) => type === "doubt")?.stepId ?? "";
+    await resolveStep({ runId: id, stepId, attempt: 1, store }, { completed: "charged by hand" });
+    await getRun(id, { store }).cancel();
+    expect(await getRun(id, { store }).status).toBe("cancelled");
+    expect((await store.runs.read(id))?.unsettled).toBe(0);
+    expect((await readJournal(id, { store })).filter(({ type }) => type === "done")).toHaveLength(1);
+  });
+
+  test("of a run whose last worker died in a step: the step is in doubt, and a person can resolve it", async ({ scene }) => {
+    const reached = gate();
+    const hang = step(
+      "hang",
+      async () => {
+        reached.open();
+        await new Promise(() => {});
+      },
+      { effect: "atMostOnce" },
+    );
+    const run = workflow(scene.name("run"), async () => await hang());
+    const doomed = await scene.workAndDie();
+    const { id } = await start(run, [], { store: doomed.store });
+    await reached.opened;
+    doomed.die();
+    const store = await scene.open();
+    await until("its lease is over and a cancel ends it", async () => {
+      await getRun(id, { store }).cancel();
+      return (await getRun(id, { store }).status) === "cancelled";
+    });
+    const [item] = (await readJournal(id, { store })).filter(({ type }) => type === "doubt");
+    expect((await store.runs.read(id))?.unsettled).toBe(1);
+    await resolveStep({ runId: id, stepId: item?.stepId ?? "", attempt: 1, store }, "notApplied");
+    expect((await store.runs.read(id))?.unsettled).toBe(0);
+  });
+
+  test("without a worker, by a process that dies after it has claimed the run: the next cancel ends it", async ({ scene }) => {
+    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
+    const doomed = mortal(await scene.open());
+    const commit = async (batch: { run?: RunOperation }) => {
+      if (batch.run?.verb === "append") doomed.die();
+      return await doomed.store.commit(batch as never);
+    };
+    const dying = Object.create(doomed.store, { commit: { value: commit } }) as Store;
+    const run = await start(asleep, [], { store: dying });
+    void run.cancel();
+    const store = await scene.open();
+    await until("it has claimed the run", async () => (await store.runs.read(run.id))?.owner !== null);
+    await until("another cancel ends it", async () => {
+      await getRun(run.id, { store }).cancel();
+      return (await getRun(run.id, { store }).status) === "cancelled";
+    });
+    expect(await story(store, run.id)).toEqual([expect.stringMatching(/^claim /), "cancel run", "end cancelled"]);
   });
 
   test("twice, from two processes at once, and of an ended run: nothing more happens", async ({ scene }) => {

@@ -31,7 +31,7 @@ onStores("defineHook", ["memory"], (test) => {
     const refused = paid.resume("paid", { amount: "x" } as never, { store });
     await expect(refused).rejects.toThrow("payload: does not match the hook's schema: payload.amount: not a number");
     await expect(refused).rejects.toBeInstanceOf(InvalidInputError);
-    expect(await paid.resume("paid", { amount: 4.6 }, { store })).toEqual({ runId: run.id });
+    expect(await paid.resume("paid", { amount: 4.6 }, { store })).toEqual({ token: "paid", runId: run.id });
     expect(await run.returnValue).toBe(5);
     await expect(paid.resume("paid", { amount: 1 }, { store })).rejects.toMatchObject({ code: "HOOK_NOT_FOUND" });
   });

@@ -1,6 +1,6 @@
 import { InvalidInputError, NotUnknownError, type Store } from "onceflow";
 import { EffectLedger } from "onceflow/testing";
-import { FatalError, getStepMetadata, RunCancelledError, RunNotFoundError, sleep, step, type Workflow, workflow } from "onceflow/workflow";
+import { getStepMetadata, RunCancelledError, RunNotFoundError, sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readAttempts, resolveStep, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { everyStore, gate, onStores, type Scene, story, until, untilReleased, untilStatus } from "./workflow-scene.js";
@@ -275,30 +275,5 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await story(store, "o-1")).toContain("done notify#1");
     await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
     expect(await getRun("o-1", { store }).returnValue).toEqual(["notified", "notified", "charged"]);
-  });
-
-  test("deaths do not eat retries; more of them than crashMax fail the step", async ({ scene }) => {
-    let calls = 0;
-    let held = gate();
-    const hold = async () => {
-      calls += 1;
-      held.open();
-      await new Promise(() => {});
-    };
-    const poison = step("poison", hold, { maxRetries: 0, crashMax: 2 });
-    const order = workflow(scene.name("order"), async () => await poison().catch((error: Error) => [FatalError.is(error), error.message]));
-    const first = await scene.workAndDie({ workflows: [order] });
-    await start(order, [], { id: "o-1", store: first.store });
-    await held.opened;
-    first.die();
-    for (let death = 2; death <= 3; death++) {
-      held = gate();
-      const doomed = await scene.workAndDie({ workflows: [order] });
-      await held.opened;
-      doomed.die();
-    }
-    const { store } = await scene.work({ workflows: [order] });
-    expect(await getRun("o-1", { store }).returnValue).toEqual([true, expect.stringContaining("died 3 times")]);
-    expect(calls).toBe(3);
   });
 });

@@ -1,5 +1,15 @@
 import { InvalidInputError } from "onceflow";
-import { ContextError, createHook, getStepMetadata, HookConflictError, HookNotFoundError, sleep, step, workflow } from "onceflow/workflow";
+import {
+  ContextError,
+  createHook,
+  defineHook,
+  getStepMetadata,
+  HookConflictError,
+  HookNotFoundError,
+  sleep,
+  step,
+  workflow,
+} from "onceflow/workflow";
 import { getHookByToken, getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
 import { everyStore, gate, onStores, story, until, untilReleased } from "./workflow-scene.js";
@@ -13,7 +23,7 @@ onStores("hooks", everyStore, (test) => {
     });
     const { store } = await scene.work();
     const run = await start(approval, [], { store });
-    expect(await resumeHook("approval:1", { approved: true, at: new Date(7) }, { store })).toEqual({ runId: run.id });
+    expect(await resumeHook("approval:1", { approved: true, at: new Date(7) }, { store })).toEqual({ token: "approval:1", runId: run.id });
     expect(await run.returnValue).toEqual([true, new Date(7)]);
   });
 
@@ -140,11 +150,49 @@ onStores("hooks", everyStore, (test) => {
     expect(await first.returnValue).toBe("for the first");
   });
 
+  test("resumeHook takes a hook, and answers with its token and run; so does the resume of a defined hook", async ({ scene }) => {
+    const approval = defineHook<number>();
+    const waiting = workflow(scene.name("waiting"), async () => {
+      const hook = approval.create({ token: "t" });
+      return [await hook, await hook];
+    });
+    const { store } = await scene.work();
+    const run = await start(waiting, [], { store });
+    expect(await resumeHook("t", 1, { store })).toEqual({ token: "t", runId: run.id });
+    const hook = await getHookByToken("t", { store });
+    expect(await approval.resume(hook, 2, { store })).toEqual({ token: "t", runId: run.id });
+    expect(await run.returnValue).toEqual([1, 2]);
+    for (const bad of ["", undefined, 7, {}, { token: 7 }])
+      await expect(resumeHook(bad as never, 1, { store })).rejects.toThrow(InvalidInputError);
+  });
+
+  test("a conflict names the run that has the token, also after a replay", async ({ scene }) => {
+    const holding = workflow(scene.name("holding"), async () => await createHook({ token: "t" }));
+    const second = workflow(scene.name("second"), async (go: string) => {
+      const hook = createHook({ token: "t" });
+      const conflict = await hook.getConflict();
+      const error = await Promise.resolve(hook).catch((thrown: HookConflictError) => thrown);
+      const mine = createHook({ token: go });
+      const twin = await createHook({ token: go }).getConflict();
+      await mine;
+      return [conflict?.runId, (error as HookConflictError).runId, twin?.runId];
+    });
+    const { store, worker } = await scene.work();
+    const holder = await start(holding, [], { store });
+    await until("the token is taken", async () => (await store.runs.hook("t")) !== undefined);
+    const run = await start(second, ["go"], { store });
+    await until("it waits", async () => (await store.runs.hook("go")) !== undefined);
+    await untilReleased(store, run.id);
+    await until("it has left memory", () => !worker.has(run.id));
+    await resumeHook("go", null, { store });
+    expect(await run.returnValue).toEqual([holder.id, holder.id, run.id]);
+  });
+
   test("an uncaught conflict fails the run", async ({ scene }) => {
     const holder = workflow(scene.name("holder"), async () => await createHook({ token: "mine" }));
     const { store } = await scene.work();
     await start(holder, [], { store });
-    await expect((await start(holder, [], { store })).returnValue).rejects.toThrow(/belongs to another active hook/);
+    await expect((await start(holder, [], { store })).returnValue).rejects.toThrow(/already in use by run/);
   });
 
   test("two hooks of one run cannot share a token either", async ({ scene }) => {
@@ -238,6 +286,33 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual([1, 2]);
   });
 
+  test("right after a start the hook is not there yet: resumeHook waits for it", async ({ scene }) => {
+    const prepare = step("prepare", async () => "prepared");
+    const approval = workflow(scene.name("approval"), async (token: string) => {
+      await prepare();
+      return await createHook({ token });
+    });
+    const { store } = await scene.work();
+    const away = await scene.open();
+    const runs = [await start(approval, ["here"], { store }), await start(approval, ["elsewhere"], { store: away })];
+    await resumeHook("here", 1, { store });
+    await resumeHook("elsewhere", 2, { store: away });
+    expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual([1, 2]);
+  });
+
+  test("waitMs says how long it waits; what is no duration is refused", async ({ scene }) => {
+    const late = workflow(scene.name("late"), async () => {
+      await sleep(300);
+      return await createHook({ token: "late" });
+    });
+    const { store } = await scene.work();
+    const run = await start(late, [], { store });
+    await expect(resumeHook("late", 1, { store, waitMs: 0 })).rejects.toThrow(HookNotFoundError);
+    await expect(resumeHook("late", 1, { store, waitMs: -1 })).rejects.toThrow(InvalidInputError);
+    await resumeHook("late", 1, { store, waitMs: 60_000 });
+    expect(await run.returnValue).toBe(1);
+  });
+
   test("an unknown token is an error of its own, and so is an ended run's", async ({ scene }) => {
     const store = await scene.open();
     await expect(resumeHook("nobody", 1, { store })).rejects.toThrow(HookNotFoundError);
@@ -253,7 +328,13 @@ onStores("hooks", everyStore, (test) => {
     const { store } = await scene.work();
     const run = await start(rich, [], { store });
     const hook = await getHookByToken("rich", { store });
-    expect(hook).toEqual({ token: "rich", runId: run.id, metadata: { for: new Set(["finance"]) }, createdAt: expect.any(Date) });
+    expect(hook).toEqual({
+      token: "rich",
+      runId: run.id,
+      hookId: `${run.id}/hook#0`,
+      metadata: { for: new Set(["finance"]) },
+      createdAt: expect.any(Date),
+    });
     expect((await getHookByToken("bare", { store })).metadata).toBeUndefined();
     await run.cancel();
     await expect(run.returnValue).rejects.toThrow();

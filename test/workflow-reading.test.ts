@@ -133,6 +133,8 @@ onStores("reading", everyStore, (test) => {
       completedAt: expect.any(Date),
       owner: undefined,
       parentId: undefined,
+      unsettled: 0,
+      needsPerson: false,
     });
     for (const bad of [{ status: "odd" }, { limit: 0 }, { limit: 1001 }, { cursor: "nonsense" }])
       await expect(listRuns({ store, ...(bad as object) })).rejects.toThrow(InvalidInputError);

@@ -1,3 +1,4 @@
+import { StoreRefusedError, UnreachableError } from "onceflow";
 import { PromiseBroken, SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 
@@ -26,6 +27,32 @@ const journals = (change: (events: readonly Event[]) => readonly Event[]) =>
     return { ...entry, events: events.length === 0 ? null : JSON.stringify(events) };
   });
 
+/** An engine that does something else than it should when the store has refused an entry. */
+const takesRefusals = (answer: (operations: readonly Operation[], error: StoreRefusedError) => Answer[]): WorkflowSimulationOptions => ({
+  engine: (runs) => ({
+    ...runs,
+    flush: (operations) =>
+      runs.flush(operations).catch((error: unknown) => {
+        if (error instanceof StoreRefusedError && operations.length === 1) return answer(operations, error);
+        throw error;
+      }),
+  }),
+});
+
+/** An engine that writes something else than it should of a run of which the store has refused an entry. */
+const afterRefusals = (change: (entry: Entry) => Entry): WorkflowSimulationOptions => ({
+  engine(runs) {
+    const refused = new Set<string>();
+    const noting = takesRefusals(([operation], error) => {
+      if (operation?.verb === "append") refused.add(operation.id);
+      throw error;
+    }).engine?.(runs);
+    const changed = (operation: Operation): Operation =>
+      operation.verb === "append" && refused.has(operation.id) ? { ...operation, entry: change(operation.entry) } : operation;
+    return { ...runs, flush: (operations) => (noting ?? runs).flush(operations.map(changed)) };
+  },
+});
+
 /** A store that does something else than it should, one operation at a time. */
 const applies = (
   apply: (operation: Operation, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>,
@@ -48,6 +75,11 @@ function edit({ runs }: Memory, change: (run: NonNullable<ReturnType<Memory["run
 const isDelivery = ([type, , , , , retryAt]: Event) => type === "done" || type === "woke" || (type === "fail" && retryAt === null);
 
 const engines: Record<string, WorkflowSimulationOptions> = {
+  "lets a diverged run wait a minute for any worker": writes((entry) => {
+    if (entry.then.kind !== "release" || entry.then.avoid === undefined) return entry;
+    const { avoid, ...then } = entry.then;
+    return { ...entry, then: { ...then, wakeAt: avoid.until } };
+  }),
   "leaves what earlier attempts wrote in its streams": writes(({ voids: _, ...entry }) => entry),
   "forgets the chunks that the code has written": writes(({ chunks: _, ...entry }) => entry),
   "does not wait until the chunks of a step are in the store": {
@@ -105,10 +137,50 @@ const engines: Record<string, WorkflowSimulationOptions> = {
       };
     },
   },
+  "takes in what a person has said, and drops it": journals((events) => events.filter(([, , , , , ...rest]) => !rest.includes("resolved"))),
+  "calls a step abandoned that may have had its effect": journals((events) =>
+    events.map((event) =>
+      event[0] === "doubt" && String(event[4]).startsWith("still running")
+        ? ["fail", event[1], event[2], event[3], '{"name":"Error","message":"abandoned"}', null, "abandoned"]
+        : event,
+    ),
+  ),
+  "wakes some of the sleeps that a wake-up is for": journals((events) =>
+    events.filter(([type], i) => type !== "woke" || events[i - 1]?.[0] !== "woke"),
+  ),
+  "does not say how many steps are in doubt when a run ends": writes((entry) => {
+    if (entry.then.kind !== "end") return entry;
+    const { unsettled: _, ...then } = entry.then;
+    return { ...entry, then };
+  }),
+  "takes a refusal for an error that passes": takesRefusals((_, error) => {
+    throw new UnreachableError(error.message);
+  }),
+  "does the steps before a refused request again": takesRefusals(([operation], error) => {
+    if (operation?.verb === "append") return [{ kind: "overtaken" }];
+    throw error;
+  }),
+  "loses what steps did before a refused request": afterRefusals((entry) => {
+    const events = (JSON.parse(entry.events ?? "[]") as Event[]).filter(([type]) => type !== "done" && type !== "fail");
+    return events.length === 0 ? entry : { ...entry, events: JSON.stringify(events) };
+  }),
+  "does not take in the mail that came before a refused request": afterRefusals((entry) => ({
+    ...entry,
+    consumed: entry.then.kind === "hold" ? null : entry.consumed,
+  })),
   "sleeps for ever": writes((entry) => ({ ...entry, then: entry.then.kind === "release" ? { ...entry.then, wakeAt: null } : entry.then })),
 };
 
 const stores: Record<string, WorkflowSimulationOptions> = {
+  "gives a run back to a worker that could not execute it": {
+    runs: (faithful, memory) => ({
+      ...faithful,
+      claim(query) {
+        edit(memory, () => ({ avoid: [] }));
+        return faithful.claim(query);
+      },
+    }),
+  },
   "renews a lease that was taken over": {
     runs(faithful, memory) {
       const had = new Map<string, Set<string>>();
@@ -161,13 +233,51 @@ const stores: Record<string, WorkflowSimulationOptions> = {
     if (answer === "again" || answer.kind !== "overtaken") return answer;
     return await pass({ ...operation, seq: (memory.journals.get(operation.id)?.length ?? 0) + 1 });
   }),
+  "takes the resolutions of several people": applies(async (operation, pass) => {
+    if (operation.verb !== "send" || operation.kind !== "resolve") return await pass(operation);
+    return await pass({ ...operation, key: `${operation.key} ${operation.payload}` });
+  }),
+  "lets a late writer write after another one": applies(async (operation, pass, memory) => {
+    const answer = await pass(operation);
+    if (operation.verb !== "appendLate" || answer === "again" || answer.kind !== "overtaken") return answer;
+    return await pass({ ...operation, seq: (memory.journals.get(operation.id)?.length ?? 0) + 1 });
+  }),
+  "does not count the death of an owner": {
+    runs: (faithful, memory) => ({
+      ...faithful,
+      async claim(query) {
+        edit(memory, ({ owner, deaths }) => (owner !== null ? { deaths: deaths - 1 } : {}));
+        const claims = await faithful.claim(query);
+        edit(memory, ({ deaths }) => ({ deaths: Math.max(deaths, 0) }));
+        return claims;
+      },
+    }),
+  },
+  "takes a run that was put down for one whose owner died": {
+    runs: (faithful) => ({
+      ...faithful,
+      async claim(query) {
+        const { claimed, ...rest } = await faithful.claim(query);
+        return { ...rest, claimed: claimed.map((one) => ({ ...one, run: { ...one.run, deaths: one.run.deaths + (one.lapsed ? 0 : 1) } })) };
+      },
+    }),
+  },
   "makes a run twice": applies(async (operation, pass, memory) => {
     if (operation.verb === "start" && memory.runs.get(operation.id)?.creator !== operation.creator) memory.runs.delete(operation.id);
     return await pass(operation);
   }),
 };
 
-const seedsMax = 300;
+/** Where another check may notice the sabotage by chance: the broken promise that the simulation has to name. */
+const reasons: Readonly<Record<string, RegExp>> = {
+  "gives a run back to a worker that could not execute it": /claimed by a worker that it is to avoid$/,
+  "takes a refusal for an error that passes": /not everything had ended/,
+  "does the steps before a refused request again": /begins again, and the entry that says it is done was refused to the same owner$/,
+  "loses what steps did before a refused request": /was in a refused entry, and is lost$/,
+  "does not take in the mail that came before a refused request": /and only mail up to \d+ was taken in with it$/,
+};
+
+const seedsMax = 600;
 
 async function findFailure(sabotage: WorkflowSimulationOptions): Promise<SimulationFailure | undefined> {
   for (let seed = 1; seed <= seedsMax; seed++) {
@@ -185,7 +295,9 @@ for (const [what, sabotages] of Object.entries({ "an engine": engines, "a store"
   describe(`the simulation finds ${what} that`, () => {
     for (const [name, sabotage] of Object.entries(sabotages)) {
       test(name, async () => {
-        expect((await findFailure(sabotage))?.cause).toBeInstanceOf(PromiseBroken);
+        const cause = (await findFailure(sabotage))?.cause;
+        expect(cause).toBeInstanceOf(PromiseBroken);
+        expect((cause as Error).message).toMatch(reasons[name] ?? /./);
       });
     }
   });

@@ -1,5 +1,5 @@
 import { InvalidInputError } from "onceflow";
-import { ContextError, now, sleep, step, workflow } from "onceflow/workflow";
+import { ContextError, now, RunNotFoundError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, type JournalItem, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
 import { everyStore, onStores, story, until, untilReleased } from "./workflow-scene.js";
@@ -88,6 +88,33 @@ onStores("sleep", everyStore, (test) => {
     expect(await run.returnValue).toBe("up");
     await run.wakeUp();
     expect(await run.status).toBe("completed");
+  });
+
+  test("wakeUp of some sleeps: only those end, and it says how many", async ({ scene }) => {
+    const naps = workflow(scene.name("naps"), async () => {
+      const woken: string[] = [];
+      const nap = async (name: string, time: string) => {
+        await sleep(time);
+        woken.push(name);
+      };
+      await Promise.all([nap("a", "1h"), nap("b", "2 hours"), nap("c", "3h")]);
+      return woken;
+    });
+    const { store, worker } = await scene.work();
+    const run = await start(naps, [], { store });
+    await untilReleased(store, run.id);
+    await until("it has left memory", () => !worker.has(run.id));
+    expect((await run.sleeps).map(({ id }) => id)).toEqual(["sleep#0", "sleep#1", "sleep#2"]);
+    expect(await run.wakeUp({ correlationIds: ["sleep#1", "sleep#7"] })).toEqual({ stoppedCount: 1 });
+    await until("one has ended", async () => (await run.sleeps).length === 2);
+    expect(await run.wakeUp({ correlationIds: ["sleep#1"] })).toEqual({ stoppedCount: 0 });
+    await expect(run.wakeUp({ correlationIds: [] })).rejects.toThrow(InvalidInputError);
+    await expect(run.wakeUp({ correlationIds: "sleep#0" as never })).rejects.toThrow(InvalidInputError);
+    expect(await run.wakeUp()).toEqual({ stoppedCount: 2 });
+    expect(await run.returnValue).toEqual(["b", "a", "c"]);
+    expect(await run.wakeUp()).toEqual({ stoppedCount: 0 });
+    expect(await run.sleeps).toEqual([]);
+    await expect(getRun("none", { store }).wakeUp()).rejects.toThrow(RunNotFoundError);
   });
 
   test("a sleep survives its worker: the next one ends it, no earlier than it should", async ({ scene }) => {

@@ -1,6 +1,6 @@
 import { configure, InvalidInputError, NotKnownError, type Store } from "onceflow";
-import { RunMismatchError, RunNotFoundError, step, WorkflowNotRegisteredError, workflow } from "onceflow/workflow";
-import { getRun, listRuns, type Run, start } from "onceflow/workflow/api";
+import { createHook, RunMismatchError, RunNotFoundError, step, WorkflowNotRegisteredError, workflow } from "onceflow/workflow";
+import { getRun, listRuns, type Run, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { everyStore, onStores, story, until } from "./workflow-scene.js";
 
@@ -63,6 +63,19 @@ onStores("start", everyStore, (test) => {
     await Promise.all(runs.map((run) => run.returnValue));
     expect(calls).toBe(1);
     expect(new Set(runs.map((run) => run.id))).toEqual(new Set(["one"]));
+  });
+
+  test("starts of one id at the same moment: the run is executed at once, and both get its result", async ({ scene }) => {
+    const greet = workflow(scene.name("greet"), async (name: string) => await createHook<string>({ token: name }));
+    // It would be found at the next poll; that is too late for this case.
+    const { store } = await scene.work({ leaseMs: 600_000, pollMs: 300_000 });
+    const other = await scene.open();
+    for (const handles of [[store, store, store] as const, [store, other] as const, [other, store] as const]) {
+      const id = `greeting-${handles.length}-${handles[0] === store}`;
+      const runs = await Promise.all(handles.map((handle) => start(greet, [id], { id, store: handle })));
+      await resumeHook(id, "hello", { store });
+      expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual(handles.map(() => "hello"));
+    }
   });
 
   test("the same id with another input: the existing run, marked", async ({ scene }) => {

@@ -1,4 +1,5 @@
 import {
+  createHook,
   FatalError,
   getStepMetadata,
   getWorkflowMetadata,
@@ -8,11 +9,55 @@ import {
   step,
   workflow,
 } from "onceflow/workflow";
-import { readAttempts, readJournal, start } from "onceflow/workflow/api";
+import { readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, quick, story, thrownBy } from "./workflow-scene.js";
+import { everyStore, gate, onStores, quick, story, thrownBy, until, untilReleased } from "./workflow-scene.js";
 
 onStores("steps", everyStore, (test) => {
+  test("metadata can be returned, without its signal; every attempt says when the first one began", async ({ scene }) => {
+    const seen: Date[] = [];
+    const tell = step(
+      "tell",
+      async () => {
+        const metadata = getStepMetadata();
+        seen.push(metadata.stepStartedAt);
+        if (metadata.attempt < 3) throw new Error("again");
+        return { metadata, signal: metadata.signal instanceof AbortSignal };
+      },
+      { backoff: { minMs: 20, maxMs: 20 } },
+    );
+    const run = workflow(scene.name("run"), async () => await tell());
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    const { metadata, signal } = await started.returnValue;
+    const [first, last] = (await readAttempts(started.id, metadata.stepId, { store })).filter(({ attempt }) => attempt !== 2);
+    expect(metadata).toEqual({ stepId: expect.any(String), stepName: "tell", stepStartedAt: first?.startedAt, attempt: 3 });
+    expect(signal).toBe(true);
+    expect(new Set(seen.map(Number)).size).toBe(1);
+    expect(Number(last?.startedAt)).toBeGreaterThan(Number(first?.startedAt));
+  });
+
+  test("the stack of a caught error has the frames of the step, live and after a replay", async ({ scene }) => {
+    const thrower = step("thrower", async () => failDeepInside(), { maxRetries: 1, ...quick });
+    const fatal = step("fatal", async () => failForGood());
+    const run = workflow(scene.name("run"), async () => {
+      const stacks: (string | undefined)[] = [];
+      for (const call of [thrower, fatal]) await call().catch((error: Error) => stacks.push(error.stack));
+      await createHook({ token: "go" });
+      return stacks;
+    });
+    const { store, worker } = await scene.work();
+    const started = await start(run, [], { store });
+    await untilReleased(store, started.id);
+    await until("it has left memory", () => !worker.has(started.id));
+    await resumeHook("go", null, { store });
+    const [exhausted, final] = await started.returnValue;
+    expect(exhausted).toMatch(
+      /^FatalError: step "thrower" failed after 2 attempts: deep inside\n {4}at failDeepInside .*workflow-steps\.test\.ts/,
+    );
+    expect(final).toMatch(/^FatalError: for good\n {4}at failForGood .*workflow-steps\.test\.ts/);
+  });
+
   test("a plain error is retried until it works", async ({ scene }) => {
     const attempts: number[] = [];
     const flaky = step(
@@ -288,3 +333,11 @@ describe("steps without a workflow", () => {
     expect(() => step("a", 1 as never)).toThrow(/needs a function/);
   });
 });
+
+function failDeepInside(): never {
+  throw new Error("deep inside");
+}
+
+function failForGood(): never {
+  throw new FatalError("for good");
+}

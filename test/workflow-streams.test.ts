@@ -14,6 +14,7 @@ import {
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import pg from "pg";
 import { describe, expect, test as plain } from "vitest";
+import { olderPostgres, olderSqlite } from "./older-schema.js";
 import { all, reading, say } from "./stream-scene.js";
 import { durableStores, everyStore, gate, onStores, type Scene, story, thrownBy } from "./workflow-scene.js";
 
@@ -221,18 +222,12 @@ onStores("streams", everyStore, (test) => {
 async function downgrade({ on, url }: Scene): Promise<void> {
   if (on === "sqlite") {
     const database = new DatabaseSync(url.slice("sqlite:".length));
-    const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
-    const later = tables.filter(({ name }) =>
-      /^onceflow_(chunks|packets|executions|notes|queues|flows|workers|bundles|bundles_gone)$/.test(name),
-    );
-    database.exec(`${later.map(({ name }) => `DROP TABLE ${name};`).join("")} DELETE FROM onceflow_schema WHERE version > 3`);
+    olderSqlite(database, 3);
     return database.close();
   }
   const client = new pg.Client(url.replace(/[?].*/, ""));
   await client.connect();
-  const schema = new URL(url).searchParams.get("schema");
-  const later = ["chunks", "packets", "executions", "notes", "flows", "workers"].map((name) => `${schema}.${name}`);
-  await client.query(`DROP TABLE ${later.join(", ")}; DELETE FROM ${schema}.schema_version WHERE version > 3`);
+  await olderPostgres(client, new URL(url).searchParams.get("schema") ?? "", 3);
   await client.end();
 }
 

@@ -346,7 +346,8 @@ plain("outside of a workflow, and with wrong options, it says so", async () => {
 
 plain("an unreachable store is 503 with Retry-After, an unknown failure 500; neither tells what is inside", async () => {
   const { UnreachableError } = await import("onceflow");
-  const failing = (error: Error) => ({ runs: { hook: () => Promise.reject(error) } }) as unknown as Store;
+  const failing = (error: Error) =>
+    ({ commit: () => Promise.reject(error), runs: { hook: () => Promise.reject(error) } }) as unknown as Store;
   const away = await webhookHandler(failing(new UnreachableError("postgres://user:secret@host")))(post("http://shop.example/t"));
   expect([away.status, away.headers.get("retry-after")]).toEqual([503, "1"]);
   const broken = await webhookHandler(failing(new Error("secret")))(post("http://shop.example/t"));

@@ -1,10 +1,4 @@
-import { onceflow } from "onceflow/webpack";
+import { withOnceflow } from "onceflow/next";
 
-/** Not bundled: instrumentation and routes must have one and the same onceflow, with one store and one worker. */
-export default {
-  serverExternalPackages: ["onceflow", "@photostructure/sqlite"],
-  webpack(config) {
-    config.plugins.push(onceflow());
-    return config;
-  },
-};
+/** Directives work, and onceflow is not bundled: instrumentation and routes share one store and one worker. */
+export default withOnceflow({ serverExternalPackages: ["@photostructure/sqlite"] });

@@ -1,12 +1,15 @@
+import { execFile as execFileWithCallback } from "node:child_process";
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { INSTALL_BOUND_MS, poll, runCommand } from "../../test/servers/bounded.js";
 import { type App, deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 
+const execFile = promisify(execFileWithCallback);
 const root = resolve(import.meta.dirname, "../..");
 const example = join(root, "examples/nextjs-stripe");
 
@@ -24,39 +27,75 @@ async function installed(folder: string): Promise<string> {
   return app;
 }
 
-test("an event that is delivered three times is one run, one charge, one receipt", { timeout: 1_200_000 }, async () => {
-  const folder = await mkdtemp(join(tmpdir(), "onceflow-nextjs-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
-  const cwd = await installed(folder);
-  const next = join(cwd, "node_modules/next/dist/bin/next");
-  const env = { NEXT_TELEMETRY_DISABLED: "1", NODE_ENV: "production" };
-  await runCommand(process.execPath, [next, "build", "--webpack"], { boundMs: INSTALL_BOUND_MS, cwd, env: { ...process.env, ...env } });
+const env = { NEXT_TELEMETRY_DISABLED: "1", NODE_ENV: "production" };
+const timeout = 1_200_000;
+let [folder, cwd, next] = ["", "", ""];
 
-  const sides = await startOtherSides();
-  onTestFinished(() => sides.close());
-  const url = `sqlite:${join(folder, "onceflow.db")}`;
-  const boot = async (): Promise<App> => {
-    const args = [next, "start", "-H", "127.0.0.1", "-p", "0"];
-    const app = await startApp(args, { cwd, env: { ...env, ...sides.env, ONCEFLOW_URL: url } });
-    onTestFinished(() => stopApp(app, "SIGKILL"));
-    return app;
-  };
-  const app = await boot();
-  const event = eventOf("evt_1");
-  const [one, two] = await Promise.all([deliver(app.url, event), deliver(app.url, event)]);
-  expect([one, two]).toEqual(Array(2).fill({ status: 200, answer: { runId: "stripe-evt_1" } }));
-  const store = await open(url);
-  onTestFinished(() => store.close());
-  const completed = async () => (await listRuns({ store, status: "completed" })).items.length === 1 || undefined;
-  await poll(20_000, completed, () => "the run did not end");
-  expect(await deliver(app.url, event)).toEqual(one);
-  expect(await deliver(app.url, event, { secret: "whsec_wrong" })).toMatchObject({ status: 400 });
-  await stopApp(app, "SIGKILL");
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "onceflow-nextjs-"));
+  cwd = await installed(folder);
+  next = join(cwd, "node_modules/next/dist/bin/next");
+}, timeout);
 
-  const again = await boot();
-  expect(await deliver(again.url, event)).toEqual(one);
-  await stopApp(again);
-  expect((await listRuns({ store })).items.map(({ id, status }) => [id, status])).toEqual([["stripe-evt_1", "completed"]]);
-  for (const { effects } of [sides.charges, sides.receipts])
-    expect(effects.keys().map((key) => [effects.rawCalls(key), effects.applied(key)])).toEqual([[1, 1]]);
-});
+afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
+
+async function build(flag: string): Promise<string> {
+  return await runCommand(process.execPath, [next, "build", flag], { boundMs: INSTALL_BOUND_MS, cwd, env: { ...process.env, ...env } });
+}
+
+test.each(["turbopack", "webpack"])(
+  "%s: an event that is delivered three times is one run, one charge, one receipt",
+  { timeout },
+  async (bundler) => {
+    await build(`--${bundler}`);
+    const sides = await startOtherSides();
+    onTestFinished(() => sides.close());
+    const url = `sqlite:${join(folder, `${bundler}.db`)}`;
+    const boot = async (): Promise<App> => {
+      const args = [next, "start", "-H", "127.0.0.1", "-p", "0"];
+      const app = await startApp(args, { cwd, env: { ...env, ...sides.env, ONCEFLOW_URL: url } });
+      onTestFinished(() => stopApp(app, "SIGKILL"));
+      return app;
+    };
+    const app = await boot();
+    const event = eventOf("evt_1");
+    const [one, two] = await Promise.all([deliver(app.url, event), deliver(app.url, event)]);
+    expect([one, two]).toEqual(Array(2).fill({ status: 200, answer: { runId: "stripe-evt_1" } }));
+    const store = await open(url);
+    onTestFinished(() => store.close());
+    const completed = async () => (await listRuns({ store, status: "completed" })).items.length === 1 || undefined;
+    await poll(20_000, completed, () => "the run did not end");
+    expect(await deliver(app.url, event)).toEqual(one);
+    expect(await deliver(app.url, event, { secret: "whsec_wrong" })).toMatchObject({ status: 400 });
+    await stopApp(app, "SIGKILL");
+
+    const again = await boot();
+    expect(await deliver(again.url, event)).toEqual(one);
+    await stopApp(again);
+    expect((await listRuns({ store })).items.map(({ id, status }) => [id, status])).toEqual([["stripe-evt_1", "completed"]]);
+    for (const { effects } of [sides.charges, sides.receipts])
+      expect(effects.keys().map((key) => [effects.rawCalls(key), effects.applied(key)])).toEqual([[1, 1]]);
+  },
+);
+
+test.each(["turbopack", "webpack"])(
+  "%s: a directive in a wrong place fails the build, with its file and line",
+  { timeout },
+  async (bundler) => {
+    const file = join(cwd, "workflows/process-stripe-event.ts");
+    const text = await readFile(file, "utf8");
+    onTestFinished(() => writeFile(file, text));
+    await writeFile(file, `${text}\nexport function late() {\n  "use step";\n}\n`);
+    const line = text.split("\n").length + 1;
+    const built = execFile(process.execPath, [next, "build", `--${bundler}`], {
+      cwd,
+      env: { ...process.env, ...env },
+      timeout: INSTALL_BOUND_MS,
+    });
+    const failure = await built.then(
+      () => "it was built",
+      ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
+    );
+    expect(failure).toMatch(new RegExp(`process-stripe-event\\.ts:${line}:\\d+: only an async function can be a step`));
+  },
+);

@@ -27,6 +27,13 @@ export const systemClock: Clock = {
   },
 };
 
+/** Keeps the process alive until the returned function is called. A simulated clock has no process of its own. */
+export function keepAlive(clock: Clock): () => void {
+  if (clock !== systemClock) return () => {};
+  const timer = setInterval(() => {}, delayMsMax);
+  return () => clearInterval(timer);
+}
+
 /** Resolves after `ms`, or rejects with the signal's reason when that comes first. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

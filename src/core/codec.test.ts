@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { fc } from "../../test/properties.js";
 import { decode, encode, encodeCopy, encodeLater } from "./codec.js";
-import { serializable } from "./serializable.js";
+import { serializable, serializeSymbol } from "./serializable.js";
 
 /** Any name, and the one that is refused more often than chance would have it. */
 const memberName = fc.oneof({ arbitrary: fc.string(), weight: 30 }, { arbitrary: fc.constant("__proto__"), weight: 1 });
@@ -57,6 +57,7 @@ describe("values", () => {
     [{ order: { total: () => 1 } }, /value\.order\.total: cannot be stored/],
     [[Symbol("s")], /value\[0\]: cannot be stored/],
     [{ a: new (class Money {})() }, /value\.a: cannot be stored/],
+    [{ a: halfSerde() }, /^value\.a: cannot be stored: class Half: has no static \[WORKFLOW_DESERIALIZE\]/],
   ])("what cannot be stored is refused with its path", (value, message) => {
     expect(() => encode(value)).toThrow(message);
   });
@@ -216,3 +217,14 @@ describe("bodies", () => {
     expect(await encodeLater(new Response("grüße"))).toContain('"grüße"');
   });
 });
+
+function halfSerde(): object {
+  class Half {
+    readonly part = 1;
+    static [serializeSymbol]() {
+      return null;
+    }
+  }
+  serializable("Half", Half);
+  return new Half();
+}

@@ -20,6 +20,7 @@ import {
   requireTransactions,
   type Store,
 } from "./store.js";
+import { closedError, whileOpen } from "./while-open.js";
 
 export interface StoreOptions {
   readonly clock?: Clock;
@@ -77,7 +78,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
   const waiting = new Map<string, Set<() => void>>();
   const log = audit === "all" ? new AuditLog(backend, clock) : undefined;
   const group = new GroupCommit({ backend, clock, onAnswers, onRunAnswer });
-  const packets = backend.packets && new PacketCommit(backend.name, backend.packets, clock);
+  const packets = backend.packets && new PacketCommit(backend, backend.packets, clock);
   const standIn = backend.standIn?.();
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
   const watchers = new Set<(run: RunChange, ended: boolean, what: WhatChanged) => void>();
@@ -151,6 +152,10 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     await backend.close();
   }
 
+  const closed = () => (group.closed ? closedError(backend) : undefined);
+  const open = whileOpen(backend, closed);
+  const openRuns = backend.runs && whileOpen(backend.runs, closed);
+  const openPackets = backend.packets && whileOpen(backend.packets, closed);
   const store: Store = {
     name: backend.name,
     capabilities: backend.capabilities,
@@ -174,10 +179,10 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
       return group.submit(batch.ledger);
     }) as Store["commit"],
     get runs() {
-      return requireRuns(backend);
+      return openRuns ?? requireRuns(backend);
     },
     get packets() {
-      return requirePackets(backend);
+      return openPackets ?? requirePackets(backend);
     },
     onRunChange(changed) {
       watchers.add(changed);
@@ -191,22 +196,22 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     },
     holdRuns: (query) => hold({ ...query, runs: true }),
     holdWorker: (worker, leaseMs) => hold({ owner: `packets of ${worker}`, worker, leaseMs }),
-    read: (id) => backend.read(id),
-    attempts: (query) => backend.attempts(query),
-    list: (query) => backend.list(query),
+    read: (id) => open.read(id),
+    attempts: (query) => open.attempts(query),
+    list: (query) => open.list(query),
     async purge(query) {
-      const purged = await backend.purge(query);
+      const purged = await open.purge(query);
       counts.purged += purged;
       return purged;
     },
-    audited: (id, limit) => backend.audited(id, limit),
+    audited: (id, limit) => open.audited(id, limit),
     async transact(work) {
       requireTransactions(backend);
-      return await (backend.transact as NonNullable<Backend["transact"]>)(work);
+      return await (open.transact as NonNullable<Backend["transact"]>)(work);
     },
     async settleWithin(tx, settle) {
       requireTransactions(backend);
-      return await (backend.settleWithin as NonNullable<Backend["settleWithin"]>)(tx, settle);
+      return await (open.settleWithin as NonNullable<Backend["settleWithin"]>)(tx, settle);
     },
     onLost: (owner, lost) => leases.onLost(owner, lost),
     release(owner, id) {

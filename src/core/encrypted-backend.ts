@@ -13,9 +13,10 @@ import type { Backend, Reading, Verdicted } from "./store.js";
 export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
   const sealed = sealOnce(cipher);
   const reading = ({ record, now }: Reading): Reading => ({ record: openedRecord(record, cipher), now });
-  const { name, capabilities, flushesAtOnce, removesByItself, runs, packets } = backend;
+  const { name, place, capabilities, flushesAtOnce, removesByItself, runs, packets } = backend;
   return withMembers<Backend>({
     name,
+    place,
     capabilities,
     flushesAtOnce,
     removesByItself,

@@ -35,6 +35,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
       return claimed && opens.claimed(claimed);
     },
     renew: (query) => runs.renew(query),
+    workers: () => runs.workers(),
+    leave: (owner) => runs.leave(owner),
     mail: async (run, after) => (await runs.mail(run, after)).map((mail) => opens.mail(run, mail)),
     async read(id) {
       const run = await runs.read(id);
@@ -72,6 +74,8 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
       return sealedStart(operation, cipher);
     case "append":
       return { ...operation, entry: sealedEntry(operation.entry, operation.id, operation.seq, cipher) };
+    case "appendLate":
+      return { ...operation, events: cipher.seal(operation.events, placeOf.events(operation.id, operation.seq)) };
     case "write":
       return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
     case "send": {

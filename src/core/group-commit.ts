@@ -6,6 +6,7 @@ import type { RecordId } from "./record.js";
 import { refusal } from "./refusal.js";
 import type { RunAnswer, RunOperation } from "./run-operation.js";
 import type { Backend, Verdicted } from "./store.js";
+import { closedError } from "./while-open.js";
 
 /**
  * Everything in the process that commits queues up here; one flush takes all that wait and makes one durable
@@ -34,7 +35,7 @@ type RunMember = Member<RunOperation, RunAnswer>;
 type AnyMember = RecordMember | RunMember;
 
 export interface GroupCommitOptions {
-  readonly backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
+  readonly backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs">;
   readonly clock: Clock;
   /** Called with everything a flush has answered, before anybody learns of it. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
@@ -53,7 +54,7 @@ export interface Answered {
 const triesMax = 100;
 
 export class GroupCommit {
-  readonly #backend: Pick<Backend, "name" | "flush" | "flushesAtOnce" | "runs">;
+  readonly #backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs">;
   readonly #clock: Clock;
   readonly #onAnswers: (answered: readonly Answered[]) => void;
   readonly #onRunAnswer: ((operation: RunOperation, answer: RunAnswer) => void) | undefined;
@@ -88,7 +89,7 @@ export class GroupCommit {
   }
 
   #enqueue(member: AnyMember): void {
-    if (this.closed) return member.reject(new UnreachableError(`[onceflow] [${this.#backend.name}] the store is closed`));
+    if (this.closed) return member.reject(closedError(this.#backend));
     this.#queue.push(member);
     this.#pump();
   }
@@ -251,8 +252,7 @@ function rowOfRun(operation: RunOperation): string {
 }
 
 function isRun(member: AnyMember): member is RunMember {
-  const { verb } = member.operation;
-  return verb === "append" || verb === "start" || verb === "send" || verb === "write";
+  return member.operation.verb in runVerbs;
 }
 
 function isRecord(member: AnyMember): member is RecordMember {
@@ -262,3 +262,6 @@ function isRecord(member: AnyMember): member is RecordMember {
 function byRecord(a: AnyMember, b: AnyMember): number {
   return a.row < b.row ? -1 : a.row > b.row ? 1 : 0;
 }
+
+/** A record, so that a verb that is missing here does not compile. */
+const runVerbs: Readonly<Record<RunOperation["verb"], true>> = { start: true, append: true, appendLate: true, send: true, write: true };

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "./errors.js";
+import { inShort } from "./in-short.js";
 import { checkName, type Key } from "./key.js";
 import type { RecordId } from "./record.js";
 
@@ -15,5 +16,5 @@ export function idOf({ key, scope = "" }: KeyRef): RecordId {
 
 export function whole(field: string, value: unknown, min: number, max: number): void {
   if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max)
-    throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+    throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}, not ${inShort(value)}`);
 }

@@ -1,5 +1,6 @@
 import { canonicalJson, sha256 } from "./canonical.js";
 import { InvalidInputError } from "./errors.js";
+import { inShort } from "./in-short.js";
 import { checkName, type Key } from "./key.js";
 import type { Begin } from "./operation.js";
 import { type EffectClass, effectClasses } from "./record.js";
@@ -116,7 +117,7 @@ function fingerprintOf({ input, fingerprint }: OnceOptions): string | null {
 
 export function duration(field: string, value: unknown, min = 0, max = durationMsMax): asserts value is number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < min || value > max || !Number.isInteger(value))
-    throw new InvalidInputError(field, `must be a whole number of milliseconds from ${min} to ${max}, not ${String(value)}`);
+    throw new InvalidInputError(field, `must be a whole number of milliseconds from ${min} to ${max}, not ${inShort(value)}`);
 }
 
 export function oneOf<T extends string>(field: string, value: unknown, allowed: readonly T[]): asserts value is T {

@@ -25,7 +25,7 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
       return await flush(numbersOf(operations));
     },
   };
-  return { flushes, commit: new PacketCommit("test", backend, systemClock) };
+  return { flushes, commit: new PacketCommit({ name: "test" }, backend, systemClock) };
 }
 
 const numbers = (length: number, from = 1) => Array.from({ length }, (_, i) => from + i);

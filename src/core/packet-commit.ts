@@ -2,6 +2,8 @@ import type { Clock } from "./clock.js";
 import { NotKnownError, UnreachableError } from "./errors.js";
 import type { PacketAnswer, PacketBackend, PacketOperation } from "./packet-operation.js";
 import { refusal } from "./refusal.js";
+import type { Backend } from "./store.js";
+import { closedError } from "./while-open.js";
 
 interface Member {
   readonly operation: PacketOperation;
@@ -19,7 +21,7 @@ const flushMax = 512;
  * time. The verbs of a flush are done one after the other, so nothing has to be kept apart, as records have to be.
  */
 export class PacketCommit {
-  readonly #name: string;
+  readonly #store: Pick<Backend, "name" | "place">;
   readonly #backend: Pick<PacketBackend, "flush">;
   readonly #clock: Clock;
   #queue: Member[] = [];
@@ -27,15 +29,15 @@ export class PacketCommit {
   closed = false;
   flushes = 0;
 
-  constructor(name: string, backend: Pick<PacketBackend, "flush">, clock: Clock) {
-    this.#name = name;
+  constructor(store: Pick<Backend, "name" | "place">, backend: Pick<PacketBackend, "flush">, clock: Clock) {
+    this.#store = store;
     this.#backend = backend;
     this.#clock = clock;
   }
 
   submit(operation: PacketOperation): Promise<PacketAnswer> {
     return new Promise((resolve, reject) => {
-      if (this.closed) return reject(new UnreachableError(`[onceflow] [${this.#name}] the store is closed`));
+      if (this.closed) return reject(closedError(this.#store));
       this.#queue.push({ operation, resolve, reject, tries: 0 });
       this.#flushing ??= this.#whileQueued();
     });
@@ -87,7 +89,7 @@ export class PacketCommit {
   async #failed(members: readonly Member[], error: unknown): Promise<void> {
     const [only, another] = members;
     if (error instanceof UnreachableError || error instanceof NotKnownError) for (const { reject } of members) reject(error);
-    else if (another === undefined) only?.reject(refusal(this.#name, error));
+    else if (another === undefined) only?.reject(refusal(this.#store.name, error));
     else for (const member of members) await this.#flush([member]);
   }
 }

@@ -4,6 +4,7 @@ import { effectKeyOf } from "./key.js";
 import type { OnceResult } from "./once.js";
 import type { Answer, Begin, Settle, Settlement } from "./operation.js";
 import type { OnceOptions } from "./options.js";
+import { rolledBack } from "./rolled-back.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult, noteOf } from "./settlement.js";
 import type { Store, Tx } from "./store.js";
@@ -116,7 +117,7 @@ async function runInTransaction<Value>(
     await (tx === true ? store.transact(work) : tx(work));
   } catch (error) {
     if (!ran) throw new NeverRan("the transaction could not be opened", { cause: error });
-    if (done === undefined || !(await wasCommitted(store, settle))) throw error;
+    if (done === undefined || !(await wasCommitted(store, settle))) throw rolledBack(error) ?? error;
   }
   if (done === undefined) throw new InvalidInputError("tx", "resolved without having run its argument; the attempt was not settled");
   return done;

@@ -1,5 +1,5 @@
 import type { Chunk, ChunkQuery, ChunkRecord, Voided } from "./chunk.js";
-import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus } from "./run.js";
+import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus, WorkerRecord } from "./run.js";
 
 /**
  * The verbs of queue and journal. Each names one run, is atomic, and is sent again unchanged when its reply was lost:
@@ -33,6 +33,28 @@ export interface Append {
   readonly entry: Entry;
 }
 
+/**
+ * An entry after the end of a run, for one purpose: to record the true outcome of a step that was still running, or that
+ * a person has resolved. Refused ("overtaken") unless the run has ended in this epoch and `seq` is the next number. Sent
+ * again, it is recognised by its events: several writers may write in one epoch here.
+ */
+export interface AppendLate {
+  readonly verb: "appendLate";
+  readonly id: string;
+  readonly epoch: number;
+  readonly seq: number;
+  readonly events: string;
+  /** Steps whose outcome is still unknown after this entry. At 0 the run's retention counts again, from its end. */
+  readonly unsettled: number;
+}
+
+/** What an owner records about the deaths of owners before it, under its fence. */
+export interface Trial {
+  readonly deaths: number;
+  readonly crashes: number;
+  readonly alone: boolean;
+}
+
 export interface Entry {
   /** Null: nothing happened, only `then`; refused unless the run is still in this epoch. */
   readonly events: string | null;
@@ -44,6 +66,8 @@ export interface Entry {
   /** What becomes of chunks with this entry: first those of attempts that do not count are void, then these are written. */
   readonly voids?: readonly Voided[];
   readonly chunks?: readonly Chunk[];
+  /** Left out: deaths, crashes and alone stay as they are. */
+  readonly trial?: Trial;
 }
 
 /**
@@ -70,11 +94,19 @@ export type Then =
   | {
       readonly kind: "release";
       readonly wakeAt: number | null;
-      readonly status: Extract<RunStatus, "running" | "unknown" | "diverged">;
+      readonly status: Extract<RunStatus, "running" | "unknown" | "diverged" | "parked">;
       readonly trouble: string | null;
+      /** Workers that do not claim it before `until`, unless mail comes first. Left out: any worker may claim it. */
+      readonly avoid?: { readonly workers: readonly string[]; readonly until: number };
     }
   /** Over. Its hooks are dropped, and its parent gets mail of kind "child" about it, with status and output. */
-  | { readonly kind: "end"; readonly status: EndStatus; readonly output: string | null };
+  | {
+      readonly kind: "end";
+      readonly status: EndStatus;
+      readonly output: string | null;
+      /** Steps whose outcome is unknown when the run ends: it is not purged before they are settled. Default 0. */
+      readonly unsettled?: number;
+    };
 
 export interface Send {
   readonly verb: "send";
@@ -87,7 +119,7 @@ export interface Send {
   readonly key: string;
 }
 
-export type RunOperation = StartRun | Append | Send | WriteChunks;
+export type RunOperation = StartRun | Append | AppendLate | Send | WriteChunks;
 
 export type RunAnswer =
   | { readonly kind: "created"; readonly now: number; readonly conflicts: readonly string[] }
@@ -110,12 +142,16 @@ export interface ClaimQuery {
   readonly workflows: readonly string[];
   readonly leaseMs: number;
   readonly limit: number;
+  /** At most one suspect is claimed at a time, and none when this is false. Default true. */
+  readonly suspects?: boolean;
+  /** Only this run, whatever its workflow is; `workflows` does not count then. */
+  readonly run?: string;
 }
 
 export interface Claims {
   readonly now: number;
   readonly claimed: readonly Claimed[];
-  /** When the next run of these workflows can be claimed, as far as is known now. */
+  /** When the next run of these workflows can be claimed by this owner, as far as is known now. Suspects that it may not claim do not count. */
   readonly nextAt: number | null;
 }
 
@@ -133,6 +169,8 @@ export interface Claimed {
 export interface RenewQuery {
   readonly owner: string;
   readonly leaseMs: number;
+  /** Written to the worker's row, as a sign of life. Left out: only the leases of its runs are extended. */
+  readonly signOfLife?: { readonly workflows: readonly string[]; readonly version: string | null };
 }
 
 /** A run that its owner still has. */
@@ -166,14 +204,18 @@ export interface RunBackend {
    */
   flush(operations: readonly RunOperation[]): Promise<readonly (RunAnswer | "again")[]>;
   /**
-   * Takes runs that are due, oldest first, and never one that `owner` has already. Every claim raises the epoch.
-   * Reads only when nothing is due.
+   * Takes runs that are due, oldest first, and never one that `owner` has already. Every claim raises the epoch, and counts
+   * the death of an owner that fell silent in the same write. Reads only when nothing is due.
    */
   claim(query: ClaimQuery): Promise<Claims>;
   /** What the owner of a claimed run needs to know again after it was overtaken by its predecessor's last write. */
   load(id: string): Promise<Claimed | undefined>;
   /** Extends the leases of all that `owner` has. */
   renew(query: RenewQuery): Promise<readonly Renewed[]>;
+  /** Workers that have shown a sign of life within the last hour, live ones first. */
+  workers(): Promise<readonly WorkerRecord[]>;
+  /** The worker has stopped: removes its row. Its runs stay as they are. */
+  leave(owner: string): Promise<void>;
   /** Mail after `seq`, in order. */
   mail(run: string, after: number): Promise<readonly Mail[]>;
   read(id: string): Promise<RunRecord | undefined>;

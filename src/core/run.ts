@@ -31,13 +31,49 @@ export interface RunRecord {
   readonly endedAt: number | null;
   /** How long it is kept after its end. Null: for ever. */
   readonly retentionMs: number | null;
+  /** Owners in a row that fell silent while they had the run, without the run having got further. Counted by the claim. */
+  readonly deaths: number;
+  /** How many of the owners that fell silent executed the run alone: with no other run in the process. */
+  readonly crashes: number;
+  /** Its owner executes no other run beside it. */
+  readonly alone: boolean;
+  /** Workers whose code diverged from the journal. They do not claim the run before `avoidUntil`; others may at `wakeAt`. */
+  readonly avoid: readonly string[];
+  readonly avoidUntil: number | null;
+  /** Steps of an ended run whose outcome is still unknown. The run is not purged before all of them are settled. */
+  readonly unsettled: number;
+}
+
+const suspectDeathsMin = 2;
+
+/** The run was in memory when two owners in a row died: it may be what killed them, so a worker executes it alone. */
+export function isSuspect({ deaths }: Pick<RunRecord, "deaths">): boolean {
+  return deaths >= suspectDeathsMin;
+}
+
+/** How long a store keeps the row of a worker that shows no sign of life. */
+export const workerKeptMs = 3_600_000;
+
+/** A worker that executes runs, as the store knows it. */
+export interface WorkerRecord {
+  /** The owner under which it claims runs. */
+  readonly id: string;
+  readonly workflows: readonly string[];
+  /** Of the application, as its worker was given it. */
+  readonly version: string | null;
+  readonly startedAt: number;
+  /** Its last sign of life. */
+  readonly seenAt: number;
+  /** Its lease has not run out. */
+  readonly live: boolean;
 }
 
 /**
  * pending: nobody has claimed it yet. running: also while it sleeps or waits. unknown: a step's outcome can't be told
- * from here, a person must say. diverged: its code asks for something else than its journal says.
+ * from here, a person must say. diverged: its code asks for something else than its journal says. parked: its processes died
+ * too often while they executed it alone; `wakeUp` tries again.
  */
-export const runStatuses = ["pending", "running", "unknown", "diverged", "completed", "failed", "cancelled"] as const;
+export const runStatuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
 export type RunStatus = (typeof runStatuses)[number];
 export type EndStatus = "completed" | "failed" | "cancelled";
 

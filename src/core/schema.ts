@@ -1,8 +1,10 @@
 /** The part of Standard Schema v1 that is needed to check a value: zod, valibot, arktype and others have it. */
-export interface StandardSchema<Output = unknown> {
+export interface StandardSchema<Output = unknown, Input = unknown> {
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;
+    /** Only for the compiler. */
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
     readonly validate: (value: unknown) => Checked<Output> | Promise<Checked<Output>>;
   };
 }

@@ -17,18 +17,51 @@ interface Registered {
   readonly make: (kept: unknown) => unknown;
 }
 
+/** A class opts in by static methods under these symbols. Registered ones: two loaded copies of a package share them. */
+export const serializeSymbol: unique symbol = Symbol.for("workflow-serialize") as never;
+export const deserializeSymbol: unique symbol = Symbol.for("workflow-deserialize") as never;
+
+interface SerdeStatics {
+  readonly [serializeSymbol]?: unknown;
+  readonly [deserializeSymbol]?: unknown;
+}
+
+/** Opts a class in by its own static methods. They are read when they are used: a static field may hold them. */
+export function serdeClass(of: Class<unknown>, name: string): void {
+  const statics = of as unknown as SerdeStatics;
+  const call = (symbol: typeof serializeSymbol | typeof deserializeSymbol, value: unknown): unknown => {
+    const method = statics[symbol];
+    if (typeof method === "function") return method.call(of, value);
+    const missing = symbol === serializeSymbol ? "WORKFLOW_SERIALIZE" : "WORKFLOW_DESERIALIZE";
+    throw new InvalidInputError(`class ${of.name}`, `has no static [${missing}]; it needs WORKFLOW_SERIALIZE and WORKFLOW_DESERIALIZE`);
+  };
+  const keep = (value: unknown) => {
+    if (typeof statics[deserializeSymbol] !== "function") call(deserializeSymbol, value);
+    return call(serializeSymbol, value);
+  };
+  serializable(name, of, { keep, make: (kept) => call(deserializeSymbol, kept) });
+}
+
+/** Whether a class, or one that it extends, has said how its instances are stored. */
+export function hasSerde(of: unknown): boolean {
+  return typeof of === "function" && (of as SerdeStatics)[serializeSymbol] !== undefined;
+}
+
 const byName = new Map<string, Registered>();
 const byPrototype = new WeakMap<object, Registered>();
 const namePattern = /^[^\p{Cc}]{1,200}$/u;
 
 /**
  * Opts a class in: its instances can be stored, and come back as instances. The name is what is stored: keep it when you
- * rename the class. Call it in the module of the class, so that whoever has the class can read what was stored.
+ * rename the class. Call it in the module of the class, so that whoever has the class can read what was stored. Without
+ * `{ keep, make }` the class needs static methods under WORKFLOW_SERIALIZE and WORKFLOW_DESERIALIZE.
  *
  * @example
  * serializable("Money", Money, { keep: (money) => [money.cents, money.currency], make: ([cents, currency]) => new Money(cents, currency) });
  */
-export function serializable<T, Kept>(name: string, of: Class<T>, { keep, make }: Serializer<T, Kept>): void {
+export function serializable<T, Kept>(name: string, of: Class<T>, serializer?: Serializer<T, Kept>): void {
+  if (serializer === undefined && hasSerde(of)) return serdeClass(of, name);
+  const { keep, make } = serializer ?? ({} as Partial<Serializer<T, Kept>>);
   if (typeof name !== "string" || !namePattern.test(name))
     throw new InvalidInputError("serializable: name", "must be 1 to 200 characters, without control characters");
   if (typeof of !== "function" || typeof of.prototype !== "object") throw new InvalidInputError(`serializable "${name}"`, "needs a class");

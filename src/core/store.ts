@@ -107,6 +107,8 @@ export interface HeldWorker {
  */
 export interface Backend {
   readonly name: string;
+  /** The file, or server and database, for messages. Without a password. */
+  readonly place?: string;
   readonly capabilities: Capabilities;
   /**
    * One durable, atomic write of operations on distinct records, sorted by (scope, key). "again" for one whose

@@ -2,6 +2,7 @@ import * as devalue from "devalue";
 import { InvalidInputError } from "./errors.js";
 import type { ValueKind } from "./kinds.js";
 import { pathTo } from "./path-to.js";
+import { hasSerde } from "./serializable.js";
 import { isTooDeep, nestingMax } from "./text-depth.js";
 import { byKind, readValue } from "./value-reader.js";
 
@@ -110,9 +111,11 @@ export class ValueWriter {
         ? error
         : new InvalidInputError(`value${path}`, `cannot be stored: ${error instanceof Error ? error.message : String(error)}`);
     const { field, message } = error;
+    // A class says what it lacks under its own name, which is no part of the path.
+    if (!field.startsWith("value")) return new InvalidInputError(`value${path}`, `cannot be stored: ${message}`);
     const problem = message.slice(field.length + 2);
     return new InvalidInputError(
-      `value${path}${field.replace(/^value/, "")}`,
+      `value${path}${field.slice("value".length)}`,
       problem.startsWith("cannot be stored") ? problem : `cannot be stored: ${problem}`,
     );
   }
@@ -152,6 +155,9 @@ function problemOf(error: unknown): string {
 }
 
 function notOptedIn(value: unknown): string {
-  const name = (value as object).constructor?.name || "a class without a name";
+  const of = (value as object).constructor;
+  const name = of?.name || "a class without a name";
+  if (hasSerde(of))
+    return `it is an instance of ${name}, which has static [WORKFLOW_SERIALIZE] and is not registered: its file was not transformed, or only the class that it extends says so; call serializable("${name}", ${name}) in its file`;
   return `it is an instance of ${name}, which has not opted in; call serializable("${name}", ${name}, { keep, make }), or turn it into plain values`;
 }

@@ -1,4 +1,4 @@
-import { closest } from "./closest.js";
+import { closest } from "../core/closest.js";
 import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
 import { childOf, type Entry, entriesOf, type MapTree, nameIn, type Spot, type Tree } from "./tree.js";

@@ -1,4 +1,4 @@
-import { closest } from "./closest.js";
+import { closest } from "../core/closest.js";
 import { type Findings, placeOf } from "./finding.js";
 import { childOf, entriesOf, itemsOf, plainOf, type Spot } from "./tree.js";
 

@@ -1,4 +1,4 @@
-import { closest } from "./closest.js";
+import { closest } from "../core/closest.js";
 import type { Findings } from "./finding.js";
 import type { Edge, Flow, Node, Port, Written } from "./model.js";
 import type { Packets } from "./packets.js";

@@ -1,7 +1,7 @@
 import { validate } from "@cfworker/json-schema";
+import { closest } from "../core/closest.js";
 import { SchemaChecks } from "./check/schema-check.js";
 import { isSurelyValid } from "./check/verdict.js";
-import { closest } from "./closest.js";
 import type { Components } from "./components.js";
 import { type External, externalPrefix } from "./external.js";
 import type { Findings } from "./finding.js";

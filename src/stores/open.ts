@@ -6,7 +6,27 @@ import type { Backend, Store } from "../core/store.js";
 export interface OpenOptions extends StoreOptions {
   /** How long a process whose event loop is stuck keeps its leases. Default 60 s; 0: no thread stands in for it. */
   readonly stallMsMax?: number;
+  /**
+   * How long `open` waits for a server that cannot be reached, and how long every later connection may take. Default 5 s.
+   * PostgreSQL only: a file has no server to wait for, and other stores have bounds of their own.
+   */
+  readonly connectMs?: number;
 }
+
+const optionNames: Readonly<Record<keyof OpenOptions, true>> = {
+  clock: true,
+  valueBytesMax: true,
+  asideBytes: true,
+  streamChunksMax: true,
+  audit: true,
+  purgeEveryMs: true,
+  encryption: true,
+  stallMsMax: true,
+  connectMs: true,
+};
+
+/** Stores that `connectMs` means nothing to, and would be taken to obey. */
+const ownConnectBounds = /^(mongodb|dynamodb|redis)/;
 
 /** A store's folder is loaded when its URL is first opened, and its driver with it. */
 const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Promise<Backend>>> = {
@@ -17,7 +37,10 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
   "sqlite:": async (url, { clock, stallMsMax }) => {
     const { openSqlite } = await import("./sqlite/open.js");
     const [path = "", query = ""] = url.slice("sqlite:".length).split("?");
-    const driver = new URLSearchParams(query).get("driver");
+    const parameters = new URLSearchParams(query);
+    for (const name of parameters.keys())
+      if (name !== "driver") throw new InvalidInputError("url", `has an unknown parameter "${name}"; a SQLite URL has none but driver`);
+    const driver = parameters.get("driver");
     if (path === "" || path === ":memory:")
       throw new InvalidInputError("url", 'needs a file, such as "sqlite:./onceflow.db"; or use "memory:"');
     if (driver !== null && driver !== "node:sqlite" && driver !== "@photostructure/sqlite")
@@ -45,14 +68,12 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
   "rediss+sentinel:": openRedisUrl,
 };
 
-async function openPostgresUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
-  const { openPostgres } = await import("./postgres/open.js");
-  const parsed = wellFormed(() => new URL(url));
-  const schema = parsed.searchParams.get("schema");
-  parsed.searchParams.delete("schema");
+async function openPostgresUrl(url: string, { stallMsMax, connectMs }: OpenOptions): Promise<Backend> {
+  const [{ openPostgres }, { parsePostgresUrl }] = await Promise.all([import("./postgres/open.js"), import("./postgres/url.js")]);
+  const address = parsePostgresUrl(wellFormed(() => new URL(url)));
   return openPostgres({
-    url: parsed.href,
-    ...(schema === null ? {} : { schema }),
+    ...address,
+    ...(connectMs === undefined ? {} : { connectMs }),
     ...(stallMsMax === undefined ? {} : { stallMsMax }),
   });
 }
@@ -95,5 +116,14 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Stor
       code: "UNKNOWN_SCHEME",
     });
   }
+  checkOptions(options, scheme);
   return createStore(await opener(url, options), options);
+}
+
+function checkOptions(options: OpenOptions, scheme: string): void {
+  for (const name of Object.keys(options))
+    if (!Object.hasOwn(optionNames, name))
+      throw new InvalidInputError("options", `open() has no option "${name}"; it has ${Object.keys(optionNames).join(", ")}`);
+  if (options.connectMs !== undefined && ownConnectBounds.test(scheme))
+    throw new InvalidInputError("connectMs", `is an option of PostgreSQL stores; a store of "${scheme}" has a bound of its own`);
 }

@@ -9,6 +9,7 @@ import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "..
 import { Execution } from "../workflow/execution.js";
 import { History } from "../workflow/history.js";
 import type { Host } from "../workflow/host.js";
+import { quietHost } from "../workflow/rehearsal.js";
 
 export interface ReplayOptions extends Recorded {
   readonly workflow: WorkflowFunction;
@@ -52,18 +53,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
     tell(replayed);
   };
   const host: Host = {
-    store,
-    owner: "replay",
-    leaseMs: 1000,
-    now: () => run.endedAt ?? run.createdAt,
-    learn() {},
-    random: () => 0,
-    // No attempt begins.
-    bodyOf: () => () => {},
-    ask: () => {},
-    crowded: () => false,
-    left() {},
-    renew() {},
+    ...quietHost(store, () => run.endedAt ?? run.createdAt),
     touch(touched) {
       if (touched.touched) return;
       touched.touched = true;

@@ -1,4 +1,5 @@
 import { type AstNode, bare, child, children, isFunction, mentions } from "./ast.js";
+import { isOurs, isOursBadlyWritten, meantBy } from "./misspelt.js";
 import type { FunctionSite, Survey } from "./survey.js";
 
 type Kind = "workflow" | "step";
@@ -7,6 +8,7 @@ type Kind = "workflow" | "step";
 export interface Marked extends FunctionSite {
   readonly kind: Kind;
   readonly path: string;
+  readonly formerPath: string;
 }
 
 export interface Problem {
@@ -21,14 +23,16 @@ export interface Directives {
   readonly problems: readonly Problem[];
 }
 
-/** What looks as if it was meant to be one. */
-const nearMiss = /^\s*use[\s_-]*(workflow|step)s?\s*$/i;
-
-export function findDirectives(program: AstNode, { functions, strays }: Pick<Survey, "functions" | "strays">): Directives {
+/** `known`: directives of others, which are not ours misspelt. */
+export function findDirectives(
+  program: AstNode,
+  { functions, strays }: Pick<Survey, "functions" | "strays">,
+  known: readonly string[] = [],
+): Directives {
   const problems: Problem[] = [];
   const statements: AstNode[] = [];
   const prologueOf = (node: AstNode) => {
-    const own = readPrologue(children(node, "body"), problems);
+    const own = readPrologue(children(node, "body"), problems, known);
     statements.push(...own.statements);
     return own.kind;
   };
@@ -40,24 +44,31 @@ export function findDirectives(program: AstNode, { functions, strays }: Pick<Sur
     if (kind === undefined) return [];
     const message = whyNot(kind, site);
     if (message !== undefined) problems.push({ at: site.node, message });
-    return message === undefined && site.path !== undefined ? [{ ...site, kind, path: site.path }] : [];
+    const { path, formerPath } = site;
+    return message === undefined && path !== undefined && formerPath !== undefined ? [{ ...site, kind, path, formerPath }] : [];
   });
-  for (const { literal } of strays) {
+  for (const { literal, statement } of strays) {
     const text = textOf(literal);
-    const message = text !== undefined && nearMiss.test(text) ? whyStray(literal, text) : undefined;
+    const isWhole = bare(child(statement, "expression")) === literal;
+    const message = text === undefined ? undefined : whyStray(literal, text, isWhole, known);
     if (message !== undefined) problems.push({ at: literal, message });
   }
   problems.push(...sameNames(marked));
   return { marked, statements, problems };
 }
 
-function readPrologue(body: readonly AstNode[], problems: Problem[]): { readonly kind: Kind | undefined; readonly statements: AstNode[] } {
+function readPrologue(
+  body: readonly AstNode[],
+  problems: Problem[],
+  known: readonly string[],
+): { readonly kind: Kind | undefined; readonly statements: AstNode[] } {
   const statements: AstNode[] = [];
   let kind: Kind | undefined;
   for (const statement of body) {
     const text = statement["directive"];
     if (typeof text !== "string") break;
-    if (text === "use workflow" || text === "use step") {
+    const meant = meantBy(text, known);
+    if (isOurs(text)) {
       const found = text === "use workflow" ? "workflow" : "step";
       if (kind !== undefined)
         problems.push({
@@ -69,14 +80,13 @@ function readPrologue(body: readonly AstNode[], problems: Problem[]): { readonly
         });
       kind ??= found;
       statements.push(statement);
-    } else if (nearMiss.test(text)) problems.push({ at: statement, message: misspelt(text) });
+    } else if (meant !== undefined) problems.push({ at: statement, message: misspelt(text, meant) });
   }
   return { kind, statements };
 }
 
-function misspelt(text: string): string {
-  const [, word = ""] = nearMiss.exec(text) ?? [];
-  return `"${text}" is not a directive. Write "use ${word.toLowerCase()}".`;
+function misspelt(text: string, meant: string): string {
+  return `"${text}" is not a directive. Write "${meant}".`;
 }
 
 function textOf(literal: AstNode): string | undefined {
@@ -85,8 +95,12 @@ function textOf(literal: AstNode): string | undefined {
   return more.length > 0 ? undefined : (only?.["value"] as { cooked?: string } | undefined)?.cooked;
 }
 
-function whyStray(literal: AstNode, text: string): string {
-  if (text !== "use workflow" && text !== "use step") return misspelt(text);
+/** `isWhole`: the statement is nothing but this text. */
+function whyStray(literal: AstNode, text: string, isWhole: boolean, known: readonly string[]): string | undefined {
+  if (!isOurs(text)) {
+    const meant = isWhole || isOursBadlyWritten(text) ? meantBy(text, known) : undefined;
+    return meant && misspelt(text, meant);
+  }
   const how =
     literal.type === "TemplateLiteral"
       ? "it is in backticks, or it does not come first"

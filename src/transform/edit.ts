@@ -2,9 +2,11 @@ import MagicString from "magic-string";
 import { type AstNode, child, children, keyName } from "./ast.js";
 import type { Directives, Marked } from "./directives.js";
 import type { FoundUse } from "./globals.js";
+import type { IdsOfFile } from "./ids.js";
+import type { SerdeClass } from "./serde-classes.js";
 
 /** What transformed code imports. */
-const runtimeModule = "onceflow/workflow/runtime";
+export const runtimeModule = "onceflow/workflow/runtime";
 const prefix = "__onceflow_";
 
 export interface EditOptions {
@@ -12,12 +14,13 @@ export interface EditOptions {
   readonly program: AstNode;
   readonly directives: Directives;
   readonly uses: readonly FoundUse[];
-  readonly idOf: (marked: Marked) => string;
+  readonly serdeClasses: readonly SerdeClass[];
+  readonly ids: IdsOfFile;
   readonly placeOf: (node: AstNode) => string;
 }
 
 /** Whatever is put in stands on a line that is there already: lines never move. */
-export function edit({ code, program, directives, uses, idOf, placeOf }: EditOptions): MagicString {
+export function edit({ code, program, directives, uses, serdeClasses, ids, placeOf }: EditOptions): MagicString {
   const text = new MagicString(code);
   const imported = new Set<string>();
   /** What is to be done first in a list of statements, or of a class. */
@@ -29,6 +32,12 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
   const atTop = (block: AstNode, statement: string) => void first.set(block, [...(first.get(block) ?? []), statement]);
   const replace = ({ start, end }: AstNode, by: string) => void text.update(start, end, by + code.slice(start, end).replace(/[^\n]/g, ""));
 
+  const namesOf = (marked: Marked) => {
+    const names = ids.of(marked);
+    return JSON.stringify(names.length === 1 ? names[0] : names);
+  };
+  for (const { kind, former, ids: sharing } of ids.shared)
+    atTop(program, `${local("sharedName")}(${[kind, former, ...sharing].map((each) => JSON.stringify(each)).join(", ")});`);
   for (const statement of directives.statements) replace(statement, " ");
   for (const { at, by, form } of uses) {
     if (form === "name" || form === "call") {
@@ -42,7 +51,7 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
 
   const markDeclaration = (marked: Marked) => {
     const { node, kind, block } = marked;
-    const [id, where] = [JSON.stringify(idOf(marked)), JSON.stringify(placeOf(node))];
+    const [id, where] = [namesOf(marked), JSON.stringify(placeOf(node))];
     const own = child(node, "id");
     const name = own === undefined ? `${prefix}default` : String(own["name"]);
     const afterKeyword = code.indexOf("function", node.start) + "function".length;
@@ -63,7 +72,7 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
     const { node, kind, member, classBody } = marked;
     const key = JSON.stringify(keyName(member as AstNode));
     const owner = member?.["static"] === true ? "this" : "this.prototype";
-    const id = JSON.stringify(idOf(marked));
+    const id = namesOf(marked);
     const call =
       kind === "step"
         ? `${local("stepMethod")}(${owner}, ${key}, ${id})`
@@ -73,7 +82,7 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
 
   const markExpression = (marked: Marked) => {
     const { node, kind, member } = marked;
-    const id = JSON.stringify(idOf(marked));
+    const id = namesOf(marked);
     const call = kind === "step" ? `${local("step")}(${id}, ` : `${local("workflow")}(${id}, ${JSON.stringify(placeOf(node))}, `;
     if (member?.type === "Property" && member["method"] === true) {
       text.remove(member.start, member.start + "async".length);
@@ -87,6 +96,8 @@ export function edit({ code, program, directives, uses, idOf, placeOf }: EditOpt
     else if (marked.member?.type === "MethodDefinition") markMethod(marked);
     else markExpression(marked);
   }
+
+  for (const found of serdeClasses) atTop(found.body, `${local("serdeClass")}(this, ${JSON.stringify(ids.ofClass(found.name))});`);
 
   for (const [block, statements] of first) {
     if (block === program) continue;

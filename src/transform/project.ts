@@ -15,7 +15,16 @@ export function projectRoot(from: string = process.cwd()): string {
   }
 }
 
-/** Whether a file is the user's: packages are left as they are. */
+/** Whether a file is the user's, and not that of an installed package. */
 export function isProjectFile(file: string): boolean {
-  return !file.includes(`${sep}node_modules${sep}`) && !file.startsWith(ours);
+  return !isPackageFile(file) && !isOwnFile(file);
+}
+
+/** Whether a file is this package's. */
+export function isOwnFile(file: string): boolean {
+  return file.startsWith(ours);
+}
+
+export function isPackageFile(file: string): boolean {
+  return file.includes(`${sep}node_modules${sep}`);
 }

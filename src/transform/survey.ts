@@ -1,12 +1,17 @@
-import { type AstNode, child, children, eachBelow, isFunction, isSheath, keyName } from "./ast.js";
+import { type AstNode, bare, child, children, eachBelow, isFunction, isSheath, keyName, type Parsed } from "./ast.js";
 import { type CryptoImports, cryptoImportsOf, type FoundUse, heldName, releasedName, useAt } from "./globals.js";
 import { boundNames, patternCode, Scope } from "./scope.js";
 
 /** A function of a file, and what its place says about it. */
 export interface FunctionSite {
   readonly node: AstNode;
-  /** Such as "outer/inner" or "Order.prototype.charge"; undefined when nothing there gives it a name. */
+  /**
+   * Such as "outer/inner", "Order.prototype.charge" or "weather/tool/execute": the path of everything around it that has
+   * a name, or is a branch. Undefined when nothing there gives the function itself a name.
+   */
   readonly path: string | undefined;
+  /** The path by the rules of version 0.1, which left out calls and branches. */
+  readonly formerPath: string | undefined;
   /** The member of a class or an object that it is the value of. */
   readonly member: AstNode | undefined;
   readonly classBody: AstNode | undefined;
@@ -29,16 +34,23 @@ export interface Survey {
 interface Around {
   readonly scope: Scope;
   readonly block: AstNode;
-  /** What names begin with here: "outer/", "Order.". */
-  readonly prefix: string;
+  readonly prefix: Paths;
   /** Of the class whose members these are. */
   readonly classBody?: AstNode | undefined;
 }
 
+/** A path, or what paths begin with: "outer/", "Order.". By today's rules, and by those of version 0.1. */
+interface Paths {
+  readonly path: string;
+  readonly former: string;
+}
+
+const joined = ({ path, former }: Paths, more: string): Paths => ({ path: path + more, former: former + more });
+
 /** What an expression is to what it stands in. */
 interface Role {
   /** The name that it has because it stands there. */
-  readonly given?: string | undefined;
+  readonly given?: Paths | undefined;
   readonly member?: AstNode;
   /** It is written to, deleted, or only asked for its type. */
   readonly isTarget?: boolean;
@@ -54,9 +66,24 @@ const blocks = new Set(["BlockStatement", "StaticBlock", "TSModuleBlock"]);
 const scopes = new Set([...blocks, "ForStatement", "ForInStatement", "ForOfStatement", "SwitchStatement", "CatchClause"]);
 const commonJs = new Set(["require", "module", "exports"]);
 
-export function survey(program: AstNode): Survey {
+/** Undefined when its nesting is deeper than our stack: some thousand levels. */
+export function surveyed(program: AstNode): Survey | undefined {
+  try {
+    return survey(program);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a file is CommonJS: by its name or its syntax, else by the names that it uses. */
+export function isCommonJs({ isModule }: Pick<Parsed, "isModule">, survey: Pick<Survey, "isCommonJs">): boolean {
+  return !(isModule ?? !survey.isCommonJs);
+}
+
+function survey(program: AstNode): Survey {
   const surveyor = new Surveyor(cryptoImportsOf(program));
-  surveyor.below(program, { scope: surveyor.fileScope, block: program, prefix: "" });
+  surveyor.below(program, { scope: surveyor.fileScope, block: program, prefix: { path: "", former: "" } });
   return surveyor;
 }
 
@@ -80,10 +107,13 @@ class Surveyor implements Survey {
     eachBelow(node, (each) => this.#visit(each, around));
   }
 
-  #visit(node: AstNode, around: Around, role = none): void {
-    if (isFunction(node)) return this.#function(node, around, role);
-    if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, around, role);
-    if (!role.isTarget && this.#use(node, around.scope, role.isCallee ?? false)) return;
+  #visit(node: AstNode, outside: Around, role = none): void {
+    if (isFunction(node)) return this.#function(node, outside, role);
+    if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, outside, role);
+    if (!role.isTarget && this.#use(node, outside.scope, role.isCallee ?? false)) return;
+    if (node.type === "ClassDeclaration" || node.type === "ClassExpression") return this.#class(node, outside, role);
+    if (node.type === "ObjectExpression" && role.given) return this.below(node, { ...outside, prefix: joined(role.given, ".") });
+    const around = role.given === undefined ? outside : { ...outside, prefix: { ...outside.prefix, path: `${role.given.path}/` } };
     const visit = (field: string, as?: Role) => this.#visit(child(node, field) as AstNode, around, as);
     switch (node.type) {
       case "VariableDeclaration":
@@ -92,12 +122,7 @@ class Surveyor implements Survey {
         for (const specifier of children(node, "specifiers")) this.#declare(around.scope, child(specifier, "local"));
         return;
       case "ExportDefaultDeclaration":
-        return visit("declaration", { given: `${around.prefix}default` });
-      case "ClassDeclaration":
-      case "ClassExpression":
-        return this.#class(node, around, role);
-      case "ObjectExpression":
-        return this.below(node, role.given === undefined ? around : { ...around, prefix: `${role.given}.` });
+        return visit("declaration", { given: joined(around.prefix, "default") });
       case "Property":
       case "MethodDefinition":
       case "PropertyDefinition":
@@ -105,7 +130,13 @@ class Surveyor implements Survey {
         return this.#member(node, around);
       case "CallExpression":
         if (child(node, "callee")?.["name"] === heldName) return;
-        return eachBelow(node, (each, field) => this.#visit(each, around, field === "callee" ? callee : none));
+        return this.#call(node, around);
+      case "NewExpression":
+        return this.#call(node, around);
+      case "IfStatement":
+      case "ConditionalExpression":
+      case "TryStatement":
+        return eachBelow(node, (each, field) => this.#visit(each, within(around, branches[field])));
       case "MemberExpression":
         visit("object");
         if (node["computed"] === true) visit("property");
@@ -120,6 +151,8 @@ class Surveyor implements Survey {
         return visit("argument", node["operator"] === "typeof" || node["operator"] === "delete" ? target : none);
       case "LabeledStatement":
         return visit("body");
+      case "ReturnStatement":
+        return eachBelow(node, (each) => this.#returned(each, around));
       case "ExportSpecifier":
       case "ExportAllDeclaration":
       case "BreakStatement":
@@ -134,7 +167,7 @@ class Surveyor implements Survey {
       case "TSModuleDeclaration":
         return this.#namespace(node, around);
       case "SwitchCase":
-        return this.below(node, { ...around, block: node });
+        return this.below(node, { ...within(around, caseOf(node)), block: node });
       case "ArrayPattern":
       case "ObjectPattern":
       case "AssignmentPattern":
@@ -145,6 +178,22 @@ class Surveyor implements Survey {
     }
     if (scopes.has(node.type)) this.#block(node, around);
     else this.below(node, around);
+  }
+
+  /** `const make = () => async () => …`: the function that is returned is called make/return. */
+  #returned(node: AstNode, around: Around): void {
+    const isUnnamed = isFunction(bare(node) ?? node) && !child(bare(node) ?? node, "id");
+    this.#visit(node, around, isUnnamed ? { given: joined(around.prefix, "return") } : none);
+  }
+
+  /** What stands in the arguments of a call has the name of what is called in its path. */
+  #call(node: AstNode, around: Around): void {
+    const called = bare(child(node, "callee"));
+    const inside = within(around, dotted(called) ?? (called?.type === "MemberExpression" ? keyName(called) : undefined));
+    eachBelow(node, (each, field) => {
+      if (field === "callee") this.#visit(each, around, node.type === "CallExpression" ? callee : none);
+      else this.#visit(each, inside);
+    });
   }
 
   #block(node: AstNode, around: Around): void {
@@ -179,20 +228,20 @@ class Surveyor implements Survey {
     const id = child(node, "id");
     const isDeclaration = node.type === "FunctionDeclaration";
     if (isDeclaration) this.#declare(outer, id);
-    const own = id && `${prefix}${String(id["name"])}`;
-    const path = isDeclaration ? (own ?? given) : (given ?? own);
-    this.functions.push({ node, path, member, classBody, block });
+    const own = id && joined(prefix, String(id["name"]));
+    const paths = isDeclaration ? (own ?? given) : (given ?? own);
+    this.functions.push({ node, path: paths?.path, formerPath: paths?.former, member, classBody, block });
     const scope = new Scope(outer, true);
     if (!isDeclaration) this.#declare(scope, id);
     if (node.type !== "ArrowFunctionExpression") scope.declare("arguments");
     const body = child(node, "body") as AstNode;
-    const inside: Around = { scope, block: body, prefix: path === undefined ? prefix : `${path}/` };
+    const inside: Around = { scope, block: body, prefix: paths === undefined ? prefix : joined(paths, "/") };
     for (const param of children(node, "params")) {
       this.#declare(scope, param);
       for (const code of patternCode(param)) this.#visit(code, inside);
       for (const decorator of children(param, "decorators")) this.#visit(decorator, inside);
     }
-    if (node["expression"] === true) this.#visit(body, inside);
+    if (node["expression"] === true) this.#returned(body, inside);
     else this.below(body, inside);
   }
 
@@ -203,7 +252,7 @@ class Surveyor implements Survey {
       this.#declare(scope, id);
       for (const code of patternCode(id)) this.#visit(code, here);
       const init = child(declarator, "init");
-      const given = id?.type === "Identifier" ? `${here.prefix}${String(id["name"])}` : undefined;
+      const given = id?.type === "Identifier" ? joined(here.prefix, String(id["name"])) : undefined;
       if (init) this.#visit(init, here, { given });
     }
   }
@@ -213,11 +262,11 @@ class Surveyor implements Survey {
     const scope = new Scope(around.scope);
     if (node.type === "ClassDeclaration") this.#declare(around.scope, id);
     this.#declare(scope, id);
-    const path = id ? `${around.prefix}${String(id["name"])}` : given;
+    const paths = id ? joined(around.prefix, String(id["name"])) : given;
     const here = { ...around, scope, classBody: undefined };
     eachBelow(node, (each, field) => {
       if (field !== "body") this.#visit(each, here);
-      else this.below(each, { ...here, prefix: path === undefined ? around.prefix : `${path}.`, classBody: each });
+      else this.below(each, { ...here, prefix: paths === undefined ? around.prefix : joined(paths, "."), classBody: each });
     });
   }
 
@@ -234,14 +283,14 @@ class Surveyor implements Survey {
     if (node["computed"] === true) this.#visit(key, around);
     const name = keyName(node);
     const isOfInstance = node.type !== "Property" && node["static"] !== true;
-    const given = name === undefined ? undefined : `${around.prefix}${isOfInstance ? "prototype." : ""}${name}`;
+    const given = name === undefined ? undefined : joined(around.prefix, `${isOfInstance ? "prototype." : ""}${name}`);
     if (value) this.#visit(value, around, { given, member: node });
   }
 
   #namespace(node: AstNode, around: Around): void {
     const [id, body] = [child(node, "id"), child(node, "body")];
     this.#declare(around.scope, id);
-    const prefix = id?.type === "Identifier" ? `${around.prefix}${String(id["name"])}.` : around.prefix;
+    const prefix = id?.type === "Identifier" ? joined(around.prefix, `${String(id["name"])}.`) : around.prefix;
     if (body) this.#visit(body, { ...around, prefix });
   }
 
@@ -273,13 +322,36 @@ function leftmost(node: AstNode): AstNode | undefined {
 }
 
 /** `a.b = async () => …` is called a.b. */
-function nameOfTarget(prefix: string, target: AstNode | undefined): string | undefined {
-  const dotted = (node: AstNode | undefined): string | undefined => {
-    if (node?.type === "Identifier") return String(node["name"]);
-    const object = node?.type === "MemberExpression" ? dotted(child(node, "object")) : undefined;
-    const key = node && keyName(node);
-    return object === undefined || key === undefined ? undefined : `${object}.${key}`;
-  };
+function nameOfTarget(prefix: Paths, target: AstNode | undefined): Paths | undefined {
   const name = dotted(target);
-  return name === undefined ? undefined : prefix + name;
+  return name === undefined ? undefined : joined(prefix, name);
+}
+
+function dotted(node: AstNode | undefined): string | undefined {
+  if (node?.type === "Identifier") return String(node["name"]);
+  const object = node?.type === "MemberExpression" ? dotted(child(node, "object")) : undefined;
+  const key = node && keyName(node);
+  return object === undefined || key === undefined ? undefined : `${object}.${key}`;
+}
+
+/** The segment that stands for a branch, by its field. Never a number: a number would shift with the next edit. */
+const branches: Readonly<Record<string, string>> = {
+  consequent: "if",
+  alternate: "else",
+  block: "try",
+  handler: "catch",
+  finalizer: "finally",
+};
+
+function caseOf(node: AstNode): string {
+  const test = bare(child(node, "test"));
+  if (test === undefined) return "default";
+  return `case ${test.type === "Literal" ? String(test["value"]) : (dotted(test) ?? "")}`.trim();
+}
+
+/** Inside of something that paths of version 0.1 did not have in them. */
+function within(around: Around, segment: string | undefined): Around {
+  if (segment === undefined) return around;
+  const { path, former } = around.prefix;
+  return { ...around, prefix: { path: `${path}${segment}/`, former } };
 }

@@ -1,3 +1,4 @@
+import { join, resolve } from "node:path";
 import { parseSync } from "oxc-parser";
 import { describe, expect, test } from "vitest";
 import { TransformError } from "./errors.js";
@@ -57,6 +58,28 @@ describe("a directive in a wrong place", () => {
     "two spaces": ['async function f() { "use  step"; }', 'Write "use step".'],
     "use-step": ["async function f() { 'use-step'; }", 'Write "use step".'],
     "a near miss after statements": ['async function f() { g(); "use Step"; }', 'Write "use step".'],
+    "use stpe": ['async function f() {\n  "use stpe";\n}', 'app.ts:2:3: "use stpe" is not a directive. Write "use step".'],
+    "use stepp": ['async function f() { "use stepp"; }', 'Write "use step".'],
+    "user step": ['async function f() { "user step"; }', 'Write "use step".'],
+    "user stpe": ['async function f() { "user stpe"; }', 'Write "use step".'],
+    "use worflow": ["async function f() { 'use worflow'; }", 'Write "use workflow".'],
+    "use wrokflows": ["async function f() { 'use wrokflow'; }", 'Write "use workflow".'],
+    "use wrokflwo": ["async function f() { 'use wrokflwo'; }", 'Write "use workflow".'],
+    "use tsepp": ["async function f() { 'use tsepp'; }", 'Write "use step".'],
+    "sue step": ['async function f() { "sue step"; }', 'Write "use step".'],
+    "us step": ['async function f() { "us step"; }', 'Write "use step".'],
+    "USE STEPP": ['async function f() { "USE STEPP"; }', 'Write "use step".'],
+    "misspelt, beside other directives": ['async function f() { "use strict"; "use setp"; }', 'Write "use step".'],
+    "misspelt, on top of a file": [
+      '"use worklfow";\nexport async function f() {}',
+      'app.ts:1:1: "use worklfow" is not a directive. Write "use workflow".',
+    ],
+    "misspelt, after statements": ['async function f() { g(); "use stpe"; }', 'Write "use step".'],
+    "misspelt, behind a text and a word that begins with u": [
+      'const a = "b"\nusing; async function f() { "use stpe"; }',
+      'Write "use step".',
+    ],
+    "misspelt, in a function that is not async": ['function f() { "use stpe"; }', 'Write "use step".'],
     "no name": ['items.map(async (x) => { "use step"; });', "app.ts:1:11: this function has no name"],
     "a computed name": ['class A { async [name]() { "use step"; } }', "this function has no name"],
     "a private method": ['class A { async #m() { "use step"; } }', "a private method cannot be a step."],
@@ -98,6 +121,38 @@ describe("a directive in a wrong place", () => {
     expect(transformed('async function f() { "use step"; }', "app.js")).toContain("callStep");
     expect(findings('export async function f() { "use step"; }', "app.cts")[0]).toContain("app.cts:1:29: directives need an ES module");
     expect(transformed("const now = Date.now();", "app.cjs")).toBeUndefined();
+  });
+});
+
+describe("a text that is no directive of ours", () => {
+  const others = [
+    "use strict",
+    "use client",
+    "use server",
+    "use cache",
+    "use cache: remote",
+    "use memo",
+    "use no memo",
+    "use asm",
+    "use the force",
+    "useful",
+  ];
+  test.for(others)("%s passes", (text) => {
+    expect(transformed(`"${text}"; export async function f() { "${text}"; fetch; }`)).toContain(`"${text}"`);
+  });
+
+  test("a misspelt one passes where it is no statement of its own", () => {
+    expect(
+      findings(
+        'export const a = "use stpe"; g("use stepp"); "use set".split(" "); export function f(a = "use worflow") { return ["user step"]; }',
+      ),
+    ).toEqual([]);
+  });
+
+  test("one that is near to ours passes when it is said to be a directive", () => {
+    const code = 'async function f() { "use stop"; }';
+    expect(findings(code)).toEqual([expect.stringContaining('"use stop" is not a directive. Write "use step".')]);
+    expect(() => transform(code, { file: "/project/app.ts", root, directives: ["use stop"] })).not.toThrow();
   });
 });
 
@@ -241,6 +296,46 @@ describe("ids", () => {
       "step//src/app.ts//o.b",
       "step//src/app.ts//o.c.d",
     ],
+    "members of what is handed to a call": [
+      'const a = tool({ execute: async () => { "use step"; } }); export const b = await tool([{ async execute() { "use step"; } }]);\nregister({ execute: async () => { "use step"; } }); export default new Agent({ x: { execute: async () => { "use step"; } } });',
+      "step//src/app.ts//execute",
+      "step//src/app.ts//x.execute",
+      "step//src/app.ts//a/tool/execute",
+      "step//src/app.ts//b/tool/execute",
+      "step//src/app.ts//register/execute",
+      "step//src/app.ts//default/Agent/x.execute",
+    ],
+    "one that is handed to a call has the path that it has beside others": [
+      'const a = tool({ execute: async () => { "use step"; } });',
+      "step//src/app.ts//a/tool/execute",
+      "step//src/app.ts//execute",
+    ],
+    branches: [
+      'if (x) { async function f() { "use step"; } } else if (y) { async function f() { "use step"; } } else { async function f() { "use step"; } }',
+      "step//src/app.ts//f",
+      "step//src/app.ts//if/f",
+      "step//src/app.ts//else/if/f",
+      "step//src/app.ts//else/else/f",
+    ],
+    "more branches": [
+      'switch (k) { case "a": { async function f() { "use step"; } } case K.b: async function f() { "use step"; } default: { async function f() { "use step"; } } }\ntry { async function f() { "use step"; } } catch { async function f() { "use step"; } } finally { async function f() { "use step"; } }\nconst g = x ? { f: async () => { "use step"; } } : { f: async () => { "use step"; } };',
+      "step//src/app.ts//f",
+      "step//src/app.ts//case a/f",
+      "step//src/app.ts//case K.b/f",
+      "step//src/app.ts//default/f",
+      "step//src/app.ts//try/f",
+      "step//src/app.ts//catch/f",
+      "step//src/app.ts//finally/f",
+      "step//src/app.ts//g/if/f",
+      "step//src/app.ts//g/else/f",
+    ],
+    "a function that is returned": [
+      'export function a() { return async () => { "use step"; }; } const b = () => (async () => { "use step"; });\nfunction c() { return { async d() { "use step"; } }; } const e = () => async function f() { "use step"; };',
+      "step//src/app.ts//a/return",
+      "step//src/app.ts//b/return",
+      "step//src/app.ts//c/d",
+      "step//src/app.ts//e/f",
+    ],
     assignments: ['a.b.c = async () => { "use step"; };', "step//src/app.ts//a.b.c"],
     "a file of steps": [
       '"use step";\nexport async function a() {}\nexport const b = async () => {}, n = 1;\nasync function c() {}\nconst d = async () => {};\nexport { c, d as e };\nexport * from "./x"; export { y } from "./y";\nasync function hidden() {}\nexport default async () => {};\nexport class K { async m() {} }',
@@ -264,7 +359,16 @@ describe("ids", () => {
     expect([...new Set(found)].sort()).toEqual([...ids].sort());
   });
 
-  test("are relative to the root, with slashes", () => {
+  test("have the name of the package, and ids relative to the root as former ones", () => {
+    const repository = resolve(import.meta.dirname, "../..");
+    const code = 'export async function f() { "use step"; }\nconst a = tool({ execute: async () => { "use workflow"; } });';
+    const made = transform(code, { file: join(repository, "examples/a.ts"), root: join(repository, "src") })?.code;
+    expect(made).toContain('["step//onceflow//examples/a.ts//f","step//../examples/a.ts//f"]');
+    const former = ["a/tool/execute", "execute"].map((name) => `"workflow//../examples/a.ts//${name}"`);
+    expect(made).toContain(`["workflow//onceflow//examples/a.ts//a/tool/execute",${former.join(",")}]`);
+  });
+
+  test("are relative to the root, with slashes, where no package has a name", () => {
     const code = 'export async function f() { "use step"; }';
     expect(transform(code, { file: "/a/b/c.mts", root: "/a/x" })?.code).toContain('"step//../b/c.mts//f"');
   });

@@ -34,6 +34,11 @@ export function linkAborts(execution: Execution, call: string, args: readonly un
   };
 }
 
+/** The arguments without controllers and signals: what can be compared. */
+export function withoutAborts(args: readonly unknown[]): readonly unknown[] {
+  return replaced(args, [...find("", args)], () => null);
+}
+
 function* find(call: string, args: readonly unknown[]): Generator<Link> {
   let n = 0;
   const link = (source: unknown, path: Link["path"]): Link | undefined =>

@@ -1,27 +1,32 @@
 import { decode } from "../core/codec.js";
 import { NotKnownError, UnreachableError } from "../core/errors.js";
-import { hasEnded } from "../core/run.js";
-import type { Claimed } from "../core/run-operation.js";
+import { hasEnded, type RunRecord, type WorkerRecord } from "../core/run.js";
+import type { Claimed, Then } from "../core/run-operation.js";
+import { storable } from "../core/storable-text.js";
 import { broughtBack, withLongValues } from "./aside.js";
+import { releaseToOthers, stillListed, untriedWorker } from "./avoidance.js";
 import type { WorkflowDefinition } from "./define.js";
+import { AmbiguousNameError } from "./errors.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
 import type { Host } from "./host.js";
-
-/** When a run that could not be read here is tried again: whoever can may have started by then. */
-const unreadableRetryMs = 60_000;
 
 interface Adopter {
   readonly host: Host;
   readonly live: Map<string, Execution>;
   readonly workflow: (name: string) => WorkflowDefinition | undefined;
   readonly stopped: () => boolean;
+  /** False for every other run while a suspect is here: the next renewal gives the run back. */
+  readonly mayExecute: (id: string) => boolean;
+  /** A run that is ours, and has to be read again. */
+  readonly again: (claimed: Claimed, heldAt: number) => Promise<void>;
 }
 
 /** Makes an execution of a run that the store has given us. */
 export class Adoption {
   readonly #adopter: Adopter;
   readonly #reloading = new Set<string>();
+  #listing: Promise<readonly WorkerRecord[]> | undefined;
 
   constructor(adopter: Adopter) {
     this.#adopter = adopter;
@@ -34,50 +39,82 @@ export class Adoption {
 
   async adopt(claimed: Claimed, heldAt: number): Promise<void> {
     const { host, live } = this.#adopter;
-    const { run, lapsed, journal, mail: unread, hooks } = claimed;
-    const workflow = this.#adopter.workflow(run.workflow);
+    const { lapsed, journal, mail: unread, hooks } = claimed;
+    const run = await this.#mine(claimed.run);
+    if (run === undefined) return;
+    let workflow: WorkflowDefinition | undefined;
     let history: History;
     let args: unknown[];
+    let input: string;
     try {
+      workflow = this.#adopter.workflow(run.workflow);
       history = new History(journal);
       history.deliveries = await withLongValues(host.store, run.id, history.deliveries);
-      args = decode(await broughtBack(host.store, run.id, run.input)) as unknown[];
+      input = await broughtBack(host.store, run.id, run.input);
+      args = decode(input) as unknown[];
     } catch (error) {
       // When the store is away, the next renewal finds that the run is ours and not here.
       if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
-      return await this.#putAside(claimed, error);
+      return await this.#putAside(run, error);
     }
     const mail = history.parked === undefined ? unread : await host.store.runs.mail(run.id, history.parked);
-    if (workflow === undefined || live.has(run.id)) return;
+    if (workflow === undefined || live.has(run.id) || !this.#adopter.mayExecute(run.id)) return;
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
-    const execution = new Execution({ host, workflow, run, args, startedAt, history, heldAt, seq, lapsed, mail, hooks });
+    const execution = new Execution({ host, workflow, run, args, startedAt, input, history, heldAt, seq, lapsed, mail, hooks });
     live.set(run.id, execution);
     execution.run();
   }
 
   /**
-   * It can't be read here: no key for it, or a class that is not registered. Others may be able to. With mail that was not
-   * taken in it would be due at once, again and again; so that one is kept until the next renewal gives it back.
+   * The run, unless this worker could not execute it before and another live worker has not tried it yet: then that one is left the
+   * run, without executing any code of it here.
    */
-  async #putAside({ run, mail }: Claimed, error: unknown): Promise<void> {
-    const { host } = this.#adopter;
-    const why = `its input or journal cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+  async #mine(run: RunRecord): Promise<RunRecord | undefined> {
+    if (run.avoid.length === 0) return run;
+    const { owner } = this.#adopter.host;
+    const workers = await this.#workers();
+    const other = run.avoid.includes(owner) ? untriedWorker(run, workers, owner) : undefined;
+    const listed = { ...run, avoid: stillListed(run.avoid, workers) };
+    if (other === undefined) return listed;
+    await this.#release(
+      listed,
+      `run "${run.id}" could not be executed by this worker; it is left to the worker ${other}, which has its workflow.`,
+    );
+    return undefined;
+  }
+
+  /** One read for all runs of a claim. */
+  #workers(): Promise<readonly WorkerRecord[]> {
+    this.#listing ??= this.#adopter.host.store.runs.workers().finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  /** It can't be read here: no key for it, a class that is not registered, or a name that several workflows had. Other workers may be able to. */
+  async #putAside(run: RunRecord, error: unknown): Promise<void> {
+    const message = error instanceof Error ? error.message : String(error);
+    const why = storable(AmbiguousNameError.is(error) ? message : `its input or journal cannot be read: ${message}`);
     process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
-    if (mail.length > 0) return;
-    const then = { kind: "release", wakeAt: host.now() + unreadableRetryMs, status: "diverged", trouble: why } as const;
+    await this.#release(run, `${why}.`);
+  }
+
+  async #release({ id, epoch, avoid }: RunRecord, trouble: string): Promise<void> {
+    const { host } = this.#adopter;
+    const then: Then = releaseToOthers({ avoid, owner: host.owner, now: host.now(), trouble });
     const entry = { events: null, consumed: null, hooks: [], children: [], then };
-    await host.store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry } });
+    await host.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } });
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
   async reload({ id, epoch, writer }: Execution): Promise<void> {
-    const { host, stopped } = this.#adopter;
+    const { host, stopped, again } = this.#adopter;
     this.#reloading.add(id);
     try {
       const now = await host.store.runs.load(id);
       if (now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch) return;
-      if (!stopped()) await this.adopt({ ...now, lapsed: true }, writer.heldAt);
+      if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
     } catch {
       // The next renewal finds it again.
     } finally {

@@ -1,13 +1,16 @@
-import { decode, encodeLater, renamed, withinBytes } from "../core/codec.js";
-import { InvalidInputError, NotUnknownError } from "../core/errors.js";
+import { decode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
-import { oneOf } from "../core/options.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
+import { duration, oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { type RunRecord, type RunStatus, runStatuses } from "../core/run.js";
+import { checkStorable } from "../core/storable-text.js";
 import type { Store } from "../core/store.js";
-import { encodeError } from "../core/stored-error.js";
-import { HookNotFoundError, RunNotFoundError } from "./errors.js";
-import { readAttempts } from "./read-journal.js";
+import { hookAppears } from "./await-hook.js";
+import { HookNotFoundError } from "./errors.js";
+import { keptValue } from "./kept-value.js";
+import { noticeOverdue } from "./overdue.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
 import { storedAs, webhookOf, webhookRecordOf } from "./webhook.js";
@@ -19,90 +22,90 @@ export interface InStore {
 }
 
 /** A handle on a run. It need not exist: ask `run.exists`. */
-export function getRun<Result = unknown>(id: string, { store }: InStore = {}): Run<Result> {
+export function getRun<Result = unknown>(id: string, options: InStore = {}): Run<Result> {
+  knownOptions("getRun", options, { store: true });
+  const { store } = options;
   checkName("key", id);
   return new Run<Result>(id, store);
 }
 
 export interface ResumeOptions extends InStore {
+  /** How long to wait for a hook that does not exist yet, as right after a start. 0: do not wait. Default 2 s. */
+  readonly waitMs?: number;
   /** The same key again is not delivered again. */
   readonly key?: string;
 }
 
+const resumeNames: OptionNames<ResumeOptions> = { store: true, key: true, waitMs: true };
+
+/** The hook that got a payload. */
+export interface ResumedHook {
+  readonly token: string;
+  readonly runId: string;
+}
+
 /**
- * Delivers a payload to the hook that has this token. It is durable when this resolves.
+ * Delivers a payload to the hook that has this token; an object with a token, such as `getHookByToken` returns, will do. It
+ * is durable when this resolves.
  *
  * @example
  * await resumeHook("approval:order-1", { approved: true }, { key: webhook.id });
  */
 export async function resumeHook(
-  token: string,
+  hook: string | { readonly token: string },
   payload: unknown,
-  { store: given, key }: ResumeOptions = {},
-): Promise<{ readonly runId: string }> {
+  options: ResumeOptions = {},
+): Promise<ResumedHook> {
+  knownOptions("resumeHook", options, resumeNames);
+  const { store: given, key, waitMs = hookWaitMs } = options;
+  duration("waitMs", waitMs);
+  const token = tokenOf(hook);
   const store = await readingStore(given);
+  checkToken(token);
   if (key !== undefined) checkName("key", key);
   const named = key === undefined ? newOwner() : `${token}\0${key}`;
   const text = await keptValue("payload", payload, store);
-  const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
-  if (answer.kind !== "sent") throw new HookNotFoundError(token);
-  return { runId: answer.run };
+  const until = store.clock.now() + waitMs;
+  for (;;) {
+    const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
+    if (answer.kind === "sent") return { token, runId: answer.run };
+    if (answer.kind !== "absent" || !(await hookAppears(store, token, until))) throw new HookNotFoundError(token);
+  }
 }
 
-async function keptValue(what: string, value: unknown, { valueBytesMax }: Store): Promise<string> {
-  try {
-    return withinBytes(what, await encodeLater(value, valueBytesMax), valueBytesMax);
-  } catch (error) {
-    throw renamed(what, error);
-  }
+function tokenOf(hook: unknown): string {
+  const token = typeof hook === "object" && hook !== null && "token" in hook ? hook.token : hook;
+  if (typeof token !== "string" || token === "") throw new InvalidInputError("hook", "must be a token, or a hook that has one");
+  return token;
+}
+
+/** A run that was just started needs a moment to get to its hook. */
+const hookWaitMs = 2000;
+
+function checkToken(token: unknown): asserts token is string {
+  if (typeof token !== "string" || token === "") throw new InvalidInputError("token", "must be a non-empty string");
+  checkStorable("token", token);
 }
 
 export interface HookInfo {
   readonly token: string;
   readonly runId: string;
+  /** Unique in the store: the id of its run, and its id in the journal of that run. */
+  readonly hookId: string;
   readonly metadata: unknown;
   readonly createdAt: Date;
 }
 
-export async function getHookByToken(token: string, { store: given }: InStore = {}): Promise<HookInfo> {
+export async function getHookByToken(token: string, options: InStore = {}): Promise<HookInfo> {
+  knownOptions("getHookByToken", options, { store: true });
+  const { store: given } = options;
+  checkToken(token);
   const { runs } = await readingStore(given);
   const webhook = await runs.hook(storedAs(token));
   const hook = webhookOf(webhook, token) ? webhook : await runs.hook(token);
   if (hook === undefined) throw new HookNotFoundError(token);
   const metadata = hook.metadata === null ? undefined : (webhookRecordOf(hook) ?? { metadata: decode(hook.metadata) }).metadata;
-  return { token, runId: hook.run, metadata, createdAt: new Date(hook.createdAt) };
-}
-
-export interface StepRef extends InStore {
-  readonly runId: string;
-  readonly stepId: string;
-  /** The attempt in doubt. */
-  readonly attempt: number;
-}
-
-export type StepResolution = { readonly completed: unknown } | { readonly failed: unknown } | "notApplied";
-
-/** Says what became of a step whose outcome is unknown; its run goes on. NotUnknownError when that attempt is not in doubt. */
-export async function resolveStep({ store: given, runId, stepId, attempt }: StepRef, resolution: StepResolution): Promise<void> {
-  const store = await readingStore(given);
-  const payload = JSON.stringify({ attempt, to: await resolutionOf(resolution, store) });
-  if ((await store.runs.read(runId)) === undefined) throw new RunNotFoundError(runId);
-  const last = (await readAttempts(runId, stepId, { store })).at(-1);
-  if (last?.attempt !== attempt || last.verdict !== "unknown") {
-    const found = last ? `attempt ${last.attempt} is ${last.verdict}` : "there is no such step in this run";
-    throw new NotUnknownError({ scope: runId, key: stepId, attempt }, found);
-  }
-  const answer = await sendMail(store, { to: { run: runId }, kind: "resolve", about: stepId, payload, key: newOwner() });
-  if (answer.kind === "absent") throw new RunNotFoundError(runId);
-}
-
-async function resolutionOf(resolution: StepResolution, store: Store) {
-  if (resolution === "notApplied") return resolution;
-  if (typeof resolution === "object" && resolution !== null) {
-    if ("completed" in resolution) return { done: await keptValue("completed", resolution.completed, store) };
-    if ("failed" in resolution) return { fail: encodeError(resolution.failed) };
-  }
-  throw new InvalidInputError("resolution", 'must be { completed: value }, { failed: error } or "notApplied"');
+  return { token, runId: hook.run, hookId: `${hook.run}/${hook.about}`, metadata, createdAt: new Date(hook.createdAt) };
 }
 
 export interface ListRunsOptions extends InStore {
@@ -125,6 +128,10 @@ export interface RunSummary {
   /** Who executes it now. */
   readonly owner: string | undefined;
   readonly parentId: string | undefined;
+  /** Steps of an ended run whose outcome is still unknown: `resolveStep` settles them. The run is kept until then. */
+  readonly unsettled: number;
+  /** It cannot go on, or be forgotten, before a person has looked: a step is in doubt, or it is parked. */
+  readonly needsPerson: boolean;
 }
 
 export interface RunPage {
@@ -133,8 +140,12 @@ export interface RunPage {
   readonly cursor: string | undefined;
 }
 
+const listNames: OptionNames<ListRunsOptions> = { store: true, workflow: true, status: true, limit: true, cursor: true };
+
 /** Newest first. */
-export async function listRuns({ store: given, workflow, status, limit = 100, cursor }: ListRunsOptions = {}): Promise<RunPage> {
+export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> {
+  knownOptions("listRuns", options, listNames);
+  const { store: given, workflow, status, limit = 100, cursor } = options;
   if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
   if (status !== undefined) oneOf("status", status, runStatuses);
   const store = await readingStore(given);
@@ -145,6 +156,7 @@ export async function listRuns({ store: given, workflow, status, limit = 100, cu
     ...(after === undefined ? {} : { after }),
     limit,
   });
+  noticeOverdue(store, runs);
   const last = runs.at(-1);
   const next = last && runs.length === limit ? `${last.createdAt}:${last.id}` : undefined;
   return { items: runs.map(summaryOf), cursor: next };
@@ -168,5 +180,7 @@ function summaryOf(run: RunRecord): RunSummary {
     completedAt: date(run.endedAt),
     owner: run.owner ?? undefined,
     parentId: run.parent ?? undefined,
+    unsettled: run.unsettled,
+    needsPerson: run.status === "unknown" || run.status === "parked" || run.unsettled > 0,
   };
 }

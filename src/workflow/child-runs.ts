@@ -1,60 +1,77 @@
 import { decode } from "../core/codec.js";
-import { hasEnded } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { decodeError } from "../core/stored-error.js";
-import { broughtBack } from "./aside.js";
-import { ContextError, RunCancelledError, RunFailedError } from "./errors.js";
+import { type Child, ChildWatch } from "./child-watch.js";
+import { ContextError, RunCancelledError, RunCycleError, RunFailedError, RunMismatchError, RunNotFoundError } from "./errors.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
+import { journaledName, type Renamed } from "./journaled-name.js";
 
-interface Child {
-  readonly request: string;
-  readonly run: string;
-  readonly result: Promise<unknown>;
-  /** Its id was chosen by the code: it may be somebody else's run, which would not tell us of its end. */
-  readonly named: boolean;
-  /** It is ours: its mail will come. */
-  ours: boolean;
-  /** The store was asked whose it is, by this owner of ours. */
-  looked: boolean;
-  awaited: boolean;
-  ended: boolean;
+interface ChildStart {
+  readonly workflow: Renamed;
+  /** The id that the code chose. */
+  readonly given: string | undefined;
+  /** Reject when the run was started with another input. */
+  readonly refuse: boolean;
+  readonly make: (id: string) => StartRun;
+  /** Throws for an unknown option. */
+  readonly check: () => void;
 }
 
-const lookMs = 250;
+interface Started {
+  readonly id: string;
+  /** Whether the run that has this id was started with another input. Undefined: the run is new. */
+  readonly mismatch: Promise<boolean> | undefined;
+}
 
 /** The runs that a run has started. They are created with the entry that says so, and send mail when they end. */
 export class ChildRuns {
   readonly #execution: Execution;
   readonly #children = new Map<string, Child>();
+  readonly #watch: ChildWatch;
 
   constructor(execution: Execution) {
     this.#execution = execution;
+    this.#watch = new ChildWatch(execution, (child, payload) => this.ended(child.run, payload));
   }
 
-  /** Returns its id. */
-  start(workflow: string, given: string | undefined, make: (id: string) => StartRun): string | undefined {
+  /** Undefined: the code has no future here. */
+  start({ workflow: definition, given, refuse, make, check }: ChildStart): Started | undefined {
     const execution = this.#execution;
-    const request = execution.requests.ordinal(`child ${workflow}`);
+    const { name: workflow } = definition;
+    const n = execution.requests.count(`child ${workflow}`);
+    const has = (name: string) => execution.requests.has(`child ${name}#${n}`);
+    const journaled = journaledName(execution, "workflow", definition, has);
+    if (journaled === undefined) return undefined;
+    const request = `child ${journaled}#${n}`;
     const id = given ?? childIdOf(execution.id, request);
-    const asked = execution.requests.ask(request, () => ["child", request, execution.now(), id, workflow]);
+    const named = given !== undefined;
+    const asked = execution.requests.ask(request, () => {
+      // Here, so that a run that has its child goes on.
+      check();
+      const event = ["child", request, execution.now(), id, workflow] as const;
+      return named ? [...event, "check"] : event;
+    });
     if (asked === undefined) return undefined;
-    const run = asked.event[0] === "child" ? asked.event[3] : id;
-    const existing = this.#children.get(run);
-    if (existing === undefined) {
-      const child = this.#add(request, run, given !== undefined);
-      if (child.named && !asked.known) execution.draft.afterCommit(() => void this.#checkParent(child));
-    }
-    if (!asked.known) execution.draft.startChild(make(run));
-    return run;
+    const { event, known } = asked;
+    const run = event[0] === "child" ? event[3] : id;
+    const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known });
+    // A journal of 0.1.0 does not say that the code waits for the answer: its replay must not wait either.
+    const checks = event[0] === "child" && event[5] === "check";
+    const create = checks || !known ? make(run) : undefined;
+    if (!known && create) execution.draft.startChild(create);
+    const mismatch = checks && create ? this.#expect(child, { request, workflow: definition, create, refuse }) : undefined;
+    if (named && !known) execution.draft.afterCommit(() => this.#created(child));
+    return { id: run, mismatch };
   }
 
   result(run: string): Promise<unknown> {
     const child = this.#children.get(run);
-    // Its end would not be journaled here: a replay could not be told of it.
+    // Its end would not be journaled here: a replay could not deliver it.
     if (child === undefined)
       return Promise.reject(new ContextError(`the result of run "${run}", which this workflow did not start,`, "a step"));
+    if (child.named && !child.awaited && !child.ended) this.#noteAwait(child);
     child.awaited = true;
     return child.result;
   }
@@ -64,13 +81,13 @@ export class ChildRuns {
     return false;
   }
 
-  /** Whose they are is being asked. */
+  /** The store is being asked about one of them. */
   get looking(): boolean {
-    for (const { looked, ended } of this.#children.values()) if (!looked && !ended) return true;
+    for (const { looked, ended, starts } of this.#children.values()) if (starts.size > 0 || !(looked || ended)) return true;
     return false;
   }
 
-  /** Somebody else's runs are awaited: no mail will come, so we have to look again. */
+  /** A run is awaited that sends no mail to this run: the store has to be asked again and again. */
   get elsewhere(): boolean {
     for (const { awaited, ours, ended } of this.#children.values()) if (awaited && !ours && !ended) return true;
     return false;
@@ -85,10 +102,39 @@ export class ChildRuns {
   }
 
   resume(): void {
-    for (const child of this.#children.values()) if (child.named && !child.ended) void this.#checkParent(child);
+    for (const child of this.#children.values()) if (child.named) this.#watch.look(child);
   }
 
-  #add(request: string, run: string, named: boolean): Child {
+  /** So that other runs, which may wait for this one, can tell that it waits: see `findCycle`. */
+  #noteAwait(child: Child): void {
+    const journaled = this.#execution.awaits.get(child.request);
+    child.awaitedAt = journaled ?? this.#execution.now();
+    if (journaled === undefined && !this.#execution.gone) this.#execution.record(["await", child.request, child.awaitedAt]);
+  }
+
+  #created(child: Child): void {
+    child.created = true;
+    this.#watch.look(child);
+  }
+
+  #expect(
+    child: Child,
+    { request, workflow, create, refuse }: { request: string; workflow: Renamed; create: StartRun; refuse: boolean },
+  ): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const settle = (event: Event): void => {
+        if (event[0] !== "started") return;
+        child.starts.delete(request);
+        if (event[3] === "refused") reject(new RunMismatchError(child.run));
+        else resolve(event[3] === "input");
+      };
+      child.starts.set(request, { workflow, fingerprint: create.fingerprint, refuse });
+      const also = request === child.request ? child.settle : undefined;
+      this.#execution.deliveries.on(request, (event) => (event[0] === "started" ? settle(event) : also?.(event)));
+    });
+  }
+
+  #add({ request, run, named, created }: Pick<Child, "request" | "run" | "named" | "created">): Child {
     let settle: (event: Event) => void = () => {};
     const result = new Promise((resolve, reject) => {
       settle = (event) => {
@@ -96,29 +142,21 @@ export class ChildRuns {
         if (event[0] !== "ended") return;
         const [, , , status, output] = event;
         if (status === "completed") resolve(decode(output ?? "null"));
-        else reject(status === "failed" ? new RunFailedError(run, decodeError(output ?? "{}")) : new RunCancelledError(run));
+        else reject(errorOf(run, status, output));
       };
     });
     result.catch(() => {});
-    const child: Child = { request, run, result, named, ours: !named, looked: !named, awaited: false, ended: false };
+    const state = { created, ours: !named, looked: !named, awaited: false, ended: false };
+    const child: Child = { request, run, result, named, settle, starts: new Map(), awaitedAt: undefined, ...state };
     this.#children.set(run, child);
     this.#execution.deliveries.on(request, settle);
     return child;
   }
+}
 
-  /** A run with this id may have existed before, with another parent or none. */
-  async #checkParent(child: Child): Promise<void> {
-    const { store, id } = this.#execution;
-    while (!this.#execution.gone && !child.ended && !child.ours) {
-      const run = await store.runs.read(child.run).catch(() => undefined);
-      if (run?.parent === id) child.ours = true;
-      else if (run && hasEnded(run.status)) {
-        const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
-        if (output !== undefined) this.ended(child.run, JSON.stringify([run.status, output]));
-      }
-      child.looked = true;
-      this.#execution.touch();
-      if (!child.ours) await new Promise<void>((go) => void store.clock.after(lookMs, go));
-    }
-  }
+function errorOf(run: string, status: string, output: string | null): Error {
+  if (status === "failed") return new RunFailedError(run, decodeError(output ?? "{}"));
+  if (status === "absent") return new RunNotFoundError(run);
+  if (status === "cycle") return new RunCycleError(run, JSON.parse(output ?? "[]") as string[]);
+  return new RunCancelledError(run);
 }

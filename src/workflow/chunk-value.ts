@@ -2,10 +2,12 @@ import type { ChunkKind } from "../core/chunk.js";
 import { encode, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import type { Store } from "../core/store.js";
+import { withoutWritable } from "./writable.js";
 
 /** What is kept of something that was written: bytes as bytes, anything else as every value. A copy: the caller goes on with its own. */
 export function chunkValue(store: Store, value: unknown): { readonly kind: ChunkKind; readonly data: string | Uint8Array } {
-  if (!(value instanceof Uint8Array)) return { kind: "value", data: withinBytes("chunk", encode(value), store.valueBytesMax) };
+  if (!(value instanceof Uint8Array))
+    return { kind: "value", data: withinBytes("chunk", withoutWritable("chunk", encode(value)), store.valueBytesMax) };
   const bytes = value.byteLength;
   if (bytes > store.valueBytesMax)
     throw new InvalidInputError("chunk", `is ${bytes} bytes long, and ${store.valueBytesMax} are kept; write it in pieces`);

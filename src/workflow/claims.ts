@@ -1,5 +1,7 @@
+import { InvalidInputError } from "../core/errors.js";
+import type { Claimed } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
-import type { Adoption } from "./adoption.js";
+import { checkSteps } from "./check-steps.js";
 import { runOutside } from "./context.js";
 
 interface Claimer {
@@ -11,13 +13,17 @@ interface Claimer {
   readonly stopped: boolean;
   /** How many more runs there is room for. */
   readonly room: number;
+  /** Whether a suspect may come with the next claim. */
+  readonly takesSuspect: boolean;
   now(): number;
   /** The store's time, as it was told. */
   learn(now: number): void;
+  troubled(what: string, times: number, error: unknown): void;
 }
 
 interface ClaimsOptions {
-  readonly adoption: Adoption;
+  /** Makes executions of what was claimed. `heldAt`: when the store was asked, by this process's clock. */
+  readonly take: (claimed: readonly Claimed[], heldAt: number) => Promise<void>;
   readonly pollMs: number;
   readonly auto: boolean;
   readonly background: boolean;
@@ -29,8 +35,11 @@ export class Claims {
   readonly #options: ClaimsOptions;
   #claiming: Promise<number> | undefined;
   #again = false;
+  /** In a row. */
+  #failures = 0;
   #cancelLook: () => void = () => {};
   #lookAt = Number.POSITIVE_INFINITY;
+  #warned = "";
 
   constructor(worker: Claimer, options: ClaimsOptions) {
     this.#worker = worker;
@@ -62,7 +71,16 @@ export class Claims {
       this.#again = true;
       return;
     }
-    void this.claim().catch(() => {});
+    this.claim().then(
+      () => {
+        this.#failures = 0;
+      },
+      (error: unknown) => {
+        if (error instanceof InvalidInputError) return this.#warnOf(error);
+        this.#failures += 1;
+        this.#worker.troubled("looking for runs that are due", this.#failures, error);
+      },
+    );
   }
 
   async claim(): Promise<number> {
@@ -77,10 +95,34 @@ export class Claims {
     }
   }
 
+  /** Claims this run if it is due, whether there is room or not. */
+  async claimRun(run: string): Promise<void> {
+    while (this.#claiming !== undefined) await this.over();
+    if (this.#worker.stopped) return;
+    // As any other claim: until it is over, a run that is on its way here must not be given back.
+    this.#claiming = runOutside(() => this.#claimThis(run));
+    try {
+      await this.#claiming;
+    } finally {
+      this.#claiming = undefined;
+      if (this.#again) this.look();
+    }
+  }
+
+  async #claimThis(run: string): Promise<number> {
+    const { store, owner, leaseMs } = this.#worker;
+    const askedAt = store.clock.now();
+    const { now, claimed } = await store.runs.claim({ owner, workflows: [], leaseMs, limit: 1, run, suspects: false });
+    this.#worker.learn(now);
+    await this.#options.take(claimed, askedAt);
+    return claimed.length;
+  }
+
   async #claimNow(): Promise<number> {
-    const { store, owner, leaseMs, workflows, stopped, room } = this.#worker;
+    const { store, owner, leaseMs, workflows, stopped, room, takesSuspect: suspects } = this.#worker;
     // Nobody would renew what it claims.
     if (stopped) return 0;
+    checkSteps();
     const limit = Math.min(room, 100);
     if (limit <= 0) {
       this.#again = true;
@@ -88,13 +130,19 @@ export class Claims {
     }
     if (workflows.length === 0) return 0;
     const askedAt = store.clock.now();
-    const { now, claimed, nextAt } = await store.runs.claim({ owner, workflows, leaseMs, limit });
+    const { now, claimed, nextAt } = await store.runs.claim({ owner, workflows, leaseMs, limit, suspects });
     this.#worker.learn(now);
-    // All of them, also when one fails: a run that is on its way here must not be given back meanwhile.
-    await Promise.allSettled(claimed.map((each) => this.#options.adoption.adopt(each, askedAt)));
+    await this.#options.take(claimed, askedAt);
     if (claimed.length === limit) this.#again = true;
     else if (nextAt !== null) this.schedule(nextAt - this.#worker.now());
     return claimed.length;
+  }
+
+  /** A store that is away is looked at again. An option that a step does not have stays wrong until the code changes. */
+  #warnOf(error: InvalidInputError): void {
+    if (error.message === this.#warned) return;
+    this.#warned = error.message;
+    process.emitWarning(`this worker claims no runs: ${error.message}`, { type: "OnceflowWarning", code: "ONCEFLOW_STEP_OPTIONS" });
   }
 
   /** Looks in `ms`, or at the next poll, or when it would have looked anyway, whatever comes first. */

@@ -1,7 +1,8 @@
 import { sleep } from "../core/clock.js";
-import { NotKnownError, UnreachableError } from "../core/errors.js";
+import { NotKnownError, StoreRefusedError, UnreachableError } from "../core/errors.js";
 import type { RunAnswer, RunOperation } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
+import type { Refusal } from "./host.js";
 
 const backoffMsMax = 1000;
 
@@ -9,17 +10,19 @@ interface Committing {
   /** False: it is of no use any more. */
   readonly wanted: () => boolean;
   readonly answered: (operation: RunOperation, answer: RunAnswer) => void;
-  /** The store will not take it, whatever we do. */
-  readonly refused: (operation: RunOperation, error: unknown) => void;
+  /** It cannot be written in this process, for a reason that is not its data. */
+  readonly gaveUp: (operation: RunOperation, error: unknown) => void;
+  /** It has failed so many times in a row, and is tried again. */
+  readonly failed: (operation: RunOperation, times: number, error: unknown) => void;
 }
 
-/** The same operation until it is answered: a lost reply finds its own success. */
+/** The same operation until it is answered or refused for its data: a lost reply finds its own success. */
 export async function commitUntilAnswered(
   store: Store,
   operation: RunOperation,
-  { wanted, answered, refused }: Committing,
-): Promise<RunAnswer | undefined> {
-  for (let backoffMs = 20; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+  { wanted, answered, gaveUp, failed }: Committing,
+): Promise<RunAnswer | Refusal | undefined> {
+  for (let [times, backoffMs] = [1, 20]; ; times += 1, backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
     try {
       const answer = await store.commit({ run: operation });
       answered(operation, answer);
@@ -27,7 +30,9 @@ export async function commitUntilAnswered(
     } catch (error) {
       if (!wanted()) return undefined;
       const passing = error instanceof UnreachableError || error instanceof NotKnownError;
-      if (!passing || store.closed) return void refused(operation, error);
+      if (error instanceof StoreRefusedError && !store.closed) return { kind: "refused", error };
+      if (!passing || store.closed) return void gaveUp(operation, error);
+      failed(operation, times, error);
       await sleep(store.clock, backoffMs);
       if (!wanted()) return undefined;
     }

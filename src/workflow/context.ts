@@ -4,8 +4,14 @@ import type { Execution } from "./execution.js";
 import { publicUrl } from "./public-url.js";
 import type { StepBody } from "./step-body.js";
 
-/** Where the code that asks runs: in a workflow, in the body of a step, or neither. */
-type Context = Execution | StepBody;
+/** Code that is neither a workflow's nor a step's, but executed for a run: `reconcile`. */
+interface Beside {
+  readonly kind: "beside";
+  readonly execution: Execution;
+}
+
+/** Where the code that asks runs: in a workflow, in the body of a step, beside them, or neither. */
+type Context = Execution | StepBody | Beside;
 
 const storage = new AsyncLocalStorage<Context>();
 
@@ -16,6 +22,17 @@ export function runIn<T>(context: Context, work: () => T): T {
 /** Whatever is awaited there belongs to nobody: a claim is not part of the workflow that happened to cause it. */
 export function runOutside<T>(work: () => T): T {
   return storage.exit(work);
+}
+
+/** For the code it is as if it ran outside of workflows; but its rejections are the run's. */
+export function runBeside<T>(execution: Execution, work: () => T): T {
+  return storage.run({ kind: "beside", execution }, work);
+}
+
+/** The run whose code runs here: its workflow's, a step's, or `reconcile`. */
+export function currentRun(): Execution | undefined {
+  const context = storage.getStore();
+  return context === undefined || context.kind === "workflow" ? context : context.execution;
 }
 
 export function currentExecution(): Execution | undefined {
@@ -38,10 +55,14 @@ export interface StepMetadata {
   /** The same at every attempt and replay: hand it to providers as the idempotency key. */
   readonly stepId: string;
   readonly stepName: string;
+  /** When the first attempt began: the same at every attempt. */
   readonly stepStartedAt: Date;
   /** From 1. */
   readonly attempt: number;
-  /** Aborts on timeout, cancellation, and when another worker has taken the run over. */
+  /**
+   * Aborts on timeout, cancellation, and when another worker has taken the run over. Not enumerable: a step may return its
+   * metadata, and a signal cannot be kept.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -60,8 +81,8 @@ export interface WorkflowMetadata {
 }
 
 export function getWorkflowMetadata(): WorkflowMetadata {
-  const context = storage.getStore();
-  if (context === undefined) throw new ContextError("getWorkflowMetadata()", "a workflow or a step");
-  const { id, workflow, startedAt } = context.kind === "step" ? context.execution : context;
+  const execution = currentStep()?.execution ?? currentExecution();
+  if (execution === undefined) throw new ContextError("getWorkflowMetadata()", "a workflow or a step");
+  const { id, workflow, startedAt } = execution;
   return { workflowRunId: id, workflowName: workflow.name, workflowStartedAt: new Date(startedAt), url: publicUrl() };
 }

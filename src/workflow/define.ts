@@ -1,16 +1,18 @@
 import { ConfigurationError, InvalidInputError } from "../core/errors.js";
 import type { Tx } from "../core/store.js";
 import { callSite } from "./call-site.js";
-import { currentExecution, requireExecution } from "./context.js";
+import { currentExecution, currentRun, requireExecution } from "./context.js";
 import { ContextError, WorkflowNotRegisteredError } from "./errors.js";
-import { register } from "./registry.js";
-import { memoOptions, type ResolvedStepOptions, resolveOptions, type StepOptions } from "./step-options.js";
+import { presentName, register } from "./registry.js";
+import { checkOptionNames, memoOptions, type ResolvedStepOptions, resolveOptions, type StepOptions } from "./step-options.js";
 
 const definition = Symbol.for("onceflow.definition");
 const stepMark = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
+  /** Names of earlier versions: runs may be stored under them. */
+  readonly former?: readonly string[];
   readonly fn: (...args: never[]) => unknown;
   /** Where it was defined, for messages. */
   readonly where: string;
@@ -19,6 +21,8 @@ export interface WorkflowDefinition {
 /** A workflow: called inside another one it is just that function; as a run of its own it is started with `start`. */
 export interface Workflow<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
+  /** Its stored name. */
+  readonly workflowId: string;
   readonly [definition]: WorkflowDefinition;
 }
 
@@ -27,10 +31,20 @@ export type WorkflowFunction<Args extends unknown[] = never[], Result = unknown>
 
 export interface StepDefinition {
   readonly name: string;
+  /** Names of earlier versions: calls may be journaled under them. */
+  readonly former?: readonly string[];
   readonly fn: (...args: never[]) => unknown;
   /** The first argument is the open transaction, in which its result is written, too. */
   readonly tx: boolean;
   readonly options: () => ResolvedStepOptions;
+  /** The same as they are assigned now: not kept, so that what is assigned later counts. */
+  readonly resolve: () => ResolvedStepOptions;
+  /** It was defined by code of a run, so that nothing but its first call can check its options. */
+  readonly nested?: boolean;
+  /** Throws when the call itself has wrong options. Asked only for a call that the journal does not have. */
+  readonly checkCall?: () => void;
+  /** The function that the code calls: what called that one is the place of the call. */
+  readonly call: (...args: never[]) => unknown;
 }
 
 /** In a workflow a call is journaled, retried and replayed; anywhere else it is just that function. */
@@ -51,8 +65,10 @@ const workflows = new Map<string, WorkflowDefinition>();
 export function workflow<Args extends unknown[], Result>(
   name: string,
   fn: (...args: Args) => Promise<Result> | Result,
+  ...more: never[]
 ): Workflow<Args, Result> {
   checkDefinition("workflow", name, fn);
+  if (more.length > 0) throw new InvalidInputError(`workflow "${name}"`, "has no options; those of a run are options of start()");
   const existing = workflows.get(name);
   if (existing && existing.fn !== fn) {
     // The same file loaded twice (a test runner, a hot reload) defines it anew; the newest counts.
@@ -69,7 +85,10 @@ export function workflow<Args extends unknown[], Result>(
 export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call: Fn, defined: WorkflowDefinition): Fn {
   checkDefinition("workflow", defined.name, defined.fn);
   workflows.set(defined.name, defined);
-  return register("workflow", defined.name, Object.defineProperty(call, definition, { value: defined, configurable: true }));
+  // For code that starts a workflow by its id: start({ workflowId }).
+  Object.defineProperty(call, "workflowId", { value: defined.name, configurable: true });
+  const marked = Object.defineProperty(call, definition, { value: defined, configurable: true });
+  return register("workflow", defined.name, marked, defined.former);
 }
 
 /** The definition of a workflow that was handed to us as `field`. */
@@ -84,6 +103,15 @@ export function definitionOf(from: unknown, field: string): WorkflowDefinition {
 /** Everything that was defined in this process so far. */
 export function definedWorkflows(): ReadonlyMap<string, WorkflowDefinition> {
   return workflows;
+}
+
+/**
+ * The one of these workflows that runs of this name belong to, with the name that is stored: a run keeps it, and its
+ * code sees the same name at every replay. Throws AmbiguousNameError where several workflows had the name.
+ */
+export function workflowNamed(name: string, among: ReadonlyMap<string, WorkflowDefinition>): WorkflowDefinition | undefined {
+  const defined = among.get(name) ?? among.get(presentName("workflow", name));
+  return defined === undefined || defined.name === name ? defined : { ...defined, name };
 }
 
 function defineStep<Args extends unknown[], Result>(
@@ -116,6 +144,7 @@ function defineTxStep<Args extends unknown[], Result, Handle extends Tx = Tx>(
 interface StepToDefine {
   readonly what: "step" | "step.tx";
   readonly name: string;
+  readonly former?: readonly string[];
   /** The body. */
   readonly fn: unknown;
   /** What the user has in hand: `maxRetries` and `options` are set on it. */
@@ -124,17 +153,64 @@ interface StepToDefine {
 }
 
 /** Checks it, and makes what an execution needs to know of it. Whoever has the function in hand finds it there. */
-export function stepDefinition({ what, name, fn, call, options = {} }: StepToDefine): StepDefinition {
+export function stepDefinition({ what, name, former = [], fn, call, options = {} }: StepToDefine): StepDefinition {
   checkDefinition(what, name, fn);
+  checkOptionNames(name, options);
   resolveOptions(name, options);
-  const resolved = memoOptions(name, options, () => call as Pick<Step, "maxRetries"> & { options?: object });
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: what === "step.tx", options: resolved };
-  register("step", name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }));
+  const resolve = () => {
+    const { maxRetries, options: later } = call as Pick<Step, "maxRetries"> & { options?: object };
+    return resolveOptions(name, { ...options, ...later, ...(maxRetries === undefined ? {} : { maxRetries }) });
+  };
+  const tx = what === "step.tx";
+  const nested = currentRun() !== undefined;
+  const defined: StepDefinition = {
+    name,
+    former,
+    fn: fn as StepDefinition["fn"],
+    tx,
+    options: memoOptions(resolve),
+    resolve,
+    call,
+    nested,
+  };
+  register("step", name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }), former);
   return defined;
 }
 
 export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
   return typeof from === "function" ? (from as { readonly [stepMark]?: StepDefinition })[stepMark] : undefined;
+}
+
+/**
+ * Sets the options of a step, as `fn.options = …` does; here the compiler checks them, and so does this call.
+ *
+ * @example
+ * async function charge(order: Order) { "use step"; … }
+ * stepOptions(charge, { maxRetries: 5, effect: "keyed" });
+ */
+export function stepOptions<Args extends unknown[], Result>(
+  of: (...args: Args) => Promise<Result>,
+  options: StepOptions<Args, Result>,
+): (...args: Args) => Promise<Result> {
+  const defined = stepDefinitionOf(of);
+  if (defined === undefined)
+    throw new InvalidInputError(
+      "stepOptions",
+      'needs a step: a function with "use step" in a file that is transformed, or made by step(name, fn)',
+    );
+  if (typeof options !== "object" || options === null) throw new InvalidInputError("stepOptions", "needs an object of options");
+  checkOptionNames(defined.name, options);
+  const call = of as { options?: StepOptions<Args, Result> };
+  const before = call.options;
+  call.options = options;
+  try {
+    defined.resolve();
+  } catch (error) {
+    if (before === undefined) delete call.options;
+    else call.options = before;
+    throw error;
+  }
+  return of;
 }
 
 /**
@@ -146,22 +222,34 @@ export function stepDefinitionOf(from: unknown): StepDefinition | undefined {
  */
 export const step = Object.assign(defineStep, { tx: defineTxStep });
 
+interface OwnStep<Args extends unknown[], Result> {
+  readonly name: string;
+  readonly options: StepOptions<Args, Result>;
+  readonly fn: (...args: Args) => Promise<Result>;
+  /** The function that the code has called. */
+  readonly call: (...args: never[]) => unknown;
+  readonly checkCall: () => void;
+}
+
 /** A step of ours, whose options may differ from call to call. Only in a workflow. */
 export function callStep<Args extends unknown[], Result>(
-  name: string,
-  options: StepOptions<Args, Result>,
-  fn: (...args: Args) => Promise<Result>,
+  { name, options, fn, call, checkCall }: OwnStep<Args, Result>,
   args: Args,
 ): Promise<Result> {
   const resolved = resolveOptions(name, options);
-  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: () => resolved };
+  const given = () => resolved;
+  const defined: StepDefinition = { name, fn: fn as StepDefinition["fn"], tx: false, options: given, resolve: given, call, checkCall };
   return requireExecution(`${name}()`).calls.call(defined, args) as Promise<Result>;
 }
 
 const namePattern = /^[^\p{Cc}#]{1,512}$/u;
 
+export function checkWorkflowName(field: string, name: unknown): void {
+  if (typeof name !== "string" || !namePattern.test(name) || !name.isWellFormed())
+    throw new InvalidInputError(field, 'must be 1 to 512 characters, without "#", control characters and lone surrogates');
+}
+
 function checkDefinition(what: string, name: unknown, fn: unknown): void {
-  if (typeof name !== "string" || !namePattern.test(name))
-    throw new InvalidInputError(`${what}: name`, 'must be 1 to 512 characters, without "#" and control characters');
+  checkWorkflowName(`${what}: name`, name);
   if (typeof fn !== "function") throw new InvalidInputError(`${what} "${name}"`, "needs a function");
 }

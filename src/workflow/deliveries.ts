@@ -10,11 +10,19 @@ interface Settled {
   readonly voids: readonly Voided[];
 }
 
+/** Something that the code is told, and what goes with it. */
+export interface Told {
+  readonly event: Event;
+  readonly streams?: Settled | undefined;
+}
+
 interface Delivery {
-  /** Null: mail that is taken in without telling the code. */
-  readonly event: Event | null;
+  /**
+   * What the code is told of it. Asked when its turn comes, so that all that follows from a piece of mail is recorded
+   * together with its being taken in: an entry that was cut between the two would lose the mail.
+   */
+  readonly take: () => readonly Told[];
   readonly mail: number | undefined;
-  readonly streams: Settled | undefined;
 }
 
 /**
@@ -27,6 +35,8 @@ export class Deliveries {
   /** How many of those the code was told. */
   #told = 0;
   #coming: Delivery[] = [];
+  /** Recorded already, in this order; the code is told one of them per turn. */
+  #recorded: Event[] = [];
   readonly #handlers = new Map<string, (event: Event) => void>();
   #codeClock: number;
   #unreadable: string | undefined;
@@ -42,9 +52,14 @@ export class Deliveries {
     this.#handlers.set(id, handler);
   }
 
-  /** Something for the code: it is told, and the telling recorded, when its turn comes. */
+  /** Something for the code: it is told, and the telling recorded, when its turn comes. Null: mail that tells the code nothing. */
   add(event: Event | null, mail?: number, streams?: Settled): void {
-    this.#coming.push({ event, mail, streams });
+    this.decide(() => (event === null ? [] : [{ event, streams }]), mail);
+  }
+
+  /** What the code is told is decided when its turn comes. `take` may record what else follows. */
+  decide(take: Delivery["take"], mail?: number): void {
+    this.#coming.push({ take, mail });
     this.#execution.touch();
   }
 
@@ -54,9 +69,15 @@ export class Deliveries {
     if (journaled !== undefined) return this.#tellJournaled(journaled);
     const { state, writer, ending } = this.#execution;
     if (state !== "live" || writer.inTransaction) return false;
-    if (ending.result === undefined) return this.#tellComing();
+    if (ending.result === undefined) return this.#tellRecorded() || this.#tellComing();
     this.#recordVerdicts();
     return false;
+  }
+
+  #tellRecorded(): boolean {
+    const next = this.#recorded.shift();
+    if (next !== undefined) this.#tellNow(next);
+    return next !== undefined;
   }
 
   #tellJournaled(event: Event): boolean {
@@ -65,34 +86,58 @@ export class Deliveries {
     this.#told += 1;
     if (handler) this.#tell(event, handler);
     // Else they are verdicts of what the code had left behind when it ended.
-    else if (ending.result === undefined) parking.diverged({ expected: describe(event), found: "the code did not ask for it" });
+    else if (!ending.over) parking.diverged({ expected: describe(event), found: "the code did not ask for it" });
     return true;
   }
 
   #tellComing(): boolean {
     const next = this.#coming.shift();
     if (next === undefined) return false;
-    const { draft, mailbox } = this.#execution;
-    if (next.mail !== undefined) mailbox.consume(next.mail);
-    if (next.event === null) return true;
-    draft.record(next.event);
-    if (next.streams) draft.writeChunks(next.streams.ends, next.streams.voids);
-    this.tell(next.event);
+    const { ending } = this.#execution;
+    // The code has returned, and the run waits for steps: the code is told of those, and of nothing else.
+    this.#recorded.push(...this.#record(next).filter((event) => !ending.over || ending.waitsFor(event)));
+    this.#tellRecorded();
     return true;
+  }
+
+  #record({ take, mail }: Delivery): Event[] {
+    const { draft, mailbox, ending } = this.#execution;
+    if (mail !== undefined) mailbox.consume(mail);
+    const told = take().filter(({ event }) => !ending.over || mattersAtTheEnd(event));
+    return told.map(({ event, streams }) => {
+      draft.record(event);
+      if (streams) draft.writeChunks(streams.ends, streams.voids);
+      return event;
+    });
+  }
+
+  /** The run is handed back at once: what came in is recorded, and told to the code by the next owner's replay. */
+  recordAll(): void {
+    for (const delivery of this.#coming.splice(0)) this.#record(delivery);
+    this.#recorded = [];
   }
 
   /** The code is over: verdicts of what still ran are recorded, and told to nobody; whatever else comes in is for nobody. */
   #recordVerdicts(): void {
     const { draft, ending } = this.#execution;
-    for (const { event, streams } of this.#coming.splice(0)) {
-      if ((event?.[0] !== "done" && event?.[0] !== "fail") || ending.recorded) continue;
-      this.#execution.record(event);
-      if (streams) draft.writeChunks(streams.ends, streams.voids);
+    this.#recorded = [];
+    for (const { take } of this.#coming.splice(0)) {
+      if (ending.recorded) continue;
+      for (const { event, streams } of take()) {
+        if (!isVerdict(event)) continue;
+        this.#execution.record(event);
+        if (streams) draft.writeChunks(streams.ends, streams.voids);
+      }
     }
   }
 
-  /** At once: it is recorded already. */
+  /** It is recorded already. Told at once, unless something that was recorded before it was not told yet. */
   tell(event: Event): void {
+    if (this.#recorded.length > 0) this.#recorded.push(event);
+    else this.#tellNow(event);
+  }
+
+  #tellNow(event: Event): void {
     const handler = this.#handlers.get(event[1]);
     assert(handler !== undefined, `somebody is told of ${event[1]}`);
     this.#tell(event, handler);
@@ -114,7 +159,7 @@ export class Deliveries {
 
   /** What came in and was not told. */
   get waiting(): number {
-    return this.#coming.length;
+    return this.#coming.length + this.#recorded.length;
   }
 
   /** The code's own clock, the time of what it was last told: stands still in between, and is the same at every replay. */
@@ -129,5 +174,15 @@ export class Deliveries {
 
   discard(): void {
     this.#coming = [];
+    this.#recorded = [];
   }
+}
+
+function isVerdict([type]: Event): boolean {
+  return type === "done" || type === "fail";
+}
+
+/** The code has returned, and the run waits for steps that the code did not await. */
+function mattersAtTheEnd(event: Event): boolean {
+  return isVerdict(event) || event[0] === "cancel";
 }

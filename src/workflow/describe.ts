@@ -6,6 +6,8 @@ export function describe(event: Event): string {
   switch (type) {
     case "step":
       return `step ${id}`;
+    case "mismatch":
+      return `the refusal of ${id}`;
     case "done":
       return `the result of step ${id}`;
     case "fail":
@@ -26,6 +28,10 @@ export function describe(event: Event): string {
       return `the end of ${id}`;
     case "child":
       return `child ${id} of workflow "${event[4]}"`;
+    case "started":
+      return `the answer to the start of ${id}`;
+    case "await":
+      return `the wait for ${id}`;
     case "write":
       return `${id} (${event[3]})`;
     case "ended":
@@ -34,6 +40,8 @@ export function describe(event: Event): string {
       return `the abort by ${id}`;
     case "cancel":
       return "the cancellation";
+    case "accept":
+      return `the acceptance of step ${id}`;
     case "park":
       return "mail put aside until the code matches";
     case "unpark":
@@ -42,6 +50,8 @@ export function describe(event: Event): string {
       return "a transaction that was not committed";
     case "claim":
       return `a claim by ${id}`;
+    case "cleared":
+      return "the end of its time alone";
     case "end":
       return `the end (${id})`;
   }

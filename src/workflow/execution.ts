@@ -2,6 +2,7 @@ import { encodeLater, withinBytes } from "../core/codec.js";
 import type { HookRecord, Mail, RunRecord } from "../core/run.js";
 import type { Entry, StartRun, Then } from "../core/run-operation.js";
 import type { Store, Tx } from "../core/store.js";
+import { stillAvoiding } from "./avoidance.js";
 import { ChildRuns } from "./child-runs.js";
 import { ChunkBuffer } from "./chunk-buffer.js";
 import { runIn } from "./context.js";
@@ -10,26 +11,35 @@ import { Deliveries } from "./deliveries.js";
 import { describe } from "./describe.js";
 import type { Draft } from "./draft.js";
 import { Ending } from "./ending.js";
+import { RunNotWritableError } from "./errors.js";
 import type { Event } from "./event.js";
 import { HandBack } from "./hand-back.js";
 import type { History } from "./history.js";
 import { Hooks } from "./hooks.js";
 import type { Departure, Host } from "./host.js";
+import { cancelledWithoutCode } from "./left-open.js";
 import { Mailbox } from "./mailbox.js";
+import { messageOf, warnNotWritten } from "./not-written.js";
 import { Parking } from "./parking.js";
+import { ReplayCheck } from "./replay-check.js";
 import { Requests } from "./requests.js";
 import { Rest } from "./rest.js";
 import { RunStreams } from "./run-streams.js";
 import { type Outcome, RunWriter } from "./run-writer.js";
 import { Sleeps } from "./sleeps.js";
 import { StepCalls } from "./step-calls.js";
+import { RunTrial } from "./trial.js";
+import { UnhandledRejections } from "./unhandled-rejections.js";
 
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent">;
+  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent" | "avoid"> &
+    Partial<Pick<RunRecord, "deaths" | "crashes" | "alone">>;
   readonly args: readonly unknown[];
   readonly startedAt: number;
+  /** The arguments as they are stored: only with these its replay can be checked. */
+  readonly input?: string;
   /** Not in the store yet: its first commit creates it. */
   readonly create?: StartRun;
   /** As it was claimed. */
@@ -60,6 +70,8 @@ export class Execution {
   readonly startedAt: number;
   readonly epoch: number;
   readonly parent: string | null;
+  /** Workers that could not execute it. */
+  readonly avoid: readonly string[];
   readonly host: Host;
   readonly store: Store;
   /** What the code asks for, and what it is told. */
@@ -76,6 +88,9 @@ export class Execution {
   readonly ending: Ending;
   readonly parking = new Parking(this);
   readonly handBack = new HandBack(this);
+  readonly rejections: UnhandledRejections;
+  /** What the deaths of its owners mean for it. */
+  readonly trial: RunTrial;
   readonly writer: RunWriter;
   /** The next entry. */
   readonly draft: Draft;
@@ -90,24 +105,30 @@ export class Execution {
   readonly #history: History;
   readonly #lapsed: boolean;
   readonly #rest = new Rest(this);
+  readonly #check: ReplayCheck | undefined;
   #state: "replaying" | "live" | "returning" = "replaying";
 
-  constructor({ host, workflow, run, args, startedAt, create, history, heldAt, seq, lapsed, mail, hooks }: ExecutionOptions) {
+  constructor({ host, workflow, run, args, startedAt, input, create, history, heldAt, seq, lapsed, mail, hooks }: ExecutionOptions) {
     this.host = host;
     this.store = host.store;
     this.workflow = workflow;
     this.id = run.id;
     this.epoch = run.epoch;
     this.parent = run.parent;
+    this.trial = new RunTrial(run);
+    this.rejections = new UnhandledRejections(this);
+    this.avoid = run.avoid;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
     this.#lapsed = lapsed;
+    const { rehearse } = host;
+    this.#check = rehearse && input !== undefined ? new ReplayCheck(this, { history, input, rehearse }) : undefined;
     this.writer = new RunWriter(this, create, seq, heldAt);
     this.draft = this.writer.draft;
     this.requests = new Requests(this, history.requests);
     this.deliveries = new Deliveries(this, history.deliveries);
-    this.ending = new Ending(this);
+    this.ending = new Ending(this, history);
     this.mailbox = new Mailbox(this, mail, run, history.parked);
     this.hooks = new Hooks(this, hooks);
   }
@@ -127,30 +148,33 @@ export class Execution {
   /** Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
     const { deliveries, ending } = this;
-    if (this.gone || this.#state === "returning") return;
+    if (this.gone || this.#state === "returning" || this.#check?.underWay) return;
+    ending.settle();
     if (deliveries.unreadable !== undefined) return this.parking.unreadable(deliveries.unreadable);
     if (deliveries.tellNext()) return this.touch();
     if (this.#state === "replaying") {
       this.#goLive();
       return this.touch();
     }
-    if (ending.result !== undefined && !ending.recorded) ending.wrapUp(ending.result);
+    if (ending.over && !ending.recorded) ending.wrapUp();
     if (!this.writer.busy) this.#commitOrRest();
   }
 
   /** The code was told all that the journal has, and waits. From here on things happen. */
   #goLive(): void {
     const { left } = this.requests;
-    const isOver = this.ending.result !== undefined;
+    const { over: isOver, awaited } = this.ending;
     if (left !== undefined)
       return this.parking.diverged({
         expected: describe(left),
         found: isOver ? "the code has ended" : "the code waits for something else",
       });
+    if (this.host.rehearsal) return this.host.rehearsal.matched();
     this.#state = "live";
     this.#recordClaim();
     if (this.#history.parked !== undefined) this.record(["unpark", "mail", this.now()]);
-    if (!isOver) this.calls.resume(this.#history.attempts);
+    if (isOver) this.calls.resumeEnded(this.#history.attempts, awaited);
+    else this.calls.resume(this.#history.attempts);
     this.hooks.resume();
     this.children.resume();
     this.mailbox.open();
@@ -167,13 +191,19 @@ export class Execution {
     if (draft.unready !== undefined) return void draft.unready.then(() => this.touch());
     if (ending.result !== undefined) {
       const { status, output } = ending.result;
-      if (ending.recorded) this.commit({ kind: "end", status, output });
-      else if (draft.hasEvents) this.commit({ kind: "hold" });
+      const unsettled = this.calls.unknown;
+      if (ending.recorded) this.commit({ kind: "end", status, output, ...(unsettled > 0 ? { unsettled } : {}) });
+      else if (draft.hasEvents && !ending.refused) this.commit({ kind: "hold" });
       return;
     }
+    if (this.parking.refusal !== undefined) this.calls.withhold();
+    const busy = this.#busy;
+    if (this.parking.refusal !== undefined && !busy) return this.parking.releaseRefused(this.parking.refusal);
     if (handBack.asked) return handBack.commitOrWait();
-    const leaving = this.#rest.leaving({ busy: this.#busy, drafted: draft.hasEvents });
-    if (leaving !== undefined) this.commit(leaving);
+    const leaving = this.#rest.leaving({ busy, drafted: draft.hasEvents });
+    const isDue = !busy || this.#check?.isFirst;
+    if (isDue && isCheckedAt(leaving) && this.#check?.begin({ leaving: leaving !== undefined })) return;
+    if (leaving !== undefined) this.commit(leaving, true);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
     // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
     else if (draft.hasEvents || this.writer.mustCreate) this.commit({ kind: "hold" });
@@ -182,20 +212,33 @@ export class Execution {
 
   /** Something of it is under way in this process. */
   get #busy(): boolean {
-    return this.calls.busy || this.children.looking || this.hooks.pending || this.ending.reading;
+    const { calls, children, hooks, ending } = this;
+    return calls.busy || ending.reading || (!ending.over && (children.looking || hooks.pending));
   }
 
-  commit(then: Then): void {
+  /** `atRest`: it has nothing to do until a time, or until mail. */
+  commit(then: Then, atRest = false): void {
     this.#rest.stop();
-    void this.writer.commit(then);
+    void this.writer.commit(stillAvoiding(then, this.avoid), atRest);
   }
 
   /** Its entry is in the store. */
-  written({ hooks, then }: Entry, conflicts: readonly string[]): void {
-    if (then.kind === "end") return this.leave({ why: "ended", status: then.status, output: then.output });
-    if (then.kind === "release") return this.leave({ why: "released", wakeAt: then.wakeAt });
+  written({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
+    this.#check?.written(recorded);
+    if (then.kind === "end") {
+      const { status, output, unsettled = 0 } = then;
+      return this.leave({ why: "ended", status, output, unsettled, entry: { seq: this.writer.seq - 1, events: events ?? "" } });
+    }
+    if (then.kind === "release")
+      return this.leave({ why: "released", wakeAt: then.avoid?.workers.includes(this.host.owner) ? then.avoid.until : then.wakeAt });
     this.hooks.made(hooks, conflicts);
     this.touch();
+  }
+
+  /** The store refuses what it has to write: it fails, instead of doing its last step again and again. */
+  refused(error: unknown): void {
+    warnNotWritten(this.id, `fails: the store refused what it has to write: ${messageOf(error)}`);
+    this.ending.refuse(new RunNotWritableError(this.id, messageOf(error)));
   }
 
   /** Runs `work` in a transaction in which the journal is written, too: see the writer's. */
@@ -212,6 +255,12 @@ export class Execution {
 
   // ——— leaving
 
+  /** How it ends without its code. */
+  cancelledWithoutCode(): ReturnType<typeof cancelledWithoutCode> {
+    const definitionOf = (id: string) => this.calls.called(id)?.definition;
+    return cancelledWithoutCode({ attempts: this.#history.attempts, now: this.now(), definitionOf });
+  }
+
   /** It goes back to the store, and its replay was not over. */
   returning(): void {
     this.#state = "returning";
@@ -227,6 +276,7 @@ export class Execution {
   leave(departure: Departure): void {
     if (this.gone) return;
     this.departure = departure;
+    if (departure.why === "ended") this.rejections.ended();
     this.#rest.stop();
     this.writer.ended();
     this.host.left(this, departure);
@@ -238,13 +288,29 @@ export class Execution {
     return this.#state;
   }
 
+  /** When the code first asked for a child's result, by the journal. */
+  get awaits(): ReadonlyMap<string, number> {
+    return this.#history.awaits;
+  }
+
   get gone(): boolean {
     return this.departure !== undefined;
   }
 
   /** Nothing is under way here: it waits for time or mail. */
   get atRest(): boolean {
+    if (this.#check?.underWay) return false;
     return this.#state === "live" && !this.writer.busy && !this.draft.hasEvents && this.deliveries.waiting === 0 && !this.#busy;
+  }
+
+  accept(id: string): void {
+    this.#history.accepted.add(id);
+    this.record(["accept", id, this.now()]);
+  }
+
+  /** A person has said that the journaled call is the one that the code asks for. */
+  accepts(id: string): boolean {
+    return this.#history.accepted.has(id) || this.mailbox.accepts(id);
   }
 
   /** Something came in that the code was not told. */
@@ -278,4 +344,9 @@ export class Execution {
     if (typeof text === "string") return withinBytes("value", text, valueBytesMax);
     return text.then((read) => withinBytes("value", read, valueBytesMax));
   }
+}
+
+/** A run that waits for a person waits for that first. */
+function isCheckedAt(leaving: Then | undefined): boolean {
+  return leaving?.kind !== "release" || leaving.status === "running";
 }

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { currentExecution, currentStep } from "./context.js";
 import { callStep } from "./define.js";
 import { RetryableError } from "./errors.js";
@@ -13,6 +14,17 @@ export interface FetchOptions extends Pick<StepOptions, "maxRetries" | "backoff"
   readonly retryStatuses?: readonly number[];
 }
 
+const optionNames: OptionNames<FetchOptions> = {
+  maxRetries: true,
+  backoff: true,
+  timeoutMs: true,
+  graceMs: true,
+  effect: true,
+  idempotencyKey: true,
+  conflictIsSuccess: true,
+  retryStatuses: true,
+};
+
 /**
  * In a workflow a durable step: the response is journaled, and a replay gets the same one. Elsewhere the global `fetch`.
  *
@@ -22,10 +34,14 @@ export interface FetchOptions extends Pick<StepOptions, "maxRetries" | "backoff"
 export function fetch(input: string | URL | Request, init?: RequestInit, options: FetchOptions = {}): Promise<Response> {
   const { idempotencyKey, conflictIsSuccess, retryStatuses, ...stepOptions } = options;
   checkOptions(options);
-  if (currentExecution() === undefined) return send(input, init, options);
+  const checkCall = () => knownOptions("fetch", options, optionNames);
+  if (currentExecution() === undefined) {
+    checkCall();
+    return send(input, init, options);
+  }
   // A provider that is given the key deduplicates by it.
   const effect = idempotencyKey ? { effect: "keyed" as const } : {};
-  return callStep("fetch", { ...effect, ...stepOptions }, send, [input, init, options]);
+  return callStep({ name: "fetch", options: { ...effect, ...stepOptions }, fn: send, call: fetch, checkCall }, [input, init, options]);
 }
 
 async function send(input: string | URL | Request, init: RequestInit | undefined, options: FetchOptions): Promise<Response> {

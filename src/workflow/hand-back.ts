@@ -28,12 +28,14 @@ export class HandBack {
 
   /** The bound is over: bodies that still run are on their own, and the next owner will see that they began. */
   abandon(reason: unknown): void {
-    const { calls, writer, draft, ending, state, gone } = this.#execution;
+    const { calls, writer, draft, deliveries, ending, state, gone } = this.#execution;
     calls.abort(reason);
     writer.dropStarts();
     if (gone || writer.busy || ending.recorded || state === "returning") return;
     // What has been read by half is not written: the next owner begins where the journal ends.
-    if (draft.unready !== undefined) return this.#execution.leave({ why: "lost" });
+    if (draft.unready !== undefined || deliveries.unreadable !== undefined) return this.#execution.leave({ why: "lost" });
+    // A result that the code was not told yet is a result: without it the next owner would have to run the step again.
+    if (state === "live") deliveries.recordAll();
     draft.withholdStarts();
     if (state === "replaying") this.#execution.returning();
     this.#execution.commit(this.#release());

@@ -1,10 +1,14 @@
 import { randomBytes } from "node:crypto";
+import { sleep } from "../core/clock.js";
 import { encode, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import type { HookRecord } from "../core/run.js";
 import type { HookChange } from "../core/run-operation.js";
+import { checkStorable } from "../core/storable-text.js";
 import type { Execution } from "./execution.js";
 import { type Hook, RunHook } from "./run-hook.js";
+import { withoutWritable } from "./writable.js";
 
 export interface HookOptions {
   /** What the outside resumes it by. Unique while the hook exists. Default: one that nobody can guess. */
@@ -13,14 +17,19 @@ export interface HookOptions {
   readonly metadata?: unknown;
 }
 
+export const hookOptionNames: OptionNames<HookOptions> = { token: true, metadata: true };
+
 /** How a webhook differs from a hook: under what its token is stored, and what is stored with it. */
 export interface WebhookPart {
+  /** Throws for an unknown option. */
+  readonly check: () => void;
   readonly storedAs: (token: string) => string;
   readonly urlOf: (token: string) => string;
   readonly metadata: (token: string) => Promise<string>;
 }
 
 const tokenCharsMax = 512;
+const lookAgainMs = 100;
 /** 192 bits: nobody guesses it. */
 const tokenBytes = 24;
 
@@ -35,13 +44,19 @@ export class Hooks {
     this.#registered = registered;
   }
 
-  create({ token, metadata }: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } {
+  create(options: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } {
+    const { token, metadata } = options;
     if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
     const execution = this.#execution;
     const kept = metadata === undefined ? null : keptMetadata(metadata, execution.store.valueBytesMax);
     const id = execution.requests.ordinal("hook");
     const asked = execution.requests.ask(id, () => {
+      // Here, so that a run that has its hook goes on.
+      if (webhook) webhook.check();
+      else knownOptions("createHook", options, hookOptionNames);
+      // Not of one that is journaled: a store of an earlier version may have taken it.
+      if (token !== undefined) checkStorable("token", token);
       const made = token ?? randomBytes(tokenBytes).toString("base64url");
       return webhook ? ["hook", id, execution.now(), made, webhook.urlOf(made)] : ["hook", id, execution.now(), made];
     });
@@ -52,7 +67,7 @@ export class Hooks {
     this.#hooks.set(id, hook);
     execution.deliveries.on(id, (event) => hook.tell(event));
     if (asked === undefined || asked.known) return hook;
-    if (twin) hook.made(true);
+    if (twin) hook.made(true, execution.id);
     else if (webhook === undefined) execution.draft.changeHook({ add: hook.storedAs, about: id, metadata: kept });
     else {
       // Disposed of while it was read: it never was.
@@ -81,20 +96,39 @@ export class Hooks {
 
   /** The commit that made them has been answered. */
   made(changes: readonly HookChange[], conflicts: readonly string[]): void {
-    for (const change of changes) if ("add" in change) this.#hooks.get(change.about)?.made(conflicts.includes(change.add));
+    for (const change of changes) if ("add" in change) this.#settle(this.#hooks.get(change.about), conflicts.includes(change.add));
   }
 
   /** After a replay: the last owner may have died before it could journal a conflict. */
   resume(): void {
     const mine = new Set(this.#registered.map(({ about }) => about));
-    for (const [id, hook] of this.#hooks) if (hook.pending && hook.known && hook.open) hook.made(!mine.has(id));
+    for (const [id, hook] of this.#hooks) if (hook.pending && hook.known && hook.open) this.#settle(hook, !mine.has(id));
+  }
+
+  #settle(hook: RunHook | undefined, conflict: boolean): void {
+    if (conflict) void this.#findHolder(hook);
+    else hook?.made(false);
+  }
+
+  /** The run that has the token is part of what the code is told. Undefined when it has dropped the hook meanwhile. */
+  async #findHolder(hook: RunHook | undefined): Promise<void> {
+    const { store } = this.#execution;
+    while (hook && !this.#execution.gone) {
+      try {
+        const holder = await store.runs.hook(hook.storedAs);
+        if (!this.#execution.gone) hook.made(true, holder?.run);
+        return;
+      } catch {
+        await sleep(store.clock, lookAgainMs);
+      }
+    }
   }
 }
 
 /** Nothing may wait in the code of a workflow: what has to be read first is refused. */
 function keptMetadata(metadata: unknown, bytesMax: number): string {
   try {
-    return withinBytes("metadata", encode(metadata), bytesMax);
+    return withinBytes("metadata", withoutWritable("metadata", encode(metadata)), bytesMax);
   } catch (error) {
     throw renamed("metadata", error);
   }

@@ -1,6 +1,6 @@
 import type { Mail, RunRecord } from "../core/run.js";
 import type { Execution } from "./execution.js";
-import type { StepCall } from "./step-call.js";
+import { resolutionIn } from "./resolution.js";
 
 /** The mail of a run: what came from outside. It is taken in when the code was told all that the journal has. */
 export class Mailbox {
@@ -44,16 +44,26 @@ export class Mailbox {
       case "child":
         return children.ended(about ?? "", payload ?? "[]", seq);
       case "wake":
-        deliveries.add(null, seq);
-        return sleeps.wakeAll();
+        return deliveries.decide(() => {
+          const woken = payload === null ? sleeps.wakeAll() : sleeps.wake(JSON.parse(payload) as string[]);
+          return woken.map((event) => ({ event }));
+        }, seq);
       case "cancel":
         return deliveries.add(["cancel", "run", this.#execution.now()], seq);
       case "resolve": {
-        const { attempt, to } = JSON.parse(payload ?? "{}") as { attempt: number; to: Parameters<StepCall["resolve"]>[1] };
-        deliveries.add(null, seq);
-        return calls.by(about ?? "")?.resolve(attempt, to);
+        const { attempt, to, accept } = resolutionIn(payload);
+        return deliveries.decide(() => {
+          if (accept === undefined) return calls.by(about ?? "")?.resolve(attempt, to) ?? [];
+          this.#execution.accept(accept);
+          return [];
+        }, seq);
       }
     }
+  }
+
+  /** A person has accepted this call, and the journal does not say so yet. */
+  accepts(id: string): boolean {
+    return this.#unread.some(({ kind, payload }) => kind === "resolve" && resolutionIn(payload).accept === id);
   }
 
   /** It is taken in with the entry that is drafted. Mail that was put aside has been taken in before. */
@@ -76,6 +86,11 @@ export class Mailbox {
 
   get hasUnread(): boolean {
     return this.#unread.length > 0;
+  }
+
+  /** A person asks for one more try. */
+  get hasUnreadWake(): boolean {
+    return this.#unread.some(({ kind }) => kind === "wake");
   }
 
   get hasUnreadCancel(): boolean {

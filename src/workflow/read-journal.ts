@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors.js";
+import { knownOptions } from "../core/known-options.js";
 import type { InStore } from "./api.js";
 import { withLongValues } from "./aside.js";
 import { decodeEvents, type Event, type EventOf } from "./event.js";
@@ -28,6 +29,7 @@ export interface JournalOptions extends InStore {
 
 /** What happened in a run, in order. Empty when there is no such run. */
 export async function readJournal(run: string, options: JournalOptions = {}): Promise<JournalItem[]> {
+  knownOptions("readJournal", options, { store: true, after: true, limit: true });
   const store = await readingStore(options.store);
   return await readItems(run, options, (events) => withLongValues(store, run, events));
 }
@@ -69,8 +71,28 @@ export interface StepAttempt {
   readonly how: string | undefined;
 }
 
+/** A call of a step: its id in the journal, and whether the journal has its outcome. */
+export async function readCall(
+  run: string,
+  stepId: string,
+  { store }: InStore,
+): Promise<{ readonly id: string; readonly settled: boolean } | undefined> {
+  let call: { id: string; settled: boolean } | undefined;
+  for (let after = 0; ; ) {
+    const items = await readItems(run, { ...(store ? { store } : {}), after }, async (events) => events);
+    for (const { id, type, detail } of items.filter((each) => each.stepId === stepId)) {
+      call ??= { id, settled: false };
+      if (type === "done" || (type === "fail" && detail[2] === null)) call.settled = true;
+    }
+    const last = items.at(-1)?.seq;
+    if (last === undefined) return call;
+    after = last;
+  }
+}
+
 /** Every attempt of a step, with what became of it. */
 export async function readAttempts(run: string, stepId: string, options: InStore = {}): Promise<StepAttempt[]> {
+  knownOptions("readAttempts", options, { store: true });
   const attempts: StepAttempt[] = [];
   let after = 0;
   for (;;) {

@@ -1,24 +1,47 @@
 import type { ChunkRecord } from "../core/chunk.js";
 import { decode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
+import { inShort } from "../core/in-short.js";
 import { hasEnded } from "../core/run.js";
 import type { Store } from "../core/store.js";
 import { decodeError } from "../core/stored-error.js";
 import { currentExecution } from "./context.js";
 import { ContextError, RunNotFoundError } from "./errors.js";
+import { makeWay } from "./out-of-turn.js";
+import { noticeOverdue } from "./overdue.js";
 import { lookMs, waitForChange } from "./run-change.js";
 import type { StreamOptions } from "./stream-name.js";
 
 export interface ReadableOptions extends StreamOptions {
-  /** The first place to read. Negative: so many before the end of what is there now. Default 0. */
+  /**
+   * The first index to read. Negative: that many indexes before the end of what is written now. Default 0. To continue
+   * after a disconnect pass the `nextIndex` of the last chunk received, not the number of chunks received.
+   */
   readonly startIndex?: number;
 }
 
-/** A stream of a run, to read: chunks as they were written, from the beginning or from a place, until it ends. */
+/** A stream of a run, to read: its chunks in the order of their indexes, until the stream ends. */
 export interface RunReadable<Chunk = unknown> extends ReadableStream<Chunk> {
-  /** The place of the last chunk that is there now; -1 when there is none. */
+  /** The index of the last chunk that is written now; -1 when there is none. */
   getTailIndex(): Promise<number>;
+  /**
+   * The `startIndex` that continues after the last chunk this stream has handed over. It can exceed the number of chunks
+   * received: a retry that writes fewer chunks than the attempt before it leaves indexes empty.
+   */
+  readonly nextIndex: number;
+  /**
+   * The same chunks, each with its index: `[index, chunk]`. Reads this stream, which is locked from then on.
+   *
+   * @example
+   * for await (const [index, chunk] of run.getReadable().entries()) send(`id: ${index}\ndata: ${JSON.stringify(chunk)}\n\n`);
+   */
+  entries(): ReadableStream<[index: number, chunk: Chunk]>;
 }
+
+/** What code written for the Workflow DevKit calls `RunReadable`. */
+export type WorkflowReadableStream<Chunk = unknown> = RunReadable<Chunk>;
+/** What code written for the Workflow DevKit calls `ReadableOptions`. */
+export type WorkflowReadableStreamOptions = ReadableOptions;
 
 export interface Source {
   readonly run: string;
@@ -39,7 +62,7 @@ const placeMax = 1_000_000_000;
  */
 export function readableOf({ run, stream, startIndex = 0, store: find }: Source): RunReadable {
   if (!Number.isSafeInteger(startIndex) || Math.abs(startIndex) > placeMax)
-    throw new InvalidInputError("startIndex", `must be a whole number from -${placeMax} to ${placeMax}, not ${String(startIndex)}`);
+    throw new InvalidInputError("startIndex", `must be a whole number from -${placeMax} to ${placeMax}, not ${inShort(startIndex)}`);
   let position = startIndex;
   let page: ChunkRecord[] = [];
   let cancelled = false;
@@ -58,10 +81,14 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
       try {
         const record = await store.runs.read(run);
         if (record === undefined) throw new RunNotFoundError(run);
+        noticeOverdue(store, [record]);
         page = [...(await look())];
         // Read after the status: nothing is written behind the end.
         if (page.length === 0 && hasEnded(record.status)) return undefined;
-        if (page.length === 0 && !cancelled) await waiting.changed;
+        if (page.length === 0 && !cancelled) {
+          await makeWay(store, run);
+          await waiting.changed;
+        }
       } finally {
         waiting.stop();
       }
@@ -92,5 +119,24 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
     },
     { highWaterMark: 0 },
   );
-  return Object.assign(readable, { getTailIndex: async () => await (await find()).runs.tail(run, stream) });
+  const getTailIndex = async () => await (await find()).runs.tail(run, stream);
+  const nextIndex = () => position;
+  Object.assign(readable, { getTailIndex, entries: () => entriesOf(readable, nextIndex) });
+  return Object.defineProperty(readable, "nextIndex", { get: nextIndex }) as RunReadable;
+}
+
+/** Reads one chunk at a time: the index of the chunk that a read returned is the one before `nextIndex`. */
+function entriesOf(readable: ReadableStream, nextIndex: () => number): ReadableStream<[number, unknown]> {
+  const reader = readable.getReader();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue([nextIndex() - 1, value]);
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
 }

@@ -17,9 +17,24 @@ export class Requests {
 
   /** "name#0", "name#1", …: how many times this was asked for before in this run. */
   ordinal(name: string): string {
-    const n = this.#ordinals.get(name) ?? 0;
+    return `${name}#${this.count(name)}`;
+  }
+
+  /** How many times this was asked for before in this run; it counts as asked for now. */
+  count(name: string): number {
+    const n = this.countSoFar(name);
     this.#ordinals.set(name, n + 1);
-    return `${name}#${n}`;
+    return n;
+  }
+
+  /** The journal has this, and the code has not asked for it again yet. */
+  has(id: string): boolean {
+    return this.#journaled.has(id);
+  }
+
+  /** How many times this was asked for before in this run. */
+  countSoFar(name: string): number {
+    return this.#ordinals.get(name) ?? 0;
   }
 
   /**
@@ -28,7 +43,7 @@ export class Requests {
    */
   ask(id: string, make: () => Event): { readonly event: Event; readonly known: boolean } | undefined {
     const { gone, ending, deliveries, parking } = this.#execution;
-    if (gone || ending.result !== undefined) return undefined;
+    if (gone || ending.over) return undefined;
     const known = this.#journaled.get(id);
     if (known) {
       this.#journaled.delete(id);
@@ -42,6 +57,17 @@ export class Requests {
     }
     this.#execution.record(event);
     return { event, known: false };
+  }
+
+  /**
+   * A note that 0.1.0 did not write. True: the journal has it, or it is recorded now. False: the journal goes on without
+   * it, so the version that wrote the journal did not know this note.
+   */
+  note(id: string, make: () => Event): boolean {
+    if (this.#journaled.delete(id)) return true;
+    if (this.left !== undefined || this.#execution.deliveries.nextJournaled !== undefined) return false;
+    this.#execution.record(make());
+    return true;
   }
 
   /** One that the code has not asked for again. */

@@ -18,12 +18,12 @@ export class Rest {
 
   /** How to leave, when there is nothing to do here for a while. `drafted`: something is to be committed anyway. */
   leaving({ busy, drafted }: { readonly busy: boolean; readonly drafted: boolean }): Then | undefined {
-    const { host, store, hooks, children } = this.#execution;
+    const { host, store, hooks, children, ending } = this.#execution;
     const idleSince = this.#idleSince;
     this.#idleSince = undefined;
     if (busy) return undefined;
     const unknown = [...this.#execution.calls.open].filter((call) => call.state === "unknown");
-    const listening = hooks.listening || children.waiting;
+    const listening = !ending.over && (hooks.listening || children.waiting);
     const wakeAt = this.#wakeAt();
     // It waits for something that is not ours: a promise of its own making. It stays.
     if (wakeAt === undefined && !listening && unknown.length === 0) return undefined;
@@ -59,19 +59,20 @@ export class Rest {
   /** Whatever is due. */
   fire(): void {
     const now = this.#execution.host.now();
-    this.#execution.sleeps.fire(now);
+    if (!this.#execution.ending.over) this.#execution.sleeps.fire(now);
     for (const call of this.#execution.calls.open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
   }
 
   #wakeAt(): number | undefined {
-    const { host, children } = this.#execution;
+    const { host, children, ending } = this.#execution;
     const next = this.#nextTimer();
     // Somebody else's run is awaited, which sends no mail: it has to be looked at.
-    return children.elsewhere ? Math.min(next ?? Number.POSITIVE_INFINITY, host.now() + keepMs) : next;
+    return children.elsewhere && !ending.over ? Math.min(next ?? Number.POSITIVE_INFINITY, host.now() + keepMs) : next;
   }
 
   #nextTimer(): number | undefined {
-    let next = this.#execution.sleeps.next();
+    const { sleeps, ending } = this.#execution;
+    let next = ending.over ? undefined : sleeps.next();
     for (const { dueAt } of this.#execution.calls.open) if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
     return next;
   }

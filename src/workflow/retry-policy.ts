@@ -20,7 +20,8 @@ export function judgeFailure(
   if (options.effect === "atMostOnce" && !(error instanceof NotApplied)) return { kind: "doubt" };
   if (FatalError.is(error)) return { kind: "final", error };
   // No transactions in this store, say: there will be none at the next attempt either.
-  if (error instanceof ConfigurationError) return { kind: "final", error: new FatalError(error.message, { cause: error }) };
+  if (error instanceof ConfigurationError)
+    return { kind: "final", error: withFramesOf(error, new FatalError(error.message, { cause: error })) };
   if (failures > options.maxRetries) return { kind: "final", error: exhausted(name, failures, error) };
   return { kind: "retry", at: askedFor(error, now) ?? now + backoffMs(failures, options, random) };
 }
@@ -29,7 +30,20 @@ export function judgeFailure(
 export function exhausted(name: string, failures: number, error: unknown): FatalError {
   const why = error instanceof Error ? error.message : String(error);
   const attempts = failures === 1 ? "its only attempt" : `${failures} attempts`;
-  return new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error });
+  return withFramesOf(error, new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error }));
+}
+
+/** The place in the step is what a reader of the stack looks for; ours would be the place of this function. */
+function withFramesOf(thrown: unknown, error: FatalError): FatalError {
+  const stack = thrown instanceof Error && typeof thrown.stack === "string" ? thrown.stack : "";
+  const frames = stack.split("\n").filter((line) => line.startsWith("    at "));
+  error.stack = [`${error.name}: ${error.message}`, ...frames].join("\n");
+  return error;
+}
+
+/** The effect has happened; running it again would not make its result any more storable. */
+export function notKeptError(name: string, { message }: Error): FatalError {
+  return new FatalError(`step "${name}" succeeded, but its result cannot be journaled: ${message}`);
 }
 
 /** When the error itself wants to be retried. One that names no time is retried as if it had not. */

@@ -1,18 +1,33 @@
+import { keepAlive } from "../core/clock.js";
 import { decode } from "../core/codec.js";
+import { InvalidInputError } from "../core/errors.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../core/run.js";
 import type { Store } from "../core/store.js";
 import { decodeError } from "../core/stored-error.js";
 import { broughtBack } from "./aside.js";
+import { cancelWithoutWorker } from "./cancel-run.js";
 import { currentExecution } from "./context.js";
 import { EndBoard, type RunEnd } from "./end-board.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "./errors.js";
+import { makeWay } from "./out-of-turn.js";
+import { noticeOverdue } from "./overdue.js";
+import { readOpenRequests } from "./read-open-requests.js";
 import { type ReadableOptions, type RunReadable, readableOf } from "./readable.js";
 import { lookMs, waitForChange } from "./run-change.js";
 import { sendMail } from "./send-mail.js";
-import { streamName } from "./stream-name.js";
+import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
+import { streamName, streamOptionNames } from "./stream-name.js";
 import { inStore } from "./stream-result.js";
-import { readingStore, workerOf } from "./workers.js";
+import { readingStore, workerOf, workingStore } from "./workers.js";
+
+let storeOfRun: (run: Run) => Store | undefined;
+
+/** The store that a handle was made with; undefined: the process's own. */
+export function storeOf(run: Run): Store | undefined {
+  return storeOfRun(run);
+}
 
 /** A run, wherever it is executed. Everything is asked of the store when it is asked for. */
 export class Run<Result = unknown> {
@@ -20,6 +35,10 @@ export class Run<Result = unknown> {
   /** `start` found this id in use, with another input. */
   readonly mismatch: boolean;
   readonly #store: Store | undefined;
+
+  static {
+    storeOfRun = (run) => run.#store;
+  }
 
   constructor(id: string, store: Store | undefined, mismatch = false) {
     this.id = id;
@@ -80,33 +99,71 @@ export class Run<Result = unknown> {
    */
   getReadable<Chunk = unknown>({ startIndex, ...options }: ReadableOptions = {}): RunReadable<Chunk> {
     if (currentExecution()) throw new ContextError("run.getReadable()", "a step, or outside of workflows");
+    knownOptions("getReadable", { startIndex, ...options }, { ...streamOptionNames, startIndex: true });
     const source = { run: this.id, stream: streamName(options), startIndex, store: () => readingStore(this.#store) };
     return readableOf(source) as RunReadable<Chunk>;
   }
 
-  /** Aborts what runs, and ends the run as cancelled. Nothing when it has ended. */
-  async cancel(): Promise<void> {
-    await this.#send("cancel");
+  /**
+   * Aborts what runs, and ends the run as cancelled. Nothing when it has ended. Resolves when that is sure to happen; a run
+   * whose workflow no live worker has is ended here.
+   */
+  async cancel(...more: never[]): Promise<void> {
+    refuseInWorkflow("run.cancel()");
+    if (more.some((given) => given !== undefined))
+      throw new InvalidInputError("run.cancel", "has no options; keep the reason for it in a store of your own");
+    const store = await this.#send("cancel");
+    await cancelWithoutWorker(store, this.id);
   }
 
-  /** Ends the run's sleeps at once, and makes a diverged or unknown one look again. */
-  async wakeUp(): Promise<void> {
-    await this.#send("wake");
+  /** The sleeps that the run is in, the next one to end first. Their ids are the `correlationIds` of `wakeUp`. */
+  get sleeps(): Promise<readonly RunSleep[]> {
+    return this.#sleeps();
   }
 
-  async #send(kind: "cancel" | "wake"): Promise<void> {
-    if (currentExecution()) throw new ContextError(`run.${kind === "wake" ? "wakeUp" : "cancel"}()`, "a step, or outside of workflows");
+  async #sleeps(): Promise<readonly RunSleep[]> {
     const store = await readingStore(this.#store);
-    const answer = await sendMail(store, { to: { run: this.id }, kind, about: null, payload: null, key: newOwner() });
+    if (hasEnded((await this.#mustRead()).status)) return [];
+    const { sleeps } = (await readOpenRequests(store, this.id))?.open ?? { sleeps: [] };
+    return [...sleeps].map(([id, until]) => ({ id, until: new Date(until) })).sort((a, b) => a.until.getTime() - b.until.getTime());
+  }
+
+  /**
+   * Ends the run's sleeps at once, all of them or those that are named; without names it also makes a diverged or unknown
+   * run look again. Resolves to the number of sleeps that the run was in.
+   *
+   * @example
+   * const [first] = await run.sleeps;
+   * if (first) await run.wakeUp({ correlationIds: [first.id] });
+   */
+  async wakeUp(options: StopSleepOptions = {}): Promise<StopSleepResult> {
+    refuseInWorkflow("run.wakeUp()");
+    // A misspelt name must not end all sleeps.
+    knownOptions("run.wakeUp", options, wakeUpNames);
+    const { correlationIds } = options;
+    if (correlationIds !== undefined) checkIds(correlationIds);
+    const sleeping = (await this.#sleeps()).map(({ id }) => id);
+    const stopped = correlationIds === undefined ? sleeping : sleeping.filter((id) => correlationIds.includes(id));
+    if (correlationIds === undefined || stopped.length > 0)
+      await this.#send("wake", correlationIds === undefined ? null : JSON.stringify(stopped));
+    return { stoppedCount: stopped.length };
+  }
+
+  async #send(kind: "cancel" | "wake", payload: string | null = null): Promise<Store> {
+    const store = await readingStore(this.#store);
+    const answer = await sendMail(store, { to: { run: this.id }, kind, about: null, payload, key: newOwner() });
     if (answer.kind === "absent") throw new RunNotFoundError(this.id);
+    return store;
   }
 
   async #result(): Promise<Result> {
-    const store = await readingStore(this.#store);
-    const { status, output: kept } = await this.#end(store);
+    const store = await workingStore(this.#store);
+    // The worker is in the background: without this, a process that waits for nothing else would end before its run.
+    const release = keepAlive(store.clock);
+    const { status, output: kept } = await this.#end(store).finally(release);
     const output = await broughtBack(store, this.id, kept);
     if (status === "completed") return inStore(store, () => decode(output ?? "null")) as Result;
-    if (status === "failed") throw new RunFailedError(this.id, decodeError(output ?? "{}"));
+    if (status === "failed") throw new RunFailedError(this.id, withCode(decodeError(output ?? "{}")));
     throw new RunCancelledError(this.id);
   }
 
@@ -122,6 +179,7 @@ export class Run<Result = unknown> {
       try {
         const run = await this.#mustRead();
         if (hasEnded(run.status)) return { status: run.status, output: run.output };
+        await makeWay(store, this.id);
         await news.changed;
       } finally {
         news.stop();
@@ -130,7 +188,10 @@ export class Run<Result = unknown> {
   }
 
   async #read(): Promise<RunRecord | undefined> {
-    return await (await readingStore(this.#store)).runs.read(this.id);
+    const store = await readingStore(this.#store);
+    const run = await store.runs.read(this.id);
+    noticeOverdue(store, [run]);
+    return run;
   }
 
   async #mustRead(): Promise<RunRecord> {
@@ -138,6 +199,33 @@ export class Run<Result = unknown> {
     if (run === undefined) throw new RunNotFoundError(this.id);
     return run;
   }
+}
+
+export interface RunSleep {
+  /** The same at every replay: "sleep#0" is the first sleep of the run. */
+  readonly id: string;
+  readonly until: Date;
+}
+
+const wakeUpNames: OptionNames<StopSleepOptions> = { correlationIds: true };
+
+function refuseInWorkflow(what: string): void {
+  if (currentExecution()) throw new ContextError(what, "a step, or outside of workflows");
+}
+
+function checkIds(ids: unknown): void {
+  if (Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === "string")) return;
+  throw new InvalidInputError("correlationIds", "must be ids of sleeps, one at least; leave it out to end all sleeps of the run");
+}
+
+/**
+ * Code in the wild asks for `error.cause.code`. Not in workflow code, which got errors without it before: a replay must
+ * pass the same error to a step.
+ */
+function withCode(error: Error & { readonly code?: unknown }): Error {
+  return error.code === undefined
+    ? Object.defineProperty(error, "code", { value: "USER_ERROR", configurable: true, writable: true })
+    : error;
 }
 
 function dateOf(at: number | null): Date | undefined {

@@ -10,7 +10,7 @@ import { never } from "./requests.js";
  */
 export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIterable<Payload> {
   readonly token: string;
-  /** The conflict, when the token belongs to another active hook; else null. */
+  /** The conflict, with the `runId` of the run that has the token, when the token belongs to another active hook; else null. */
   getConflict(): Promise<HookConflictError | null>;
   dispose(): void;
   [Symbol.dispose](): void;
@@ -55,9 +55,12 @@ export class RunHook implements Hook, HookFacts {
     return !this.#disposed && this.#conflict === undefined;
   }
 
-  made(conflict: boolean): void {
+  /** `holder`: the run that has the token, in a conflict. */
+  made(conflict: boolean, holder?: string): void {
     this.pending = false;
-    if (conflict || this.#asked.length > 0) this.#execution.deliveries.add(["hooked", this.#id, this.#execution.now(), conflict]);
+    if (!conflict && this.#asked.length === 0) return;
+    const event = ["hooked", this.#id, this.#execution.now(), conflict] as const;
+    this.#execution.deliveries.add(holder === undefined ? event : [...event, holder]);
   }
 
   tell(event: Event): void {
@@ -70,7 +73,7 @@ export class RunHook implements Hook, HookFacts {
     if (event[0] === "hooked") {
       this.pending = false;
       this.#told = true;
-      if (event[3]) this.#conflict = new HookConflictError(this.token);
+      if (event[3]) this.#conflict = new HookConflictError(this.token, event[4]);
       for (const answer of this.#asked.splice(0)) answer(this.#conflict ?? null);
       if (this.#conflict) for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#conflict);
     }

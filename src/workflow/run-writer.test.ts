@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { RunAnswer } from "../core/run-operation.js";
 import type { Host } from "./host.js";
 import { RunWriter } from "./run-writer.js";
+import { RunTrial } from "./trial.js";
 
 const leaseMs = 100;
 
@@ -16,7 +17,9 @@ function writing(heldAt: number) {
     renew: () => void renewals.push(at.now),
     commit: async (): Promise<RunAnswer> => ({ kind: "appended", now: Math.floor(at.now), conflicts: [] }),
   } as unknown as Host;
-  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, gone: false, written() {}, tell() {}, leave() {} };
+  const told = { written() {}, tell() {}, leave() {}, lose() {}, refused() {} };
+  const state = { gone: false, state: "live" as const, ending: { refused: false }, trial: new RunTrial({}) };
+  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...told };
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 

@@ -1,10 +1,13 @@
 import { storeStepMs } from "../core/clock.js";
 import { assert } from "../core/errors.js";
+import { rolledBack } from "../core/rolled-back.js";
 import type { Append, Entry, StartRun, Then } from "../core/run-operation.js";
 import type { Tx } from "../core/store.js";
-import { Draft, type Taken } from "./draft.js";
+import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
 import { type Event, encodeEvents } from "./event.js";
-import type { Departure, Host } from "./host.js";
+import type { Departure, Host, Refusal } from "./host.js";
+import { bareEvents, splitRefused } from "./refused-entry.js";
+import type { RunTrial } from "./trial.js";
 
 /** The run whose journal is written. */
 interface Author {
@@ -15,16 +18,26 @@ interface Author {
   readonly parent: string | null;
   readonly host: Host;
   readonly gone: boolean;
+  readonly trial: RunTrial;
   /** The store has this entry, and the run goes on here. */
-  written(entry: Entry, conflicts: readonly string[]): void;
+  written(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
   /** A transaction has committed what the code is to be told next. */
   tell(event: Event): void;
   leave(departure: Departure): void;
+  lose(reason: unknown): void;
+  /** The store refuses what it has to write: it is to fail. */
+  refused(error: unknown): void;
+  readonly state: "replaying" | "live" | "returning";
+  readonly ending: { readonly refused: boolean };
 }
+
+/** An entry that the store has, what it was made of, and what begins now. */
+type Sent = Pick<Taken, "entry" | "events" | "after">;
 
 export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
 
 const lookAgainMs = 100;
+const refusedAgainMs = 1000;
 
 /**
  * Writes the journal of one run: an entry at a time, each under the number that is expected to be next. The number is
@@ -67,6 +80,21 @@ export class RunWriter {
     return this.#create !== undefined;
   }
 
+  /** The time that the journal will have for an event that was just recorded: that of a run's first event is when its code began. */
+  timeOf(event: Event): number {
+    return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event[2];
+  }
+
+  /** The number of the next entry. */
+  /** The journal has no entry yet. */
+  get isUnbegun(): boolean {
+    return this.#seq === 1;
+  }
+
+  get seq(): number {
+    return this.#seq;
+  }
+
   get heldAt(): number {
     return this.#heldAt;
   }
@@ -82,18 +110,72 @@ export class RunWriter {
     this.#starts = [];
   }
 
-  /** One journal entry of all that was recorded. */
-  async commit(then: Then): Promise<void> {
-    const author = this.#author;
-    const { entry, after } = this.#take(then);
+  /** One journal entry of all that was recorded. `atRest`: the run has nothing to do until a time, or until mail. */
+  async commit(then: Then, atRest = false): Promise<void> {
+    const taken = this.#take(then, atRest);
     this.#busy = true;
-    const answer = await author.host.commit(this.#operation(entry), () => !author.gone);
-    if (author.gone || answer === undefined) return;
+    const refused = await this.#send(taken);
+    if (refused !== undefined) await this.#refused(taken, refused.error);
+  }
+
+  /** What follows from the answer is done, unless the store has refused the entry: then the refusal is returned. */
+  async #send(sent: Sent): Promise<Refusal | undefined> {
+    const author = this.#author;
+    const answer = await author.host.commit(this.#operation(sent.entry), () => !author.gone);
+    if (author.gone || answer === undefined) return undefined;
+    if (answer.kind === "refused") return answer;
     this.ended();
-    if (answer.kind === "exists") return author.leave({ why: "exists", run: answer.run });
-    if (answer.kind !== "created" && answer.kind !== "appended") return author.leave({ why: "overtaken" });
-    author.host.learn(answer.now);
-    this.#written(entry, answer.conflicts, after);
+    if (answer.kind === "exists") author.leave({ why: "exists", run: answer.run });
+    else if (answer.kind !== "created" && answer.kind !== "appended") author.leave({ why: "overtaken" });
+    else {
+      author.host.learn(answer.now);
+      this.#written(sent, answer.conflicts);
+    }
+    return undefined;
+  }
+
+  /**
+   * The entry would be refused again, and its owner lost: each next owner would do the steps before it once more. So what the
+   * steps did is written without the rest, and the run fails. If we die here before that is written, the same happens again.
+   */
+  async #refused(taken: Taken, error: unknown): Promise<void> {
+    const author = this.#author;
+    if (author.state === "returning") return author.lose(error);
+    if (author.ending.refused) return await this.#endBare(taken, error);
+    const { before, after } = splitRefused(taken.events);
+    const begun = withheld(before);
+    // Written alone where a replay could begin from it; a run that is not in the store yet has done nothing.
+    const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
+    // With the mail that it follows from: if we die after this entry, the next owner must not tell the code the same mail again.
+    const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
+    if (kept && (await this.#send({ entry, events: begun, after: [] })) === undefined) {
+      if (author.gone) return;
+      this.draft.restore(after, taken);
+    } else this.draft.restore([...begun, ...after], taken);
+    this.ended();
+    author.refused(error);
+  }
+
+  /** Even the end was refused. It is written without values, and tried until it is: nobody else may do the steps again. */
+  async #endBare({ events, entry: { then } }: Taken, error: unknown): Promise<void> {
+    const author = this.#author;
+    const { clock } = author.host.store;
+    if (then.kind !== "end") return author.lose(error);
+    const bare = bareEvents(events);
+    const end = bare.at(-1);
+    const entry = this.#entryOf(bare, { ...then, output: end?.[0] === "end" ? end[3] : null }, 0);
+    while (!author.gone && (await this.#send({ entry, events: bare, after: [] })) !== undefined) {
+      // Nothing of it is in the store, and nothing but the code before its first step has run: the caller hears of it.
+      if (this.#create) return author.leave({ why: "refused", error });
+      await new Promise<void>((go) => void clock.after(refusedAgainMs, go));
+    }
+  }
+
+  #entryOf(events: readonly Event[], then: Then, asideBytes = this.#author.host.store.asideBytes): Entry {
+    const part = new Draft(asideBytes, this.#author.parent !== null);
+    for (const event of events) part.record(event);
+    const taken = part.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+    return { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, false) };
   }
 
   /**
@@ -130,12 +212,12 @@ export class RunWriter {
         if (author.gone) return { ok: false, error };
         if (taken) this.draft.putBack(taken, taken.told);
         this.ended();
-        return { ok: false, error };
+        return { ok: false, error: rolledBack(error) ?? error };
       }
     }
     this.ended();
     if (author.gone || taken === undefined) return hasLeft();
-    this.#written(taken.entry, conflicts, taken.after);
+    this.#written(taken, conflicts);
     if (!author.gone) author.tell(taken.told);
     return { ok: true };
   }
@@ -147,8 +229,9 @@ export class RunWriter {
     if (this.#waiting.length > 0) for (const go of this.#waiting.splice(0)) go();
   }
 
-  #take(then: Then): Taken {
-    return this.draft.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+  #take(then: Then, atRest = false): Taken {
+    const taken = this.draft.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+    return { ...taken, entry: { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, atRest) } };
   }
 
   #operation(entry: Entry): StartRun | Append {
@@ -157,11 +240,12 @@ export class RunWriter {
     return { verb: "append", id, epoch, seq: this.#seq, entry };
   }
 
-  #written(entry: Entry, conflicts: readonly string[], after: readonly (() => void)[]): void {
+  #written({ entry, events, after }: Sent, conflicts: readonly string[]): void {
     this.#create = undefined;
     if (entry.events !== null) this.#seq += 1;
+    this.#author.trial.written(entry);
     this.#starts.push(...after);
-    this.#author.written(entry, conflicts);
+    this.#author.written(entry, conflicts, events);
     if (!this.#author.gone) this.#begin();
   }
 

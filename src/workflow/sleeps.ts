@@ -1,4 +1,5 @@
 import { instantOf } from "./duration.js";
+import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";
 import { never } from "./requests.js";
 
@@ -36,15 +37,21 @@ export class Sleeps {
   /** Tells of those whose time has come, in the order of their times. */
   fire(now: number): void {
     const due = [...this.#pending].filter(([, until]) => until <= now).sort(([, a], [, b]) => a - b);
-    for (const [id] of due) this.#wake(id);
+    for (const [id] of due) this.#execution.deliveries.add(this.#wake(id));
   }
 
-  wakeAll(): void {
-    for (const id of this.#pending.keys()) this.#wake(id);
+  /** Ends all that last now: what the code is to be told. */
+  wakeAll(): Event[] {
+    return [...this.#pending.keys()].map((id) => this.#wake(id));
   }
 
-  #wake(id: string): void {
+  /** Ends those of these that last now. */
+  wake(ids: readonly string[]): Event[] {
+    return ids.filter((id) => this.#pending.has(id)).map((id) => this.#wake(id));
+  }
+
+  #wake(id: string): Event {
     this.#pending.delete(id);
-    this.#execution.deliveries.add(["woke", id, this.#execution.now()]);
+    return ["woke", id, this.#execution.now()];
   }
 }

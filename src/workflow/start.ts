@@ -3,21 +3,28 @@ import { canonicalJson, sha256 } from "../core/canonical.js";
 import { encode, encodeLater, renamed, withinBytes } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
+import { isPlainObject } from "../core/plain-object.js";
 import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
 import { startedAside } from "./aside.js";
+import { checkSteps } from "./check-steps.js";
 import { currentExecution, currentStep } from "./context.js";
-import { definitionOf, type WorkflowFunction } from "./define.js";
+import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "./define.js";
 import { RunMismatchError } from "./errors.js";
 import type { Execution } from "./execution.js";
 import { childIdOf } from "./identity.js";
+import { isStoredAs, type Renamed } from "./journaled-name.js";
+import { lookForOverdue, noticeOverdue } from "./overdue.js";
+import { presentName, underFormerNames } from "./registry.js";
 import { never } from "./requests.js";
 import { Run } from "./run-handle.js";
 import { sendSafely } from "./send-mail.js";
-import { ambientStore, workerOf } from "./workers.js";
+import { ambientStore, workerOf, worksHere } from "./workers.js";
+import { withoutWritable } from "./writable.js";
 
 export interface StartOptions {
   /** Names the run: the same id again is the same run. Default: a new one. */
@@ -30,7 +37,29 @@ export interface StartOptions {
   readonly onMismatch?: "return" | "refuse";
   /** How long the run is kept after its end. Default 30 days. */
   readonly retentionMs?: number | "forever";
+  /**
+   * Accepted and ignored, for code written for the Workflow DevKit: a run is executed by any worker that has its workflow,
+   * under the code that this worker has.
+   */
+  readonly deploymentId?: string;
 }
+
+/**
+ * A workflow by its stored name: `workflow//src/orders.ts//checkout`, or the name given to `workflow(name, fn)`. It need
+ * not be defined in this process; the run is pending until a worker that has it claims it.
+ */
+export interface WorkflowById {
+  readonly workflowId: string;
+}
+
+const optionNames: OptionNames<StartOptions> = {
+  id: true,
+  store: true,
+  fingerprint: true,
+  onMismatch: true,
+  retentionMs: true,
+  deploymentId: true,
+};
 
 export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
   readonly workflow: WorkflowFunction<Args, Result>;
@@ -53,54 +82,91 @@ export function start<Args extends unknown[], Result>(
   args?: Args,
   options?: StartOptions,
 ): Promise<Run<Result>>;
+export function start<Result>(workflow: WorkflowFunction<[], Result>, options: StartOptions): Promise<Run<Result>>;
+export function start<Result = unknown>(workflow: WorkflowById, args?: readonly unknown[], options?: StartOptions): Promise<Run<Result>>;
+export function start<Result = unknown>(workflow: WorkflowById, options: StartOptions): Promise<Run<Result>>;
 export function start<Args extends unknown[], Result>(request: StartRequest<Args, Result>): Promise<Run<Result>>;
 export async function start(
-  first: WorkflowFunction | StartRequest<never[], unknown>,
-  args: readonly unknown[] = [],
-  options: StartOptions = {},
+  first: WorkflowFunction | WorkflowById | StartRequest<never[], unknown>,
+  second: readonly unknown[] | StartOptions = [],
+  third?: StartOptions,
 ): Promise<Run> {
-  if (typeof first === "function") return await startRun(first, args, options);
-  if (first === null || typeof first !== "object") throw new InvalidInputError("start", "needs a workflow, or { id, workflow, input }");
-  return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
+  if (typeof first !== "function" && (first === null || typeof first !== "object"))
+    throw new InvalidInputError("start", "needs a workflow, { workflowId }, or { id, workflow, input }");
+  if (typeof first === "object" && "workflow" in first) return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
+  // Without arguments the options may come second.
+  if (third === undefined && isPlainObject(second)) return await startRun(first, [], second);
+  return await startRun(first, second as readonly unknown[], third ?? {});
 }
 
-async function startRun(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Promise<Run> {
+async function startRun(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): Promise<Run> {
   const asked = prepare(from, args, options);
   const execution = currentExecution();
   // In the code of a workflow nothing may wait: a replay goes by its order.
   if (execution) return startChild(execution, asked);
+  asked.check();
   const step = currentStep();
+  // A step must not fail, and its run with it, for an option of another step.
+  if (step === undefined) checkSteps();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const at = options.store ?? step?.execution.store;
   const encoded = encodedArgs(args, (given) => encodeLater(given, at?.valueBytesMax));
   // Without a turn of the event loop where there is nothing to wait for: who calls and then stops its worker has started it.
-  const input = typeof encoded === "string" ? encoded : await encoded.catch(refused);
+  const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(refused));
   const store = at ?? (await ambientStore());
   requireRuns(store);
   const create = startedAside(createOf(asked, { id: given ?? newRunId(), input, store }), store.asideBytes);
-  const departure = await workerOf(store)?.start(create);
+  const worker = workerOf(store);
+  const departure = await worker?.start(create);
   if (departure === "created") return new Run(create.id, store);
-  if (departure?.why === "exists") return found(store, create, departure.run, options);
+  if (departure?.why === "refused") throw departure.error;
+  if (departure?.why === "exists") return found(store, create, departure.run, asked);
   // No worker here, none with room, or it was interrupted: whoever claims it executes it.
-  const answer = await sendSafely(store, create);
-  return answer.kind === "exists" ? found(store, create, answer.run, options) : new Run(create.id, store);
+  // A process that works on the store waits for it, as its runs do; the worker says so when it takes long.
+  const patience = worker && {
+    forMs: Number.POSITIVE_INFINITY,
+    failed: (times: number, error: unknown) => worker.troubled(`starting run "${create.id}"`, times, error),
+  };
+  const answer = await sendSafely(store, create, patience);
+  if (worker === undefined) lookForOverdue(store, create.workflow);
+  return answer.kind === "exists" ? found(store, create, answer.run, asked) : new Run(create.id, store);
 }
 
 /** As it was asked for, and checked. */
 interface Asked {
-  readonly workflow: string;
+  readonly workflow: Renamed;
   readonly args: readonly unknown[];
   readonly options: StartOptions;
+  /** Throws for an unknown option. */
+  readonly check: () => void;
 }
 
-function prepare(from: WorkflowFunction, args: readonly unknown[], options: StartOptions): Asked {
-  const { name } = definitionOf(from, "workflow");
+function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): Asked {
+  const workflow = typeof from === "object" && "workflowId" in from ? workflowById(from.workflowId) : definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
   const { id, retentionMs = retentionMsDefault, onMismatch = "return" } = options;
   if (id !== undefined) checkId(id);
   if (retentionMs !== "forever") duration("retentionMs", retentionMs);
   oneOf("onMismatch", onMismatch, ["return", "refuse"]);
-  return { workflow: name, args, options };
+  const names = "workflow" in options ? { ...optionNames, workflow: true as const, input: true as const } : optionNames;
+  return { workflow, args, options, check: () => knownOptions("start", options, names) };
+}
+
+const namesWarned = new Set<string>();
+
+/** By its name, or by one that earlier versions gave it. */
+function workflowById(id: unknown): Renamed {
+  if (typeof id !== "string") throw new InvalidInputError("workflowId", "must be a string: the stored name of a workflow");
+  checkWorkflowName("workflowId", id);
+  const defined = definedWorkflows().get(presentName("workflow", id));
+  if (defined === undefined && worksHere() && !namesWarned.has(id)) {
+    namesWarned.add(id);
+    process.emitWarning(
+      `[onceflow] workflow "${id}" is started by its id and is not defined in this process; its runs are pending until a worker that has it claims them. ` +
+        "Check the spelling, import its module, or set configure({ worker: false }) where this process only starts runs.",
+    );
+  }
+  return defined ?? { name: id };
 }
 
 /** `input`: the arguments, encoded. */
@@ -109,7 +175,7 @@ function createOf({ workflow, args, options }: Asked, { id, input, store }: { id
   return {
     verb: "start",
     id,
-    workflow,
+    workflow: workflow.name,
     input: withinBytes("args", input, store.valueBytesMax),
     fingerprint: fingerprintOf(args, input, options),
     parent: null,
@@ -161,18 +227,43 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
   }
 }
 
-function found(store: Store, asked: StartRun, run: RunRecord, { onMismatch }: StartOptions): Run {
-  const mismatch = run.fingerprint !== asked.fingerprint || run.workflow !== asked.workflow;
-  if (mismatch && onMismatch === "refuse") throw new RunMismatchError(run.id);
+function found(store: Store, create: StartRun, run: RunRecord, { workflow, args, options }: Asked): Run {
+  const hasName = isStoredAs(workflow, run.workflow);
+  const hasInput = run.fingerprint === create.fingerprint || isFormerFingerprint(run.fingerprint, args, options);
+  noticeOverdue(store, [run]);
+  const mismatch = !hasName || !hasInput;
+  if (mismatch && options.onMismatch === "refuse") throw new RunMismatchError(run.id);
   return new Run(run.id, store, mismatch);
+}
+
+/** Whether an earlier version made this one of the arguments: with the names that steps and workflows among them had then. */
+function isFormerFingerprint(print: string | null, args: readonly unknown[], options: StartOptions): boolean {
+  try {
+    return underFormerNames(() => fingerprintOf(args, encode(args), options)).some((each) => each === print);
+  } catch {
+    // Arguments that have to be read before they can be encoded have none.
+    return false;
+  }
 }
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
 function startChild(execution: Execution, asked: Asked): Run | Promise<Run> {
   const { store, children } = execution;
   const { id: given } = asked.options;
-  const child = createOf(asked, { id: given ?? "", input: encodedArgs(asked.args, encode), store });
+  const text = encodedArgs(asked.args, encode);
+  // A run that was recorded before writables were refused must find its journal again.
+  const input = isJournaled(execution, asked.workflow) ? text : withoutWritable("args", text);
+  const child = createOf(asked, { id: given ?? "", input, store });
   const make = (id: string): StartRun => startedAside({ ...child, id, parent: execution.id }, store.asideBytes);
-  const id = children.start(asked.workflow, given, make);
-  return id === undefined ? never() : new Run(id, store);
+  const refuse = asked.options.onMismatch === "refuse";
+  const started = children.start({ workflow: asked.workflow, given, refuse, make, check: asked.check });
+  if (started === undefined) return never();
+  const { id, mismatch } = started;
+  return mismatch === undefined ? new Run(id, store) : mismatch.then((differs) => new Run(id, store, differs));
+}
+
+/** Whether the journal has the next start of this workflow. */
+function isJournaled({ requests }: Execution, { name, former = [] }: Renamed): boolean {
+  const n = requests.countSoFar(`child ${name}`);
+  return [name, ...former].some((each) => requests.has(`child ${each}#${n}`));
 }

@@ -14,6 +14,16 @@ export type EncodedResult = { readonly ok: true; readonly text: string } | { rea
 
 export type BodyOutcome = EncodedResult | { readonly ok: false; readonly error: unknown; readonly how?: How };
 
+/** A body whose verdict did not wait for it. */
+export interface LateBody {
+  readonly id: string;
+  readonly attempt: number;
+  readonly definition: StepDefinition;
+  readonly outcome: Promise<BodyOutcome>;
+  /** The journal says that its outcome is unknown; else that it was abandoned. */
+  readonly inDoubt: boolean;
+}
+
 /** One attempt of a step while its body runs, as the body sees it. */
 export class StepBody {
   readonly kind = "step";
@@ -21,11 +31,13 @@ export class StepBody {
   readonly definition: StepDefinition;
   readonly id: string;
   readonly attempt: number;
+  /** When the first attempt began. */
   readonly startedAt: number;
   /** Runs started in this body so far: their ids are derived from it. */
   started = 0;
   #writer: StepWriter | undefined;
   #sealed = false;
+  #running: Promise<BodyOutcome> | undefined;
   #controller: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
@@ -43,7 +55,8 @@ export class StepBody {
 
   get metadata(): StepMetadata {
     const { stepId, definition, startedAt, attempt, signal } = this;
-    return { stepId, stepName: definition.name, stepStartedAt: new Date(startedAt), attempt, signal };
+    const metadata = { stepId, stepName: definition.name, stepStartedAt: new Date(startedAt), attempt };
+    return Object.defineProperty(metadata, "signal", { value: signal }) as StepMetadata;
   }
 
   get signal(): AbortSignal {
@@ -86,7 +99,13 @@ export class StepBody {
   run(input: () => readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
     const running = this.#settle(input);
+    this.#running = running;
     return timeoutMs === undefined ? running : this.#within(timeoutMs, running);
+  }
+
+  /** How it really ends, whatever its time limit says. Undefined when it has ended, or never began. */
+  get pending(): Promise<BodyOutcome> | undefined {
+    return this.#running;
   }
 
   async #settle(input: () => readonly unknown[]): Promise<BodyOutcome> {
@@ -99,13 +118,15 @@ export class StepBody {
       const encoded = encodedResult(execution, drained instanceof Promise ? await drained : drained);
       const outcome = encoded instanceof Promise ? await encoded : encoded;
       // In the store before the result is: whoever sees the one finds the other.
-      if (this.#writer || this.attempt > 1) await this.#allSaved();
+      // Of a body that was left behind nothing more is saved, and that is no failure of its own.
+      if ((this.#writer || this.attempt > 1) && !this.#sealed) await this.#allSaved();
       return outcome;
     } catch (error) {
       // They must not come behind what the verdict does to its streams.
       await this.#allSaved().catch(() => {});
       return { ok: false, error };
     } finally {
+      this.#running = undefined;
       this.seal();
     }
   }
@@ -158,7 +179,8 @@ export class StepBody {
       });
       void running.then((outcome) => {
         cancel();
-        resolve(outcome.ok || this.#aborted === undefined ? outcome : { ok: false, error: timeout, how: "timeout" });
+        const tooLong = !outcome.ok && this.#aborted?.reason === timeout;
+        resolve(tooLong ? { ok: false, error: timeout, how: "timeout" } : outcome);
       });
     });
   }

@@ -1,13 +1,30 @@
 import { decode } from "../core/codec.js";
 import { decodeError, encodeError } from "../core/stored-error.js";
-import { runOutside } from "./context.js";
+import { notAppliedError } from "./after-end.js";
+import type { Site } from "./call-site.js";
+import type { WrongOptions } from "./check-steps.js";
+import { runBeside } from "./context.js";
 import type { StepDefinition } from "./define.js";
+import type { Told } from "./deliveries.js";
 import { FatalError } from "./errors.js";
-import type { Event, EventOf, How } from "./event.js";
+import { type Event, type EventOf, type How, withoutClaims } from "./event.js";
 import type { Execution } from "./execution.js";
 import { stepIdOf } from "./identity.js";
-import { exhausted, judgeFailure, mayRepeat } from "./retry-policy.js";
-import { type BodyOutcome, type EncodedResult, encodedResult, StepBody } from "./step-body.js";
+import { crashReason } from "./park-crashed.js";
+import type { Resolution } from "./resolution.js";
+import { exhausted, judgeFailure, mayRepeat, notKeptError } from "./retry-policy.js";
+import { type BodyOutcome, type EncodedResult, encodedResult, type LateBody, StepBody } from "./step-body.js";
+import type { StepInput } from "./step-input.js";
+import { StepPromise } from "./step-promise.js";
+
+/** A call whose promise the code may look at, or forget. */
+export interface WatchedCall {
+  readonly id: string;
+  readonly definition: StepDefinition;
+  readonly promise: StepPromise<unknown>;
+  site: Site | undefined;
+  readonly rejection: string | undefined;
+}
 
 /**
  * One call of a step in a run, over all its attempts: started entry → body → verdict, again while it may.
@@ -15,10 +32,15 @@ import { type BodyOutcome, type EncodedResult, encodedResult, StepBody } from ".
  * starting: its entry is not committed yet. running: the body is at it. waiting: for its next attempt. asking: for what
  * the other side knows. unknown: for a person. settled: the code knows.
  */
-export class StepCall {
+export class StepCall implements WatchedCall {
   readonly id: string;
   readonly definition: StepDefinition;
-  readonly promise: Promise<unknown>;
+  readonly given: StepInput;
+  readonly promise: StepPromise<unknown>;
+  /** Where the code called it, until the code has looked at its promise. */
+  site: Site | undefined;
+  /** What its promise was rejected with, encoded. */
+  rejection: string | undefined;
   state: "starting" | "running" | "waiting" | "asking" | "unknown" | "settled" = "waiting";
   /** When the next attempt, or the next question to the other side, is due. */
   dueAt: number | undefined;
@@ -26,28 +48,34 @@ export class StepCall {
   doubt: string | undefined;
   attempt = 0;
   readonly #execution: Execution;
-  readonly #input: () => readonly unknown[];
-  readonly #fingerprint: string;
+  /** Its options are wrong: no attempt begins here. */
+  readonly #wrong: WrongOptions | undefined;
   #failures = 0;
   /** The last thing that was thrown, encoded. */
   #failure = "";
+  /** Owners that died in it while they executed its run alone. */
   #crashes = 0;
   /** An attempt before this one may have written to streams. */
   #mayHaveWritten = false;
   #startedAt = 0;
+  #firstStartedAt: number | undefined;
   #body: StepBody | undefined;
+  /** How the body really ends, when the verdict did not wait for it. */
+  #late: Promise<BodyOutcome> | undefined;
   /** Its verdict is being written, in its own transaction. */
   #writing = false;
+  /** Its verdict is on its way to the code. */
+  #decided = false;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
-  constructor(execution: Execution, definition: StepDefinition, id: string, input: () => readonly unknown[], fingerprint: string) {
+  constructor(execution: Execution, definition: StepDefinition, id: string, given: StepInput, wrong?: WrongOptions) {
     this.#execution = execution;
+    this.#wrong = wrong;
     this.definition = definition;
     this.id = id;
-    this.#input = input;
-    this.#fingerprint = fingerprint;
-    this.promise = new Promise((resolve, reject) => {
+    this.given = given;
+    this.promise = new StepPromise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
@@ -64,29 +92,54 @@ export class StepCall {
 
   /** The first attempt: its started entry is the request, which is recorded already. */
   begin(at: number): void {
+    if (this.#wrong !== undefined) return this.#execution.parking.refuse(this.#wrong.message);
     this.#start(1, at);
+  }
+
+  /** What the journal says about its attempts. */
+  #restore(log: readonly Event[]): void {
+    this.#mayHaveWritten = true;
+    for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt" | "claim">[]) {
+      const [type, , at, attempt] = event;
+      if (type === "claim") this.#crashes = attempt === 0 ? 0 : this.#crashes + 1;
+      if (type === "step" && attempt > 0) {
+        this.state = "running";
+        this.attempt = attempt;
+        this.#startedAt = at;
+        this.#firstStartedAt ??= at;
+      }
+      if (type === "fail") this.#noteJournaled(event as EventOf<"fail">);
+      if (type === "fail" || type === "doubt") this.state = "waiting";
+    }
+  }
+
+  /** A person who says that an attempt did not happen does not use up one of its retries. */
+  #noteJournaled([, , , , error, , how]: EventOf<"fail">): void {
+    if (how === "resolved") this.#failure = error;
+    else this.#noteFailure(error);
   }
 
   /** After a replay: goes on where the last owner stopped. */
   resume(log: readonly Event[]): void {
     if (this.state === "settled") return;
-    this.#mayHaveWritten = true;
-    for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt">[]) {
-      const [type, , at, attempt] = event;
-      if (type === "step" && attempt > 0) {
-        if (this.state === "running") this.#crashes += 1;
-        this.state = "running";
-        this.attempt = attempt;
-        this.#startedAt = at;
-      }
-      if (type === "fail") this.#noteFailure((event as EventOf<"fail">)[4]);
-      if (type === "fail" || type === "doubt") this.state = "waiting";
-    }
-    const last = log.at(-1);
-    if (last?.[0] === "step" && last[3] === 0) this.#startNext();
+    this.#restore(log);
+    const last = withoutClaims(log).at(-1);
+    const hasBegun = last?.[0] !== "step" || last[3] > 0;
+    if (this.#wrong !== undefined && (!hasBegun || this.#wrong.unusable)) this.#execution.parking.refuse(this.#wrong.message);
+    else if (!hasBegun) this.#startNext();
     else if (last?.[0] === "step") this.#takeOver();
     else if (last?.[0] === "fail") this.#waitUntil(last[5] ?? this.#execution.now());
     else if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
+  }
+
+  /** After a replay in which the code has come to its end: the last owner died, or was stopped, before it could write the end. */
+  resumeEnded(log: readonly Event[]): void {
+    if (this.state === "settled") return;
+    this.#restore(log);
+    const last = withoutClaims(log).at(-1);
+    if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
+    else if (last?.[0] === "step" && last[3] > 0) this.#leaveBehind("its process fell silent while it ran");
+    else this.withdraw(false);
   }
 
   /** Its time has come: the next attempt, or the question whether the last one happened. */
@@ -101,17 +154,27 @@ export class StepCall {
     this.state = "settled";
     if (event[0] === "done") return this.#resolve(decode(event[4]));
     if (event[0] !== "fail") return;
-    // Nobody may have awaited it yet; whoever awaits it later still hears of it.
-    this.promise.catch(() => {});
+    // One that was left behind when its run ended has not failed: the run was not to wait for it.
+    if (event[6] !== "abandoned") this.rejection = event[4];
+    // The code may await it later, and is told of it then.
+    this.promise.ignoreRejection();
     this.#reject(decodeError(event[4]));
   }
 
-  /** What a person says about the attempt in doubt. Nothing when they mean another one. */
-  resolve(attempt: number, to: { readonly done: string } | { readonly fail: string } | "notApplied"): void {
-    if (this.state !== "unknown" || attempt !== this.attempt) return;
-    if (to === "notApplied") this.#startNext();
-    else if ("done" in to) this.#deliver("done", to.done, "resolved");
-    else this.#deliver("fail", to.fail, "resolved");
+  /**
+   * What a person says about the attempt in doubt. Nothing when they mean another one. What follows is recorded, or returned
+   * for the code, in the turn in which the mail is taken in; an attempt that follows may be withheld, the decision not.
+   */
+  resolve(attempt: number, to: Resolution): readonly Told[] {
+    if (this.state !== "unknown" || attempt !== this.attempt) return [];
+    if (to !== "notApplied") return [this.#verdict("done" in to ? "done" : "fail", "done" in to ? to.done : to.fail, "resolved")];
+    const at = this.#execution.now();
+    this.#failure = notAppliedError();
+    this.#execution.record(["fail", this.id, at, attempt, this.#failure, at, "resolved"]);
+    const { over, awaited } = this.#execution.ending;
+    if (!over || awaited.has(this)) this.#startNext();
+    else this.state = "settled";
+    return [];
   }
 
   /** The run ends without it, or is somebody else's: whoever is still at it should stop. */
@@ -119,10 +182,18 @@ export class StepCall {
     this.#body?.abort(reason);
   }
 
-  /** The run ends before the body could begin. An entry that says it did is on its way when it was written. */
+  /**
+   * The run ends, and its body does not run. An attempt whose outcome nobody has told yet is in doubt, if its class does not
+   * let it run twice: it is not asked about, waited for or tried again.
+   */
   withdraw(written: boolean): void {
-    this.state = "settled";
-    if (written) this.#leaveBehind("the run ended before it could begin");
+    // Its time may come while the end waits for a transaction: nothing begins then.
+    this.dueAt = undefined;
+    if (this.state === "unknown") return;
+    const mayHaveHappened = this.state === "asking" || (this.state === "waiting" && !this.#decided && this.#mayHaveHappened());
+    if (this.state === "starting" && written) this.#abandon("the run ended before it could begin");
+    else if (mayHaveHappened) this.#inDoubt("the run ended before the other side was asked", true);
+    else this.state = "settled";
   }
 
   /** The run is handed back before the body could begin. */
@@ -134,20 +205,35 @@ export class StepCall {
   /** Its grace is over and it did not stop: the run ends without its verdict. */
   abandon(): void {
     if (this.state !== "running" || this.#writing) return;
+    this.#late = this.#body?.pending;
     this.#body?.seal();
-    this.state = "settled";
     this.#leaveBehind("still running when the run ended; its outcome was not awaited");
   }
 
+  /** Its effect may happen yet, or has happened. What may run twice needs nobody to look; a transaction is rolled back. */
   #leaveBehind(why: string): void {
-    const error = kept(new Error(why));
-    this.#execution.record(["fail", this.id, this.#execution.now(), this.attempt, error, null, "abandoned"]);
+    if (this.definition.tx || mayRepeat(this.definition.options())) this.#abandon(why);
+    else this.#inDoubt(why, true);
+  }
+
+  #abandon(why: string): void {
+    this.state = "settled";
+    const { id, attempt } = this;
+    this.#execution.record(abandonedEvent({ id, at: this.#execution.now(), attempt, why }));
+  }
+
+  /** Its body, if the last attempt's verdict did not wait for it: its true end is recorded after the run's. */
+  get lateBody(): LateBody | undefined {
+    const outcome = this.#late;
+    if (outcome === undefined || this.#decided) return undefined;
+    const { id, attempt, definition } = this;
+    return { id, attempt, definition, outcome, inDoubt: this.state === "unknown" };
   }
 
   #startNext(): void {
     const at = this.#execution.now();
     const attempt = this.attempt + 1;
-    this.#execution.record(["step", this.id, at, attempt, this.#fingerprint]);
+    this.#execution.record(["step", this.id, at, attempt, this.given.print]);
     this.#start(attempt, at);
   }
 
@@ -155,7 +241,9 @@ export class StepCall {
   #start(attempt: number, at: number): void {
     this.attempt = attempt;
     this.#startedAt = at;
+    this.#firstStartedAt ??= at;
     this.dueAt = undefined;
+    this.#late = undefined;
     this.state = "starting";
     this.#execution.draft.afterCommit(this.#run);
   }
@@ -164,9 +252,9 @@ export class StepCall {
     // The run has ended while its entry was written.
     if (this.state !== "starting") return;
     this.state = "running";
-    this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#startedAt);
+    this.#body = new StepBody(this.#execution, this.definition, this.id, this.attempt, this.#firstStartedAt ?? this.#startedAt);
     if (this.definition.tx) void this.#runInTransaction(this.#body);
-    else void this.#body.run(this.#input).then(this.#onOutcome);
+    else void this.#body.run(this.given.input).then(this.#onOutcome);
   };
 
   readonly #onOutcome = (outcome: BodyOutcome): void => {
@@ -177,12 +265,7 @@ export class StepCall {
 
   #succeeded(outcome: EncodedResult, how?: How): void {
     if ("text" in outcome) this.#deliver("done", outcome.text, how);
-    else this.#deliver("fail", kept(this.#notKept(outcome.notKept)), how);
-  }
-
-  /** The effect has happened; running it again would not make its result any more storable. */
-  #notKept({ message }: Error): FatalError {
-    return new FatalError(`step "${this.definition.name}" succeeded, but its result cannot be journaled: ${message}`);
+    else this.#deliver("fail", kept(notKeptError(this.definition.name, outcome.notKept)), how);
   }
 
   #failed(error: unknown, how?: How): void {
@@ -223,13 +306,10 @@ export class StepCall {
 
   /** The last owner died while the body ran, as far as the journal tells. */
   #takeOver(): void {
-    this.#crashes += 1;
     const { name } = this.definition;
     const options = this.definition.options();
-    if (this.#crashes > options.crashMax) {
-      const error = new FatalError(`the process died ${this.#crashes} times while step "${name}" ran, and crashMax is ${options.crashMax}`);
-      return this.#deliver("fail", kept(error), "crashed");
-    }
+    if (this.#crashes > options.crashMax && !this.#execution.mailbox.hasUnreadWake)
+      return this.#execution.parking.crashed(crashReason(this.#crashes, { max: options.crashMax, step: name }));
     if (mayRepeat(options)) return this.#startNext();
     if (options.effect === "atMostOnce") return this.#inDoubt("its process fell silent while it ran", true);
     this.state = "asking";
@@ -244,9 +324,9 @@ export class StepCall {
     let found: EncodedResult | undefined;
     let why = "reconcile could not tell";
     try {
-      const ask = () => reconcile?.({ stepId, attempt, input: this.#input() as never[] });
+      const ask = () => reconcile?.({ stepId, attempt, input: this.given.input() as never[] });
       const { host, id: runId } = this.#execution;
-      verdict = await runOutside(() => host.ask({ step: this.definition.name, runId, attempt }, ask));
+      verdict = await runBeside(this.#execution, () => host.ask({ step: this.definition.name, runId, attempt }, ask));
       if (typeof verdict === "object" && verdict !== null && "found" in verdict)
         found = await encodedResult(this.#execution, verdict.found);
     } catch (error) {
@@ -264,10 +344,17 @@ export class StepCall {
   #inDoubt(why: string, record: boolean): void {
     this.state = "unknown";
     this.doubt = why;
+    // It ran out of time, and may be at it still.
+    this.#late ??= this.#body?.pending;
     if (record) this.#execution.record(["doubt", this.id, this.#execution.now(), this.attempt, why]);
   }
 
   #deliver(type: "done" | "fail", text: string, how?: How): void {
+    const { event, streams } = this.#verdict(type, text, how);
+    this.#execution.deliveries.add(event, undefined, streams);
+  }
+
+  #verdict(type: "done" | "fail", text: string, how?: How): Told {
     const { id, attempt } = this;
     const at = this.#execution.now();
     const rest = how ? [how] : [];
@@ -277,7 +364,8 @@ export class StepCall {
     const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
     this.#body = undefined;
     this.state = "waiting";
-    this.#execution.deliveries.add(event as unknown as Event, undefined, ends.length + voids.length > 0 ? { ends, voids } : undefined);
+    this.#decided = true;
+    return { event: event as unknown as Event, streams: ends.length + voids.length > 0 ? { ends, voids } : undefined };
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */
@@ -299,7 +387,7 @@ export class StepCall {
     };
     const written = await this.#execution.within(async (tx, journal) => {
       mustRun();
-      text = await this.#encoded(await body.runInTransaction(tx, this.#input()));
+      text = await this.#encoded(await body.runInTransaction(tx, this.given.input()));
       mustRun();
       this.#writing = true;
       await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
@@ -310,6 +398,18 @@ export class StepCall {
     this.#body = undefined;
     this.state = "settled";
   }
+}
+
+interface LeftBehind {
+  readonly id: string;
+  readonly at: number;
+  readonly attempt: number;
+  readonly why: string;
+}
+
+/** An attempt that the run ends without, of a class that may run twice: nobody has to find out how it ended. */
+export function abandonedEvent({ id, at, attempt, why }: LeftBehind): Event {
+  return ["fail", id, at, attempt, kept(new Error(why)), null, "abandoned"];
 }
 
 /** With its stack: whoever looks at the run, here or elsewhere, sees where it was thrown. */

@@ -1,12 +1,20 @@
-import { linkAborts } from "./abort-links.js";
-import { callSite } from "./call-site.js";
+import { inShort } from "../core/in-short.js";
+import { checkStorable } from "../core/storable-text.js";
+import { linkAborts, withoutAborts } from "./abort-links.js";
+import { capturedSite, siteOf } from "./call-site.js";
+import { checkedAtCall, type WrongOptions } from "./check-steps.js";
 import type { StepDefinition } from "./define.js";
 import { describe } from "./describe.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";
+import { mayBeForgotten } from "./forgotten-calls.js";
+import { argumentsIn, inputDifference } from "./input-difference.js";
+import { journaledName } from "./journaled-name.js";
+import { RefusedCall } from "./refused-call.js";
 import { never } from "./requests.js";
-import { StepCall } from "./step-call.js";
-import { checkedKey, inputOf } from "./step-input.js";
+import type { LateBody } from "./step-body.js";
+import { StepCall, type WatchedCall } from "./step-call.js";
+import { checkedKey, inputAsAsked, inputOf, isSameInput, type StepInput } from "./step-input.js";
 
 /** The steps that the code of a run has called. */
 export class StepCalls {
@@ -14,35 +22,88 @@ export class StepCalls {
   readonly #calls = new Map<string, StepCall>();
   /** Those that the code was not told the end of: a run of a thousand steps looks at one of them, not at all. */
   readonly #open = new Set<StepCall>();
+  /** Those whose promise the code has not looked at. */
+  readonly #unobserved = new Set<WatchedCall>();
 
   constructor(execution: Execution) {
     this.#execution = execution;
   }
 
-  call(definition: StepDefinition, args: readonly unknown[]): Promise<unknown> {
+  call(called: StepDefinition, args: readonly unknown[]): Promise<unknown> {
     const execution = this.#execution;
-    const id = this.#idOf(definition, args);
+    const { definition: readable, wrong } = checkedAtCall(called);
+    if (readable === undefined) return this.#unnameable(wrong);
+    const named = this.#nameOf(readable, args);
+    if (named === undefined) return never();
+    const { id, definition } = named;
     const existing = this.#calls.get(id);
-    if (existing) return existing.promise;
-    const { print, input } = inputOf(args, linkAborts(execution, id, args));
-    const asked = execution.requests.ask(id, () => ["step", id, execution.now(), 1, print]);
+    if (existing) return this.#callAgain(existing, args);
+    const given = inputOf(args, linkAborts(execution, id, args));
+    const asked = execution.requests.ask(id, () => {
+      // Its `key` is in it. Not of a call that is journaled: a store of an earlier version may have taken it.
+      checkStorable(`step "${definition.name}": key`, id);
+      definition.checkCall?.();
+      return requestOf(id, execution.now(), given, wrong === undefined ? 1 : 0);
+    });
     if (asked === undefined) return never();
-    const call = new StepCall(execution, definition, id, input, print);
-    this.#add(call);
     const { event, known } = asked;
-    if (!known) call.begin(event[2]);
-    else if (event[0] !== "step" || event[4] !== print) {
-      const expected = `${describe(event)} with the arguments it had`;
-      execution.parking.diverged({ expected, found: "the same call with other arguments", where: callSite() });
+    const asAsked = event[0] === "step" ? inputAsAsked(event, given) : undefined;
+    const call = new StepCall(execution, definition, id, asAsked ?? given, wrong);
+    this.#add(call);
+    this.#watch(call);
+    if (!known) call.begin(execution.writer.timeOf(event));
+    else if (asAsked === undefined && !execution.accepts(id)) {
+      this.#divergedIn(call, event);
       return never();
     }
     return call.promise;
   }
 
-  #idOf({ name, options }: StepDefinition, args: readonly unknown[]): string {
-    const { key } = options();
-    if (key === undefined) return this.#execution.requests.ordinal(name);
-    return `${name}:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
+  /** Its `key` is not a function. Nothing is journaled: with the right one the call has another name. */
+  #unnameable(wrong: WrongOptions | undefined): Promise<never> {
+    if (wrong !== undefined) this.#execution.parking.refuse(wrong.message);
+    return never();
+  }
+
+  #divergedIn({ id, stepId, definition, given }: StepCall, event: Event): void {
+    const asked = given.input();
+    const journaled = event[0] === "step" ? argumentsIn(event[4]) : undefined;
+    const difference = journaled ? inputDifference(journaled, asked) : `the arguments are now ${inShort(asked, 200)}`;
+    this.#execution.parking.diverged({
+      expected: `${describe(event)} with the arguments it had`,
+      found: "the same call with other arguments",
+      where: siteOf(capturedSite(definition.call)),
+      input: { id, stepId, asked },
+      ...(difference ? { difference } : {}),
+    });
+  }
+
+  /** One key is one call. Asked for with other arguments, the first result would be an answer to another question. */
+  #callAgain(existing: StepCall, args: readonly unknown[]): Promise<unknown> {
+    const { requests, ending, gone } = this.#execution;
+    const { definition, id } = existing;
+    const given = inputOf(withoutAborts(args));
+    if (isSameInput(existing.given, given)) return existing.promise;
+    if (gone || ending.over) return never();
+    const mark = requests.ordinal(`mismatch ${id}`);
+    // Version 0.1.0 gave the code the first result, and its journal goes on from there.
+    if (!requests.note(mark, () => ["mismatch", mark, this.#execution.now(), given.print])) return existing.promise;
+    const refused = new RefusedCall(definition, id);
+    this.#watch(refused);
+    return refused.promise;
+  }
+
+  /** Calls of a function are counted over all its names: after a journaled "old#0" comes "new#1". */
+  #nameOf(definition: StepDefinition, args: readonly unknown[]): { readonly id: string; readonly definition: StepDefinition } | undefined {
+    const { requests } = this.#execution;
+    const { name } = definition;
+    const { key } = definition.options();
+    const place =
+      key === undefined ? `#${requests.count(name)}` : `:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
+    const has = (each: string) => requests.has(each + place) || this.#calls.has(each + place);
+    const journaled = journaledName(this.#execution, "step", definition, has);
+    if (journaled === undefined) return undefined;
+    return { id: journaled + place, definition: journaled === name ? definition : { ...definition, name: journaled } };
   }
 
   #add(call: StepCall): void {
@@ -54,6 +115,20 @@ export class StepCalls {
     });
   }
 
+  #watch(call: WatchedCall): void {
+    if (mayBeForgotten(this.#execution.workflow, call.definition.name)) call.site = capturedSite(call.definition.call);
+    this.#unobserved.add(call);
+    call.promise.onObserved = () => {
+      this.#unobserved.delete(call);
+      call.site = undefined;
+    };
+  }
+
+  /** Those whose promise the code has not looked at, in the order of the calls. Follows from the code alone: the same at every replay. */
+  get unobserved(): readonly WatchedCall[] {
+    return [...this.#unobserved];
+  }
+
   get open(): ReadonlySet<StepCall> {
     return this.#open;
   }
@@ -62,6 +137,10 @@ export class StepCalls {
   get busy(): boolean {
     for (const call of this.#open) if (call.busy) return true;
     return false;
+  }
+
+  called(id: string): StepCall | undefined {
+    return this.#calls.get(id);
   }
 
   by(stepId: string): StepCall | undefined {
@@ -84,16 +163,44 @@ export class StepCalls {
     for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
   }
 
-  /** The run ends: what has not begun will not begin, also when the entry that would begin it is on its way. Returns what runs. */
-  withdraw(): StepCall[] {
-    const unwritten = this.#execution.draft.withholdStarts();
+  /**
+   * The run ends but for `awaited`: what has not begun will not begin, also when the entry that would begin it is on its
+   * way. Returns what runs.
+   */
+  withdraw(awaited: ReadonlySet<StepCall>): StepCall[] {
+    // Those that are awaited may be among the starts, so those stay; the others are journaled as left behind.
+    const unwritten = awaited.size > 0 ? new Set() : this.#execution.draft.withholdStarts();
     const running: StepCall[] = [];
     for (const call of this.#open) {
+      if (awaited.has(call)) continue;
+      call.dueAt = undefined;
       if (call.state === "running") running.push(call);
-      else if (call.state === "starting") call.withdraw(!unwritten.has(call.id));
-      // Nor is it asked about, waited for or tried again.
-      else call.state = "settled";
+      else call.withdraw(!unwritten.has(call.id));
     }
     return running;
   }
+
+  /** After a replay in which the code has come to its end: the run waits for `awaited`, and ends without the others. */
+  resumeEnded(attempts: ReadonlyMap<string, readonly Event[]>, awaited: ReadonlySet<StepCall>): void {
+    for (const call of this.#open) {
+      const log = attempts.get(call.id) ?? [];
+      if (awaited.has(call)) call.resume(log);
+      else call.resumeEnded(log);
+    }
+  }
+
+  /** How many of them are in doubt. */
+  get unknown(): number {
+    return [...this.#open].filter(({ state }) => state === "unknown").length;
+  }
+
+  /** Bodies that the run leaves behind. */
+  get lateBodies(): LateBody[] {
+    return [...this.#open].flatMap(({ lateBody }) => lateBody ?? []);
+  }
+}
+
+/** `attempt` 0: the code asks for it, and no attempt begins. */
+function requestOf(id: string, at: number, { print, partial }: StepInput, attempt: 0 | 1): Event {
+  return partial ? ["step", id, at, attempt, print, "partial"] : ["step", id, at, attempt, print];
 }

@@ -2,7 +2,10 @@ import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
 import { isRequest, isResponse } from "../core/web-kinds.js";
 import type { AbortLinks } from "./abort-links.js";
+import { encodablePart } from "./encodable-part.js";
+import type { EventOf } from "./event.js";
 import { fingerprint } from "./identity.js";
+import { underFormerNames } from "./registry.js";
 
 /** What is no longer than a hash needs none. */
 const printLengthMax = 22;
@@ -12,25 +15,51 @@ const printLengthMax = 22;
  * the code, which after a replay would not see it.
  */
 export function inputOf(args: readonly unknown[], links?: AbortLinks): StepInput {
-  if (links === undefined) return copied(args);
-  const { print, input } = copied(links.rest);
-  return { print, input: () => links.join(input()) };
+  const printed = links === undefined ? args : links.rest;
+  const isFormerPrint = (journaled: string) => underFormerNames(() => copied(printed).print).includes(journaled);
+  const copy = copied(printed);
+  return { ...copy, input: links === undefined ? copy.input : () => links.join(copy.input()), isFormerPrint };
 }
 
-export interface StepInput {
+interface Copied {
   readonly print: string;
+  /** The fingerprint is of a part of the arguments: the rest cannot be encoded. */
+  readonly partial: boolean;
   readonly input: () => readonly unknown[];
 }
 
-function copied(args: readonly unknown[]): StepInput {
-  if (args.length === 0) return { print: "", input: () => args };
+export interface StepInput extends Copied {
+  /** Whether an earlier version wrote this one for the arguments: with the names that steps and workflows among them had then. */
+  readonly isFormerPrint: (print: string) => boolean;
+}
+
+/** `one` may have the print that an earlier version wrote. */
+export function isSameInput(one: StepInput, other: StepInput): boolean {
+  return one.partial === other.partial && (one.print === other.print || other.isFormerPrint(one.print));
+}
+
+/** The input with the print that the journaled call has. Undefined: the call had another input, as far as the journal can tell. */
+export function inputAsAsked([, , , , print, extent]: EventOf<"step">, given: StepInput): StepInput | undefined {
+  // As 0.1.0 journaled a call with an argument that cannot be encoded.
+  if (print === "" && extent === undefined && given.partial) return given;
+  if ((extent === "partial") !== given.partial) return undefined;
+  if (print === given.print) return given;
+  return given.isFormerPrint(print) ? { ...given, print } : undefined;
+}
+
+function copied(args: readonly unknown[]): Copied {
+  if (args.length === 0) return { print: "", partial: false, input: () => args };
   try {
     const text = encode(args);
-    return { print: text.length <= printLengthMax ? text : fingerprint(text), input: () => decode(text) as unknown[] };
+    return { print: printOf(text), partial: false, input: () => decode(text) as unknown[] };
   } catch {
-    // Functions and the like can be neither copied nor compared; the order of the calls has to do.
-    return { print: "", input: () => args.map(unread) };
+    // Functions and the like can be neither copied nor compared: they are handed over as they are, and left out of the print.
+    return { print: printOf(encode(encodablePart(args))), partial: true, input: () => args.map(unread) };
   }
+}
+
+function printOf(text: string): string {
+  return text.length <= printLengthMax ? text : fingerprint(text);
 }
 
 /** A body can be read once: each attempt gets one of its own. One that was read already is the body's to complain about. */

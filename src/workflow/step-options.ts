@@ -1,7 +1,10 @@
 import { InvalidInputError } from "../core/errors.js";
+import { inShort } from "../core/in-short.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, oneOf, type Reconciled } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
-import type { Step } from "./define.js";
+
+export const crashMaxDefault = 10;
 
 export interface StepOptions<Args extends unknown[] = never[], Result = unknown> {
   /** How often a step that threw is tried **again**. Default 3. */
@@ -18,10 +21,34 @@ export interface StepOptions<Args extends unknown[] = never[], Result = unknown>
   readonly reconcile?: (request: StepReconcileRequest<Args>) => Promise<Reconciled<Result>> | Reconciled<Result>;
   /** How long after an attempt began the other side's answer can be trusted. Default: one lease. */
   readonly reconcileAfterMs?: number;
-  /** How many deaths of the process during this step are too many. Default 10. They do not count as retries. */
+  /**
+   * How many deaths of the process in this step are too many: the run is parked then. Only deaths while the process
+   * executed no other run count. Default 10. They do not count as retries.
+   */
   readonly crashMax?: number;
   /** Names the call by its arguments instead of by its order among the calls of this step. */
   readonly key?: (...args: Args) => string;
+}
+
+export const stepOptionNames: OptionNames<StepOptions> = {
+  maxRetries: true,
+  backoff: true,
+  timeoutMs: true,
+  graceMs: true,
+  effect: true,
+  reconcile: true,
+  reconcileAfterMs: true,
+  crashMax: true,
+  key: true,
+};
+
+const backoffNames: OptionNames<NonNullable<StepOptions["backoff"]>> = { minMs: true, maxMs: true, factor: true, jitter: true };
+
+/** Only names: what a step was defined with is checked then, and what was assigned to it before a run needs it. */
+export function checkOptionNames(name: string, options: object): void {
+  const { backoff } = options as StepOptions;
+  knownOptions(`step "${name}"`, options, stepOptionNames);
+  if (typeof backoff === "object" && backoff !== null) knownOptions(`step "${name}": backoff`, backoff, backoffNames);
 }
 
 export interface StepReconcileRequest<Args extends unknown[]> {
@@ -44,27 +71,20 @@ export interface ResolvedStepOptions {
 }
 
 /** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
-export function memoOptions(
-  name: string,
-  options: object,
-  call: () => Pick<Step, "maxRetries"> & { options?: object },
-): () => ResolvedStepOptions {
+export function memoOptions(resolve: () => ResolvedStepOptions): () => ResolvedStepOptions {
   let memo: ResolvedStepOptions | undefined;
   return () => {
-    if (memo === undefined) {
-      const { maxRetries, options: later } = call();
-      memo = resolveOptions(name, { ...options, ...later, ...(maxRetries === undefined ? {} : { maxRetries }) });
-    }
+    memo ??= resolve();
     return memo;
   };
 }
 
 export function resolveOptions(name: string, options: object): ResolvedStepOptions {
-  const { maxRetries = 3, crashMax = 10, graceMs = 1000, effect = "idempotent", ...given } = options as StepOptions;
+  const { maxRetries = 3, crashMax = crashMaxDefault, graceMs = 1000, effect = "idempotent", ...given } = options as StepOptions;
   const field = (option: string) => `step "${name}": ${option}`;
   for (const [option, value] of Object.entries({ maxRetries, crashMax }))
     if (!Number.isInteger(value) || value < 0)
-      throw new InvalidInputError(field(option), `must be a whole number from 0, not ${String(value)}`);
+      throw new InvalidInputError(field(option), `must be a whole number from 0, not ${inShort(value)}`);
   const { timeoutMs, reconcileAfterMs, backoff = {}, reconcile, key } = given;
   for (const [option, value] of Object.entries({ timeoutMs, reconcileAfterMs, graceMs }))
     if (value !== undefined) duration(field(option), value);

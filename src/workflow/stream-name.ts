@@ -1,9 +1,15 @@
 import { InvalidInputError } from "../core/errors.js";
+import type { OptionNames } from "../core/known-options.js";
 
 export interface StreamOptions {
   /** Which stream of the run. Default: the one that `run.readable` is. */
   readonly namespace?: string;
 }
+
+export const streamOptionNames: OptionNames<StreamOptions> = { namespace: true };
+
+/** What code written for the Workflow DevKit calls `StreamOptions`. */
+export type WorkflowWritableStreamOptions = StreamOptions;
 
 const nameCharsMax = 128;
 

@@ -3,12 +3,14 @@ import { sha256 } from "../core/canonical.js";
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError, NotKnownError, UnreachableError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { pollMs } from "../core/once.js";
 import { duration } from "../core/options.js";
 import { hasEnded } from "../core/run.js";
 import type { Store } from "../core/store.js";
 import { type KeptBody, readable, readUpTo } from "../core/web-kinds.js";
 import type { ResumeOptions } from "./api.js";
+import { hookAppears } from "./await-hook.js";
 import { HookNotFoundError } from "./errors.js";
 import { tokenIn } from "./public-url.js";
 import { sendMail } from "./send-mail.js";
@@ -17,6 +19,8 @@ import { answerScope, WebhookRequest } from "./webhook-request.js";
 import { readingStore } from "./workers.js";
 
 export interface ResumeWebhookOptions extends ResumeOptions {
+  /** How long to wait for a webhook that does not exist yet. Default 0: a stranger who guesses tokens must not keep requests open. */
+  readonly waitMs?: number;
   /** Longer bodies are refused. Default 1 MiB. */
   readonly bodyBytesMax?: number;
   /** How long the sender waits for a step to answer (`respondWith: "manual"`). Default 30 s. */
@@ -28,6 +32,9 @@ export interface WebhookHandlerOptions extends Omit<ResumeWebhookOptions, "store
   readonly key?: (request: Request) => string | null | undefined;
 }
 
+const handlerNames: OptionNames<WebhookHandlerOptions> = { key: true, waitMs: true, bodyBytesMax: true, answerMs: true };
+const resumeNames: OptionNames<ResumeWebhookOptions> = { ...handlerNames, store: true };
+
 /**
  * Serves the webhooks of a store: a Fetch handler, to be mounted in any framework. The token is the last part of the path.
  *
@@ -35,6 +42,9 @@ export interface WebhookHandlerOptions extends Omit<ResumeWebhookOptions, "store
  * app.all("/.well-known/onceflow/webhook/:token", (c) => webhookHandler(store)(c.req.raw));
  */
 export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {}): (request: Request) => Promise<Response> {
+  if (store !== undefined && typeof store.commit !== "function")
+    throw new InvalidInputError("webhookHandler: store", "must be a store from open(url); options are the second argument");
+  knownOptions("webhookHandler", options, handlerNames);
   const { key, ...rest } = options;
   checkBounds(rest);
   return async (request) => {
@@ -58,11 +68,13 @@ export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {
  * before it is answered.
  */
 export async function resumeWebhook(token: string, request: Request, options: ResumeWebhookOptions = {}): Promise<Response> {
-  const { key, bodyBytesMax = 1024 * 1024, answerMs = 30_000 } = options;
+  knownOptions("resumeWebhook", options, resumeNames);
+  const { key, bodyBytesMax = 1024 * 1024, answerMs = 30_000, waitMs = 0 } = options;
   checkBounds(options);
   if (key !== undefined) checkName("key", key);
   const store = await readingStore(options.store);
   const stored = storedAs(token);
+  if (waitMs > 0 && (await store.runs.hook(stored)) === undefined) await hookAppears(store, stored, store.clock.now() + waitMs);
   const webhook = webhookOf(await store.runs.hook(stored), token);
   if (webhook === undefined) throw new HookNotFoundError(token);
   // The same delivery again waits for the same answer.
@@ -129,8 +141,9 @@ function problem(status: number, code: string, title: string, headers: Record<st
   return new Response(body, { status, headers: { "content-type": "application/problem+json", ...headers } });
 }
 
-function checkBounds({ bodyBytesMax, answerMs }: Pick<ResumeWebhookOptions, "bodyBytesMax" | "answerMs">): void {
+function checkBounds({ bodyBytesMax, answerMs, waitMs }: Pick<ResumeWebhookOptions, "bodyBytesMax" | "answerMs" | "waitMs">): void {
   if (bodyBytesMax !== undefined && (!Number.isInteger(bodyBytesMax) || bodyBytesMax < 0))
     throw new InvalidInputError("bodyBytesMax", "must be a whole number of bytes, from 0");
   if (answerMs !== undefined) duration("answerMs", answerMs);
+  if (waitMs !== undefined) duration("waitMs", waitMs);
 }

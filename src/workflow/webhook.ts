@@ -1,18 +1,22 @@
 import { decode, encode } from "../core/codec.js";
 import { InvalidInputError } from "../core/errors.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import type { HookRecord } from "../core/run.js";
 import { digestOf, sameDigest } from "../core/secret.js";
 import { isResponse } from "../core/web-kinds.js";
 import { requireExecution } from "./context.js";
-import type { HookOptions } from "./hooks.js";
+import { type HookOptions, hookOptionNames } from "./hooks.js";
 import { webhookUrlOf } from "./public-url.js";
 import type { Hook } from "./run-hook.js";
 import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
+import { withoutWritable } from "./writable.js";
 
 export interface WebhookOptions extends HookOptions {
   /** What the sender is told. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
   readonly respondWith?: Response | "manual";
 }
+
+const webhookOptionNames: OptionNames<WebhookOptions> = { ...hookOptionNames, respondWith: true };
 
 /** A hook that HTTP requests resume. Awaited, it gives the next request. */
 export interface Webhook<Received extends Request = Request> extends Hook<Received> {
@@ -38,12 +42,13 @@ const staticBytesMax = 64 * 1024;
  */
 export function createWebhook(options: WebhookOptions & { readonly respondWith: "manual" }): Webhook<RequestWithResponse>;
 export function createWebhook(options?: WebhookOptions): Webhook;
-export function createWebhook({ token, metadata, respondWith }: WebhookOptions = {}): Webhook {
+export function createWebhook(given: WebhookOptions = {}): Webhook {
+  const { token, metadata, respondWith } = given;
   const { hooks } = requireExecution("createWebhook()");
   if (!(respondWith === undefined || respondWith === "manual" || isResponse(respondWith)))
     throw new InvalidInputError("respondWith", 'must be a Response or "manual"');
   // Read before anything is journaled: what cannot be kept is refused here.
-  encode(metadata);
+  withoutWritable("metadata", encode(metadata));
   const stored = async (named: string): Promise<string> => {
     const respond = isResponse(respondWith)
       ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
@@ -51,7 +56,8 @@ export function createWebhook({ token, metadata, respondWith }: WebhookOptions =
     return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
   };
   const options = token === undefined ? {} : { token };
-  return hooks.create(options, { storedAs, urlOf: webhookUrlOf, metadata: stored }) as Webhook;
+  const check = () => knownOptions("createWebhook", given, webhookOptionNames);
+  return hooks.create(options, { check, storedAs, urlOf: webhookUrlOf, metadata: stored }) as Webhook;
 }
 
 /**

@@ -1,23 +1,45 @@
 import { sleep } from "../core/clock.js";
 import { decode } from "../core/codec.js";
 import { assert } from "../core/errors.js";
+import { warnOfUnknownOption } from "../core/known-options.js";
 import { newOwner } from "../core/owner.js";
-import type { RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
+import { isSuspect } from "../core/run.js";
+import type { Claimed, RunAnswer, RunOperation, StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
+import { StoreTrouble } from "../core/store-trouble.js";
 import { Adoption } from "./adoption.js";
 import { inputOfStart } from "./aside.js";
+import { onBeforeExit } from "./before-exit.js";
+import type { WorkerOptions } from "./check-worker-options.js";
 import { Claims } from "./claims.js";
 import { commitUntilAnswered } from "./commit-until-answered.js";
 import { runOutside } from "./context.js";
-import { definedWorkflows, type WorkflowDefinition } from "./define.js";
+import { definedWorkflows, type WorkflowDefinition, workflowNamed } from "./define.js";
 import { EndBoard } from "./end-board.js";
 import { Execution } from "./execution.js";
 import { History } from "./history.js";
-import type { Asked, Departure, Host, StepFunction } from "./host.js";
+import type { Asked, Departure, Host, Refusal, Rehearse, StepFunction } from "./host.js";
+import { LateEnds } from "./late-ends.js";
 import { MailLook } from "./mail-look.js";
+import { messageOf, warnNotWritten } from "./not-written.js";
+import { takeOutOfTurn } from "./out-of-turn.js";
+import { Quarantine } from "./quarantine.js";
+import { rehearse } from "./rehearsal.js";
 import { RunLeases } from "./run-leases.js";
 import type { StepBody } from "./step-body.js";
-import { type CheckedWorkerOptions, checkedWorkerOptions, type WorkerOptions } from "./worker-options.js";
+import { guardRejections } from "./unhandled-rejections.js";
+import { type CheckedWorkerOptions, checkedWorkerOptions } from "./worker-options.js";
+
+/** A run that is being started here and is not in the store yet. */
+interface Starting {
+  readonly over: Promise<unknown>;
+  readonly settle: (departure: Departure | "created") => void;
+}
+
+interface StopOptions {
+  /** How long step bodies may take to finish. Default 10 s. */
+  readonly graceMs?: number;
+}
 
 /**
  * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
@@ -27,17 +49,22 @@ export class Worker implements Host {
   readonly store: Store;
   readonly owner = newOwner();
   readonly leaseMs: number;
+  readonly rehearse: Rehearse | undefined;
   readonly random: () => number;
   readonly #options: CheckedWorkerOptions;
   readonly #live = new Map<string, Execution>();
-  readonly #starting = new Map<string, (departure: Departure | "created") => void>();
+  readonly #starting = new Map<string, Starting>();
   readonly #ends: EndBoard;
+  readonly #late: LateEnds;
+  readonly #trouble: StoreTrouble;
   readonly #adoption: Adoption;
+  readonly #quarantine: Quarantine;
   readonly #claims: Claims;
   readonly #mail: MailLook;
   readonly #leases: RunLeases;
   readonly #stopWatching: () => void;
   readonly #forgetClose: () => void;
+  readonly #forgetExit: () => void;
   #touched: Execution[] = [];
   #turn = false;
   #resting: (() => void)[] = [];
@@ -49,33 +76,64 @@ export class Worker implements Host {
   constructor(store: Store, options: WorkerOptions = {}) {
     requireRuns(store);
     this.#options = checkedWorkerOptions(options);
-    const { leaseMs, random } = this.#options;
+    const { leaseMs, random, replayCheck } = this.#options;
     const live = this.#live;
     this.store = store;
     this.leaseMs = leaseMs;
+    this.rehearse = replayCheck ? rehearse : undefined;
     this.random = random;
     this.#ends = EndBoard.of(store);
-    this.#adoption = new Adoption({ host: this, live, workflow: (name) => this.#workflow(name), stopped: () => this.#stopped });
-    this.#claims = new Claims(this, { ...this.#options, adoption: this.#adoption });
+    this.#trouble = new StoreTrouble(store.clock);
+    guardRejections();
+    this.#late = new LateEnds(this);
+    this.#adoption = new Adoption({
+      host: this,
+      live,
+      workflow: (name) => this.#workflow(name),
+      stopped: () => this.#stopped,
+      mayExecute: (id) => !this.#quarantine.active || this.#quarantine.holds(id),
+      again: (claimed, heldAt) => this.#take([claimed], heldAt),
+    });
+    this.#quarantine = new Quarantine({
+      host: this,
+      live,
+      adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
+      look: () => {
+        this.#claims.look();
+        this.#checkRest();
+      },
+    });
+    this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
     this.#mail = new MailLook({ store, live, due: () => this.#claims.look() });
     this.#leases = new RunLeases(this, {
       live,
       isStarting: (id) => this.#starting.has(id),
-      has: (id) => this.#adoption.has(id),
+      has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
       fetchMail: (execution) => this.#mail.of(execution),
       claimsOver: () => this.#claims.over(),
     });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
+    this.#forgetExit = this.#options.background ? onBeforeExit(() => this.stop({ graceMs: 0 })) : () => {};
+    this.#leases.renewNow();
     this.#claims.look();
   }
 
+  get signOfLife(): { readonly workflows: readonly string[]; readonly version: string | null } {
+    return { workflows: this.workflows, version: this.#options.version };
+  }
+
+  /** Names of what it works on, former names included: runs may be stored under them. */
   get workflows(): readonly string[] {
-    return [...(this.#options.named ?? definedWorkflows()).keys()];
+    return [...new Set([...this.#defined.values()].flatMap(({ name, former = [] }) => [name, ...former]))];
+  }
+
+  get #defined(): ReadonlyMap<string, WorkflowDefinition> {
+    return this.#options.named ?? definedWorkflows();
   }
 
   #workflow(name: string): WorkflowDefinition | undefined {
-    return (this.#options.named ?? definedWorkflows()).get(name);
+    return workflowNamed(name, this.#defined);
   }
 
   get running(): number {
@@ -92,27 +150,46 @@ export class Worker implements Host {
   }
 
   /** Stops claiming, lets step bodies finish within `graceMs`, and hands every run back to the store. */
-  stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+  stop(options: StopOptions = {}): Promise<void> {
+    const { graceMs = 10_000 } = options;
+    // Not an error: a process that is about to end has to hand its runs back all the same.
+    if (typeof options === "object") warnOfUnknownOption("worker.stop", options, { graceMs: true });
     this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
   }
 
   async #stop(graceMs: number): Promise<void> {
     this.#stopped = true;
+    this.#forgetExit();
     this.#claims.stop();
     this.#stopWatching();
     // At once, so that nothing new begins while a claim is under way; and what that still brings.
     for (const execution of this.#live.values()) execution.handBack.ask();
     await this.#claims.over();
+    await this.#quarantine.stop();
     for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
     await this.#empty(until);
+    await this.#late.settled(until);
     const reason = new Error("the worker has stopped");
     for (const execution of this.#live.values()) execution.handBack.abandon(reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
-    this.#leases.release();
+    this.#late.stop();
+    await this.#leases.release();
     this.#forgetClose();
+  }
+
+  /** What the store has given us. All of it, also when one fails: a run on its way here must not be given back meanwhile. */
+  async #take(claimed: readonly Claimed[], heldAt: number): Promise<void> {
+    const suspect = claimed.find(({ run }) => isSuspect(run));
+    if (suspect === undefined) return void (await Promise.allSettled(claimed.map((each) => this.#adoption.adopt(each, heldAt))));
+    const others = claimed.filter((each) => each !== suspect);
+    await this.#quarantine.admit(suspect, others, heldAt);
+  }
+
+  get takesSuspect(): boolean {
+    return this.#quarantine.open;
   }
 
   get stopped(): boolean {
@@ -127,28 +204,36 @@ export class Worker implements Host {
     // The first look at the store tells its time, and a run must not go by this machine's.
     if (this.#offset === undefined) await this.#claims.over();
     if (this.#offset === undefined) return undefined;
+    // Two starts of one id: the second one, which executes nothing, would create the run before the first one does.
+    const first = this.#starting.get(create.id);
+    if (first) await first.over;
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
-    return await new Promise((resolve) => {
-      const execution = new Execution({
-        host: this,
-        workflow,
-        run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent },
-        // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
-        args: decode(inputOfStart(create)) as unknown[],
-        startedAt: this.now(),
-        create,
-        history: new History([]),
-        heldAt: this.store.clock.now(),
-        seq: 1,
-        lapsed: false,
-        mail: [],
-        hooks: [],
-      });
-      this.#live.set(create.id, execution);
-      this.#starting.set(create.id, resolve);
-      runOutside(() => execution.run());
+    const input = inputOfStart(create);
+    let settle: Starting["settle"] = () => {};
+    const over = new Promise<Departure | "created">((resolve) => {
+      settle = resolve;
     });
+    const execution = new Execution({
+      host: this,
+      workflow,
+      run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
+      // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
+      args: decode(input) as unknown[],
+      input,
+      startedAt: this.now(),
+      create,
+      history: new History([]),
+      heldAt: this.store.clock.now(),
+      seq: 1,
+      lapsed: false,
+      mail: [],
+      hooks: [],
+    });
+    this.#live.set(create.id, execution);
+    this.#starting.set(create.id, { over, settle });
+    runOutside(() => execution.run());
+    return await over;
   }
 
   /** Whether the run is alive in this process, so that its end will be heard of here. */
@@ -161,6 +246,11 @@ export class Worker implements Host {
   now(): number {
     assert(this.#offset !== undefined, "the store's time is known before anything is executed");
     return Math.floor(this.store.clock.now() + this.#offset);
+  }
+
+  /** The reply to the first claim may have been lost: then there is a run to give back before the store's time is known. */
+  knownNow(): number {
+    return this.#offset === undefined ? 0 : this.now();
   }
 
   learn(now: number): void {
@@ -181,9 +271,16 @@ export class Worker implements Host {
     return this.room <= 0;
   }
 
+  async takeOutOfTurn(run: string): Promise<void> {
+    // A suspect is executed alone. When it is cleared, the next look of its step brings the run.
+    if (this.#quarantine.active) return;
+    const { store, workflows } = this;
+    await takeOutOfTurn({ store, workflows, now: () => this.now(), claimRun: (id) => this.#claims.claimRun(id) }, run);
+  }
+
   /** How many more runs it takes. */
   get room(): number {
-    return this.#options.concurrency - this.#live.size;
+    return this.#quarantine.active ? 0 : this.#options.concurrency - this.#live.size;
   }
 
   touch(execution: Execution): void {
@@ -203,47 +300,60 @@ export class Worker implements Host {
       execution.touched = false;
       execution.advance();
     }
-    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
+    this.#checkRest();
   };
 
-  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | undefined> {
-    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, refused: this.#refused });
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined> {
+    const failed = ({ verb, ...of }: RunOperation, times: number, error: unknown) =>
+      this.troubled(`${verb === "start" ? "starting" : "a commit of"} run "${"id" in of ? of.id : ""}"`, times, error);
+    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp, failed });
+  }
+
+  /** Something that is tried until it succeeds has failed so many times in a row. */
+  troubled(what: string, times: number, error: unknown): void {
+    if (!this.store.closed) this.#trouble.met(what, times, error);
   }
 
   renew(): void {
     this.#leases.renewNow();
   }
 
+  foresaw(_run: string, message: string): void {
+    process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_REPLAY_CHECK" });
+  }
+
   left(execution: Execution, departure: Departure): void {
     this.#live.delete(execution.id);
     this.#settleStart(execution.id, departure);
     this.#ends.left(execution.id, departure);
-    if (departure.why === "overtaken") void this.#adoption.reload(execution);
-    // Mail that it had no time for has made the run due.
-    const due = departure.why === "released" && execution.hasUntold;
+    this.#quarantine.left(execution);
+    if (departure.why === "ended") this.#late.follow(execution, departure);
+    // A run that another start created may have been claimed here while its own start was under way: then it was not adopted.
+    if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
+    // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
+    const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUntold;
     if (this.#claims.missed || due) this.#claims.look();
+    // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
+    if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
     // Nobody else tells us of its timer.
     if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
-    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
+    this.#checkRest();
   }
 
   #settleStart(id: string, departure: Departure | "created"): void {
-    const settle = this.#starting.get(id);
+    const starting = this.#starting.get(id);
     this.#starting.delete(id);
-    settle?.(departure);
+    starting?.settle(departure);
   }
 
   readonly #answered = (operation: RunOperation, { kind }: RunAnswer): void => {
     if (kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
   };
 
-  /** The run is left to lapse, and somebody has to look. */
-  readonly #refused = (operation: RunOperation, error: unknown): void => {
+  /** The store was closed under the run, or is not what it should be. The run is left to lapse. */
+  readonly #gaveUp = (operation: RunOperation, error: unknown): void => {
     const id = operation.verb === "send" ? "" : operation.id;
-    process.emitWarning(`run "${id}" could not be written: ${error instanceof Error ? error.message : String(error)}`, {
-      type: "OnceflowWarning",
-      code: "ONCEFLOW_RUN_NOT_WRITTEN",
-    });
+    warnNotWritten(id, `is given up by this worker, because it could not be written: ${messageOf(error)}`);
     this.#live.get(id)?.lose(error);
   };
 
@@ -260,7 +370,11 @@ export class Worker implements Host {
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;
-    return !this.#claims.underWay;
+    return !this.#claims.underWay && !this.#quarantine.busy;
+  }
+
+  #checkRest(): void {
+    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
   }
 
   #rest(): Promise<void> {

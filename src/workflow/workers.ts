@@ -1,7 +1,8 @@
 import { InvalidInputError } from "../core/errors.js";
 import type { Store } from "../core/store.js";
+import { checkSteps } from "./check-steps.js";
+import type { WorkerOptions } from "./check-worker-options.js";
 import { Worker } from "./worker.js";
-import type { WorkerOptions } from "./worker-options.js";
 
 /** The workers of this process, so that what is started here can be executed here at once. */
 const workers = new WeakMap<Store, Worker>();
@@ -15,6 +16,7 @@ const workers = new WeakMap<Store, Worker>();
  */
 export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
   if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  checkSteps();
   return enlist(new Worker(store, options));
 }
 
@@ -49,6 +51,16 @@ export async function ambientStore(): Promise<Store> {
   const wanted = ambient.worker();
   if (wanted !== false && workerOf(store) === undefined) await work(store, { ...(wanted === true ? {} : wanted), background: true });
   return store;
+}
+
+/** Whether this process executes runs of its own store, or may do so: false where `configure` has declined it. */
+export function worksHere(): boolean {
+  return ambient?.worker() !== false;
+}
+
+/** As `ambientStore` when no store is given: a caller that waits for a run here wants it to be executed. */
+export async function workingStore(given: Store | undefined): Promise<Store> {
+  return given ?? (await ambientStore());
 }
 
 /** As `ambientStore`, for those who only look: nothing is worked on because of them. */

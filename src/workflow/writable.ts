@@ -1,8 +1,9 @@
 import { InvalidInputError } from "../core/errors.js";
 import { addKind } from "../core/kinds.js";
+import { warnOfUnknownOption } from "../core/known-options.js";
 import { currentExecution, currentStep } from "./context.js";
 import { ContextError } from "./errors.js";
-import { type StreamOptions, streamName } from "./stream-name.js";
+import { type StreamOptions, streamName, streamOptionNames } from "./stream-name.js";
 
 /** Where chunks go: the attempt of a step, or the code of a workflow. */
 export interface StreamTarget {
@@ -26,6 +27,7 @@ const names = new WeakMap<WritableStream, string>();
  * writer.releaseLock();
  */
 export function getWritable<Chunk = unknown>(options: StreamOptions = {}): WritableStream<Chunk> {
+  warnOfUnknownOption("getWritable", options, streamOptionNames);
   const stream = streamName(options);
   currentTarget();
   return writableOf(stream) as WritableStream<Chunk>;
@@ -56,8 +58,28 @@ function currentTarget(): StreamTarget {
   throw new ContextError("getWritable()", "a workflow or a step");
 }
 
+const kindName = "WritableStream";
+
+/**
+ * Refuses an encoded value that leaves its run and has a writable of that run in it. What is stored of a writable is the
+ * name of its stream, so in another run it would silently write to a stream of that other run.
+ */
+export function withoutWritable(what: string, text: string): string {
+  if (!holdsWritable(text)) return text;
+  throw new InvalidInputError(
+    what,
+    "holds a WritableStream of getWritable(), which belongs to its run: another run cannot write to it. " +
+      "Let that run write to its own stream and read it with getRun(id).getReadable(), or hand the writable to a step of this run",
+  );
+}
+
+/** In devalue's text only a value of this kind looks like that: inside of a string the quotes are escaped. */
+function holdsWritable(text: string): boolean {
+  return text.includes(`["${kindName}",`);
+}
+
 addKind<WritableStream, string>({
-  name: "WritableStream",
+  name: kindName,
   holds: (value): value is WritableStream => value instanceof WritableStream,
   keep(writable) {
     const stream = names.get(writable);

@@ -2,6 +2,7 @@ import { writeSync } from "node:fs";
 import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
 import { type Backend, createStore } from "onceflow/store";
 import type { CrashPoint } from "onceflow/testing";
+import type { RunOperation } from "../../dist/core/run-operation.js";
 import { inPackage } from "./in-package.js";
 import { watchStatements } from "./watch-statements.js";
 
@@ -9,13 +10,15 @@ import { watchStatements } from "./watch-statements.js";
 export interface Doom {
   readonly act: keyof typeof acts;
   /** Absent: it is killed from outside. "inside": of the transaction that a migration or a purge is. */
-  readonly point?: CrashPoint | MigrationPoint | "inside purge" | "inside reconcile";
+  readonly point?: CrashPoint | MigrationPoint | "inside purge" | "inside run" | "inside reconcile";
   readonly url: string;
   readonly providerUrl?: string;
   readonly effect?: "keyed" | "atMostOnce";
   readonly tx?: boolean;
   /** For `resolve`. */
   readonly as?: Resolution;
+  /** For `commit`. */
+  readonly operation?: RunOperation;
   /**
    * For "inside" of a transaction: before which statement after its BEGIN. That statement is its last word, on stderr.
    * For "after a version": which.
@@ -45,6 +48,8 @@ const acts = {
     await store.close();
   },
   purge: (store: Store) => purge(store),
+  commit: (store: Store) => store.commit({ run: doom.operation as RunOperation }),
+  claim: (store: Store) => store.runs.claim({ owner: "doomed", workflows: ["work"], leaseMs: 3_600_000, limit: 10 }),
   open: async () => {},
 };
 
@@ -71,6 +76,7 @@ async function openDoomed(): Promise<Store> {
     case "after a version":
       commitVersion(nth ?? 1);
       return await open(watchedUrl(), alone);
+    case "inside run":
     case "inside purge": {
       const transaction = dieInTransaction(point);
       const store = await open(watchedUrl(), alone);

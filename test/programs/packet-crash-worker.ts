@@ -71,7 +71,7 @@ function dieAtDurable(): { arm(): void } {
     writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
   watchStatements({
     before(sql) {
-      if (/^BEGIN( IMMEDIATE|;)/.test(sql)) writing = true;
+      if (/^BEGIN( IMMEDIATE|[^;]*;)/.test(sql)) writing = true;
       if (!armed || !isDurable(sql)) return;
       moments += 1;
       if (point === "before" && moments === nth) process.kill(process.pid, "SIGKILL");

@@ -17,7 +17,7 @@ export async function freshDatabase(serverUrl: string): Promise<FreshDatabase> {
   return { url: url.href, drop: () => execute(serverUrl, `drop database if exists ${name} with (force)`) };
 }
 
-async function execute(url: string, statement: string): Promise<void> {
+export async function execute(url: string, statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {

@@ -2,7 +2,7 @@ import { dynamodb, dynamodbOnDisk } from "./dynamodb.js";
 import { kafka } from "./kafka.js";
 import { jongodb, mongodb, mongodbOld, mongodbStandalone } from "./mongodb.js";
 import { nats } from "./nats.js";
-import { node24 } from "./node24.js";
+import { node22, node24 } from "./node.js";
 import { postgres } from "./postgres.js";
 import { rabbitmq } from "./rabbitmq.js";
 import { redis } from "./redis.js";
@@ -18,6 +18,7 @@ export const providers = {
   mongodbOld,
   mongodbStandalone,
   nats,
+  node22,
   node24,
   postgres,
   rabbitmq,

@@ -1,8 +1,19 @@
 import { conflictsOf } from "../../core/hook-conflicts.js";
-import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord } from "../../core/run.js";
+import {
+  type HookRecord,
+  hasEnded,
+  isSuspect,
+  type JournalEntry,
+  type Mail,
+  type RunRecord,
+  type WorkerRecord,
+  workerKeptMs,
+} from "../../core/run.js";
 import type {
   Append,
+  AppendLate,
   Claimed,
+  ClaimQuery,
   Entry,
   RunAnswer,
   RunBackend,
@@ -22,6 +33,7 @@ export interface MemoryRuns {
   readonly mailboxes: Map<string, { readonly keys: Set<string>; readonly mail: Mail[] }>;
   readonly hooks: Map<string, HookRecord>;
   readonly chunks: MemoryChunks;
+  readonly workers: Map<string, Omit<WorkerRecord, "live"> & { readonly leaseUntil: number }>;
   readonly watchers: Set<(run: RunChange, what?: WhatChanged) => void>;
 }
 
@@ -32,6 +44,7 @@ export function createMemoryRuns(): MemoryRuns {
     mailboxes: new Map(),
     hooks: new Map(),
     chunks: createMemoryChunks(),
+    workers: new Map(),
     watchers: new Set(),
   };
 }
@@ -39,33 +52,35 @@ export function createMemoryRuns(): MemoryRuns {
 /** Every verb is one stretch of work with no await inside: atomic. */
 export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBackend {
   const { runs, journals, hooks } = memory;
-  const due = (run: RunRecord) => run.wakeAt !== null && run.wakeAt <= now();
   return {
     flush: async (operations) => operations.map((operation) => apply(memory, operation, now())),
-    async claim({ owner, workflows, leaseMs, limit }) {
-      const ours = [...runs.values()].filter((run) => workflows.includes(run.workflow) && run.wakeAt !== null && run.owner !== owner);
-      const taken = ours.filter(due).sort(byWakeAt).slice(0, limit);
-      const claimed = taken.map((run) => {
-        save(memory, {
-          ...run,
-          owner,
-          epoch: run.epoch + 1,
-          wakeAt: now() + leaseMs,
-          status: "running",
-          trouble: null,
-          startedAt: run.startedAt ?? now(),
-        });
+    async claim(query) {
+      const { owner, leaseMs, limit } = query;
+      const ours = [...runs.values()].filter((run) => isWanted(run, query)).map((run) => ({ run, at: claimableAt(run, owner) }));
+      const due = ours.filter(({ at }) => at <= now()).sort(byTime);
+      const [suspect] = query.suspects === false ? [] : due.filter(({ run }) => isSuspect(run));
+      const taken = due.filter((one) => one === suspect || !isSuspect(one.run)).slice(0, limit);
+      const claimed = taken.map(({ run }) => {
+        save(memory, { ...run, ...claimedBy(owner, run), wakeAt: now() + leaseMs, startedAt: run.startedAt ?? now() });
         return load(memory, run.id, run.owner !== null) as Claimed;
       });
-      const left = ours.filter((run) => !taken.includes(run)).sort(byWakeAt);
-      return { now: now(), claimed, nextAt: left[0]?.wakeAt ?? null };
+      const barred = query.suspects === false || (suspect !== undefined && taken.includes(suspect));
+      const left = ours.filter((one) => !taken.includes(one) && !(barred && isSuspect(one.run))).sort(byTime);
+      return { now: now(), claimed, nextAt: left[0]?.at ?? null };
     },
     load: async (id) => load(memory, id, true),
-    async renew({ owner, leaseMs }) {
+    async renew({ owner, leaseMs, signOfLife }) {
+      if (signOfLife) sawWorker(memory, { id: owner, ...signOfLife }, now(), leaseMs);
       const held = [...runs.values()].filter((run) => run.owner === owner);
       for (const run of held) save(memory, { ...run, wakeAt: now() + leaseMs });
       return held.map(({ id, epoch, mail }) => ({ id, epoch, mail }));
     },
+    async workers() {
+      const rows = [...memory.workers.values()].filter(({ seenAt }) => seenAt > now() - workerKeptMs);
+      const records = rows.map(({ leaseUntil, ...row }): WorkerRecord => ({ ...row, live: leaseUntil > now() }));
+      return records.sort((a, b) => Number(b.live) - Number(a.live) || b.seenAt - a.seenAt);
+    },
+    leave: async (owner) => void memory.workers.delete(owner),
     mail: async (run, after) => mailAfter(memory, run, after),
     read: async (id) => runs.get(id),
     journal: async (id, after, limit) => (journals.get(id) ?? []).filter(({ seq }) => seq > after).slice(0, limit),
@@ -84,12 +99,13 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       const at = now();
       let gone = 0;
       // The oldest come first: of a hundred thousand, a batch looks at few.
-      for (const { id, endedAt, retentionMs } of runs.values()) {
+      for (const { id, endedAt, retentionMs, unsettled } of runs.values()) {
         if (gone === limit) break;
-        if (endedAt === null || retentionMs === null || endedAt + retentionMs > at) continue;
+        if (endedAt === null || retentionMs === null || unsettled > 0 || endedAt + retentionMs > at) continue;
         for (const table of [runs, journals, memory.mailboxes, memory.chunks]) table.delete(id);
         gone += 1;
       }
+      for (const { id, seenAt } of memory.workers.values()) if (seenAt <= at - workerKeptMs) memory.workers.delete(id);
       return gone;
     },
     watch(changed) {
@@ -99,9 +115,37 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
   };
 }
 
+function sawWorker(
+  { workers }: MemoryRuns,
+  worker: Pick<WorkerRecord, "id" | "workflows" | "version">,
+  now: number,
+  leaseMs: number,
+): void {
+  const startedAt = workers.get(worker.id)?.startedAt ?? now;
+  workers.set(worker.id, { ...worker, startedAt, seenAt: now, leaseUntil: now + leaseMs });
+}
+
+function isWanted(run: RunRecord, { owner, workflows, run: only }: ClaimQuery): boolean {
+  if (run.wakeAt === null || run.owner === owner) return false;
+  return only === undefined ? workflows.includes(run.workflow) : run.id === only;
+}
+
+/** When this owner may claim it. */
+function claimableAt({ wakeAt, avoid, avoidUntil }: RunRecord, owner: string): number {
+  return Math.max(wakeAt ?? Number.POSITIVE_INFINITY, avoid.includes(owner) ? (avoidUntil ?? 0) : 0);
+}
+
+/** An owner before it fell silent if the run still has one: that death is counted here, before any code of the run executes. */
+function claimedBy(owner: string, { owner: before, epoch, deaths, crashes, alone }: RunRecord) {
+  const died = before === null ? 0 : 1;
+  const trial = { deaths: deaths + died, crashes: crashes + (alone ? died : 0), alone: false };
+  return { owner, epoch: epoch + 1, status: "running", trouble: null, ...trial } as const;
+}
+
 function apply(memory: MemoryRuns, operation: RunOperation, now: number): RunAnswer {
   if (operation.verb === "start") return start(memory, operation, now);
   if (operation.verb === "write") return writeChunks(memory, operation);
+  if (operation.verb === "appendLate") return appendLate(memory, operation, now);
   return operation.verb === "append" ? append(memory, operation, now) : send(memory, operation, now);
 }
 
@@ -129,6 +173,12 @@ function start(memory: MemoryRuns, operation: StartRun, now: number): RunAnswer 
     createdAt: now,
     startedAt: first ? now : null,
     endedAt: null,
+    deaths: 0,
+    crashes: 0,
+    alone: false,
+    avoid: [],
+    avoidUntil: null,
+    unsettled: 0,
   });
   if (operation.chunks) memory.chunks.write(id, operation.chunks);
   if (first) write(memory, id, { seq: 1, epoch: 1 }, first.entry, now);
@@ -151,6 +201,18 @@ function append(memory: MemoryRuns, { id, epoch, seq, entry }: Append, now: numb
   return { kind: "appended", now, conflicts: conflictsOf(entry, id, (token) => memory.hooks.get(token)) };
 }
 
+function appendLate(memory: MemoryRuns, { id, epoch, seq, events, unsettled }: AppendLate, now: number): RunAnswer {
+  const run = memory.runs.get(id);
+  if (run === undefined || !hasEnded(run.status) || run.epoch !== epoch) return { kind: "overtaken" };
+  const journal = memory.journals.get(id) ?? [];
+  const appended: RunAnswer = { kind: "appended", now, conflicts: [] };
+  if (journal[seq - 1]?.events === events) return appended;
+  if (journal.length !== seq - 1) return { kind: "overtaken" };
+  memory.journals.set(id, [...journal, Object.freeze({ seq, epoch, at: now, events })]);
+  save(memory, { ...run, unsettled });
+  return appended;
+}
+
 function write(memory: MemoryRuns, id: string, at: { seq: number; epoch: number }, entry: Entry, now: number): void {
   if (entry.events !== null) {
     const journal = memory.journals.get(id) ?? [];
@@ -168,15 +230,25 @@ function write(memory: MemoryRuns, id: string, at: { seq: number; epoch: number 
   if (entry.chunks) memory.chunks.write(id, entry.chunks);
   if (entry.chunks || entry.voids) grown(memory, id);
   const before = memory.runs.get(id) as RunRecord;
-  const run = { ...before, consumed: entry.consumed ?? before.consumed };
+  const run = { ...before, ...entry.trial, consumed: entry.consumed ?? before.consumed };
   const { then } = entry;
   if (then.kind === "hold") save(memory, run);
   if (then.kind === "release") {
     const wakeAt = run.mail > run.consumed ? now : then.wakeAt;
-    save(memory, { ...run, owner: null, wakeAt, status: then.status, trouble: then.trouble });
+    const avoid = Object.freeze([...(then.avoid?.workers ?? [])]);
+    const avoidUntil = avoid.length === 0 ? null : (then.avoid?.until ?? null);
+    save(memory, { ...run, owner: null, wakeAt, status: then.status, trouble: then.trouble, avoid, avoidUntil });
   }
   if (then.kind === "end") {
-    save(memory, { ...run, owner: null, wakeAt: null, status: then.status, output: then.output, endedAt: now });
+    save(memory, {
+      ...run,
+      owner: null,
+      wakeAt: null,
+      status: then.status,
+      output: then.output,
+      endedAt: now,
+      unsettled: then.unsettled ?? 0,
+    });
     for (const [token, hook] of memory.hooks) if (hook.run === id) memory.hooks.delete(token);
     if (run.parent !== null) {
       const payload = JSON.stringify([then.status, then.output]);
@@ -213,7 +285,8 @@ function send(memory: MemoryRuns, { to, kind, about, payload, key }: Send, now: 
   box.keys.add(key);
   const seq = run.mail + 1;
   box.mail.push(Object.freeze({ seq, kind, about: hook?.about ?? about, payload, at: now }));
-  save(memory, { ...run, mail: seq, wakeAt: run.owner === null ? Math.min(run.wakeAt ?? now, now) : run.wakeAt });
+  const woken = { wakeAt: Math.min(run.wakeAt ?? now, now), avoid: [], avoidUntil: null };
+  save(memory, { ...run, mail: seq, ...(run.owner === null ? woken : {}) });
   return { kind: "sent", run: run.id, duplicate: false };
 }
 
@@ -237,8 +310,8 @@ function mailAfter({ mailboxes }: MemoryRuns, run: string, after: number): Mail[
   return (mailboxes.get(run)?.mail ?? []).filter(({ seq }) => seq > after);
 }
 
-function byWakeAt(a: RunRecord, b: RunRecord): number {
-  return (a.wakeAt ?? 0) - (b.wakeAt ?? 0);
+function byTime(a: { readonly at: number }, b: { readonly at: number }): number {
+  return a.at - b.at;
 }
 
 function newestFirst(a: Pick<RunRecord, "createdAt" | "id">, b: Pick<RunRecord, "createdAt" | "id">): number {

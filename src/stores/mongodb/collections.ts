@@ -4,7 +4,7 @@ import { codeOf, type MongoClient } from "./driver.js";
 import { strictFrom } from "./list.js";
 import type { RecordDocument } from "./record-document.js";
 import type { ChunkDocument } from "./run-chunks.js";
-import type { EntryDocument, HookDocument, MailDocument, RunDocument } from "./run-document.js";
+import type { EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./run-document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
   readonly _id?: ObjectId;
@@ -23,6 +23,7 @@ export interface Collections {
   readonly mail: Collection<MailDocument>;
   readonly hooks: Collection<HookDocument>;
   readonly chunks: Collection<ChunkDocument>;
+  readonly workers: Collection<WorkerDocument>;
   /** For a read that decides, where the deployment has such. */
   readonly decisive: { readonly readConcern?: { readonly level: "linearizable" } };
   /** Somebody's transaction may hold the document: waited for within a bound. */
@@ -61,6 +62,7 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean)
     mail: database.collection(`${prefix}_mail`, options),
     hooks: database.collection(`${prefix}_hooks`, options),
     chunks: database.collection(`${prefix}_chunks`, options),
+    workers: database.collection(`${prefix}_workers`, options),
     decisive: replicated ? { readConcern: { level: "linearizable" } } : {},
     bounded: { maxTimeMS: commandMsMax },
   };
@@ -83,6 +85,9 @@ const runIndexes: IndexDescription[] = [
   { name: "owner", key: { owner: 1 }, sparse: true },
   { name: "newest", key: { createdAt: -1, _id: -1 } },
   { name: "purge", key: { expiresAt: 1 }, sparse: true },
+  // What not every worker may claim: few runs, so that a claim finds them without looking through the queue.
+  { name: "suspects", key: { deaths: 1 }, partialFilterExpression: { deaths: { $gte: 2 } } },
+  { name: "avoided", key: { avoidUntil: 1 }, sparse: true },
 ];
 
 /** Several may do it at once: MongoDB takes the same index again for done. */

@@ -5,7 +5,7 @@ export type Expression = unknown;
 export const now: Expression = { $toDouble: "$$NOW" };
 
 /** What comes from outside is never an expression: a key or a result may begin with "$". */
-export const literal = (value: string | number | null): Expression => ({ $literal: value });
+export const literal = (value: string | number | null | readonly string[]): Expression => ({ $literal: value });
 
 export const and = (...all: readonly Expression[]): Expression => ({ $and: all });
 export const or = (...all: readonly Expression[]): Expression => ({ $or: all });
@@ -21,3 +21,5 @@ export const orElse = (value: Expression, otherwise: Expression): Expression => 
 export const isMissing = (field: string): Expression => eq({ $type: field }, "missing");
 /** No such member at all. */
 export const absent: Expression = "$$REMOVE";
+/** The member as it is, also when there is none. */
+export const asItIs = (field: string): Expression => choose(isMissing(field), absent, field);

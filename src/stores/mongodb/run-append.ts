@@ -6,8 +6,8 @@ import { findRun } from "./run-load.js";
 import { conflictsAfter, follow, insertEntry, type Place } from "./run-write.js";
 
 /** The entry and nothing else: one document, which is its own fence. */
-export function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks } }: Append): boolean {
-  if (voids !== undefined || chunks !== undefined) return false;
+export function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial } }: Append): boolean {
+  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
   return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }
 

@@ -1,11 +1,11 @@
-import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord } from "../../core/run.js";
+import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type WorkerRecord } from "../../core/run.js";
 import { now } from "./expressions.js";
 
 /**
  * A run as it is stored. Absent instead of null are its owner, when it wakes and when it expires: so that the indexes
  * of the queue, of owners and of the purge hold only what is theirs.
  */
-export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" | "input"> {
+export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" | "input" | keyof Rare> {
   readonly _id: string;
   /** Another one for every run that ever had this id: what belongs to a run carries it, and never gets into its successor. */
   readonly no: string;
@@ -16,6 +16,21 @@ export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" |
   readonly expiresAt?: number;
   /** +1 whenever one of its streams grows. */
   readonly grown?: number;
+  /** Absent: 0, false and nobody. Documents of before there were these members have none of them. */
+  readonly deaths?: number;
+  readonly crashes?: number;
+  readonly alone?: boolean;
+  readonly avoid?: readonly string[];
+  readonly avoidUntil?: number;
+  readonly unsettled?: number;
+}
+
+type Rare = Pick<RunRecord, "deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled">;
+
+/** A worker that executes runs. */
+export interface WorkerDocument extends Omit<WorkerRecord, "id" | "live"> {
+  readonly _id: string;
+  readonly leaseUntil: number;
 }
 
 export interface EntryDocument extends JournalEntry {
@@ -48,6 +63,7 @@ export const mailId = (no: string, key: string): string => `${no}\0${key}`;
 const members = [
   ...["no", "workflow", "status", "input", "fingerprint", "output", "trouble", "owner", "epoch", "wakeAt", "mail", "consumed"],
   ...["parent", "creator", "createdAt", "startedAt", "endedAt", "retentionMs"],
+  ...["deaths", "crashes", "alone", "avoid", "avoidUntil", "unsettled"],
 ];
 
 export const runAndNow = { ...Object.fromEntries(members.map((name) => [name, 1])), now };
@@ -57,9 +73,11 @@ export type RunAndNow = RunDocument & { readonly now: number };
 export function toRun(document: RunDocument, input: string): RunRecord {
   const { _id: id, workflow, status, fingerprint, output, trouble, owner = null, epoch, wakeAt = null, mail, consumed } = document;
   const { parent, creator, createdAt, startedAt, endedAt, retentionMs } = document;
+  const { deaths = 0, crashes = 0, alone = false, avoid = [], avoidUntil = null, unsettled = 0 } = document;
   return {
     ...{ id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wakeAt, mail, consumed },
     ...{ parent, creator, createdAt, startedAt, endedAt, retentionMs },
+    ...{ deaths, crashes, alone, avoid, avoidUntil, unsettled },
   };
 }
 

@@ -3,6 +3,7 @@ import type { Collections } from "./collections.js";
 import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "./driver.js";
 import { append, isOneEntry } from "./run-append.js";
 import { writeChunks } from "./run-chunks.js";
+import { appendLate } from "./run-late.js";
 import { sendMail } from "./run-send.js";
 import { isOneDocument, startRun } from "./run-start.js";
 import { inTransaction } from "./run-transaction.js";
@@ -31,6 +32,7 @@ async function apply(client: MongoClient, collections: Collections, operation: R
 
 function write(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
   if (operation.verb === "append") return append(collections, operation, options);
+  if (operation.verb === "appendLate") return appendLate(collections, operation, options);
   if (operation.verb === "write") return writeChunks(collections, operation, options);
   return operation.verb === "start" ? startRun(collections, operation, options) : sendMail(collections, operation, options);
 }

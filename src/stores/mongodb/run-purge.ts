@@ -1,3 +1,4 @@
+import { workerKeptMs } from "../../core/run.js";
 import type { Collections } from "./collections.js";
 import { asking, type MongoClient } from "./driver.js";
 import { serverTime } from "./read.js";
@@ -7,11 +8,12 @@ import { atMost, sideBySide } from "./side-by-side.js";
 
 const inTurn = atMost(4);
 
-/** Only what has ended has an expiry. Each run goes with all that belongs to it, or stays. */
+/** Only what has ended and is settled has an expiry. Each run goes with all that belongs to it, or stays. */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
-  const { runs, journal, mail, hooks, chunks } = collections;
+  const { runs, journal, mail, hooks, chunks, workers } = collections;
   const over = await asking("a purge", async () => {
     const time = await serverTime(collections);
+    await workers.deleteMany({ seenAt: { $lte: time - workerKeptMs } });
     return await runs
       .find({ expiresAt: { $lte: time } }, { projection: { no: 1 } })
       .sort({ expiresAt: 1 })
@@ -20,7 +22,7 @@ export async function purgeRuns(client: MongoClient, collections: Collections, l
   });
   const removed = await sideBySide(over, inTurn, ({ _id, no }) =>
     inTransaction(client, "a purge", async (options) => {
-      const { deletedCount } = await runs.deleteOne({ _id, no }, options);
+      const { deletedCount } = await runs.deleteOne({ _id, no, expiresAt: { $exists: true } }, options);
       if (deletedCount === 0) return 0;
       await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
       await mail.deleteMany({ run: no }, options);

@@ -1,7 +1,6 @@
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
-import type { Renewed, RenewQuery, RunListQuery } from "../../core/run-operation.js";
+import type { RunListQuery } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
-import { add, now } from "./expressions.js";
 import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./run-document.js";
 import { findRun, withInputs } from "./run-load.js";
 
@@ -43,12 +42,4 @@ export async function listRuns(collections: Collections, { workflow, status, aft
   };
   const found = await collections.runs.find(where, { projection: runAndNow }).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray();
   return await withInputs(collections, found as unknown as RunDocument[], {});
-}
-
-/** Document by document: whichever somebody has claimed since is not this owner's any more, and is left alone. */
-export async function renewRuns({ runs, bounded }: Collections, { owner, leaseMs }: RenewQuery): Promise<Renewed[]> {
-  const { matchedCount } = await runs.updateMany({ owner }, [{ $set: { wakeAt: add(now, leaseMs) } }], bounded);
-  if (matchedCount === 0) return [];
-  const held = await runs.find({ owner }, { projection: { epoch: 1, mail: 1 } }).toArray();
-  return held.map(({ _id: id, epoch, mail }) => ({ id, epoch, mail }));
 }

@@ -1,7 +1,7 @@
 import type { RunAnswer, Send } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import type { SessionOption } from "./driver.js";
-import { absent, add, choose, isMissing } from "./expressions.js";
+import { absent, add, asItIs, choose, isMissing } from "./expressions.js";
 import { isOver, mailId } from "./run-document.js";
 import { findRun } from "./run-load.js";
 import { requireRoom } from "./settle.js";
@@ -24,9 +24,11 @@ export async function sendMail(
   requireRoom(payload);
   const seq = run.mail + 1;
   await collections.mail.insertOne({ _id: mailId(no, key), run: no, seq, kind, about: hook?.about ?? about, payload, at: now }, options);
-  // Who owns a run hears of its mail with the next renewal; nobody's run becomes due, and keeps its place if it was.
+  // Who owns a run hears of its mail with the next renewal; nobody's run becomes due for every worker, and keeps its place if it was.
   const due = choose(isMissing("$wakeAt"), now, { $min: ["$wakeAt", now] });
-  const wakeAt = choose(isMissing("$owner"), due, choose(isMissing("$wakeAt"), absent, "$wakeAt"));
-  await collections.runs.updateOne({ _id: id, no }, [{ $set: { mail: add("$mail", 1), wakeAt } }], options);
+  const wakeAt = choose(isMissing("$owner"), due, asItIs("$wakeAt"));
+  const whileOwned = (field: string) => choose(isMissing("$owner"), absent, asItIs(field));
+  const avoided = { avoid: whileOwned("$avoid"), avoidUntil: whileOwned("$avoidUntil") };
+  await collections.runs.updateOne({ _id: id, no }, [{ $set: { mail: add("$mail", 1), wakeAt, ...avoided } }], options);
   return { kind: "sent", run: id, duplicate: false };
 }

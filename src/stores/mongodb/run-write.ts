@@ -2,7 +2,7 @@ import { conflictsOf } from "../../core/hook-conflicts.js";
 import type { Entry, HookChange } from "../../core/run-operation.js";
 import type { Collections } from "./collections.js";
 import type { SessionOption } from "./driver.js";
-import { absent, choose, literal } from "./expressions.js";
+import { absent, choose, type Expression, literal } from "./expressions.js";
 import { putChunks, voidChunks } from "./run-chunks.js";
 import { entryId, type HookDocument } from "./run-document.js";
 import { sendMail } from "./run-send.js";
@@ -60,30 +60,39 @@ async function changeHooks(
   if (made.length > 0) await hooks.insertMany(made, options);
 }
 
-async function writeThen(collections: Collections, place: Place, { then, consumed }: Entry, options: SessionOption): Promise<void> {
+async function writeThen(collections: Collections, place: Place, { then, consumed, trial }: Entry, options: SessionOption): Promise<void> {
   const { runs, hooks } = collections;
   const { id, no, now, parent } = place;
   const of = { _id: id, no };
-  const taken = consumed === null ? {} : { consumed };
+  const taken = { ...(consumed === null ? {} : { consumed }), ...trial };
   if (then.kind === "hold") {
-    if (consumed !== null) await runs.updateOne(of, { $set: taken }, options);
+    if (consumed !== null || trial) await runs.updateOne(of, { $set: taken }, options);
     return;
   }
   if (then.kind === "release") {
     // Mail that came while it was owned woke nobody: so it is compared here, on the document itself.
     const unread = { $gt: ["$mail", consumed ?? "$consumed"] };
     const wakeAt = choose(unread, now, then.wakeAt ?? absent);
-    await runs.updateOne(of, [{ $set: { ...taken, owner: absent, status: then.status, trouble: literal(then.trouble), wakeAt } }], options);
+    const { workers = [], until = 0 } = then.avoid ?? {};
+    const avoided = workers.length === 0 ? { avoid: absent, avoidUntil: absent } : { avoid: literal(workers), avoidUntil: until };
+    const release = { ...taken, ...avoided, owner: absent, status: then.status, trouble: literal(then.trouble), wakeAt };
+    await runs.updateOne(of, [{ $set: release }], options);
     return;
   }
   requireRoom(then.output);
-  const expiresAt = choose({ $eq: ["$retentionMs", null] }, absent, { $add: [now, "$retentionMs"] });
-  const end = { ...taken, owner: absent, wakeAt: absent, status: then.status, output: literal(then.output), endedAt: now, expiresAt };
+  const settled = settling(then.unsettled ?? 0, now);
+  const end = { ...taken, ...settled, owner: absent, wakeAt: absent, status: then.status, output: literal(then.output), endedAt: now };
   await runs.updateOne(of, [{ $set: end }], options);
   await hooks.deleteMany({ no }, options);
   if (parent === null) return;
   const payload = JSON.stringify([then.status, then.output]);
   await sendMail(collections, { to: { run: parent }, kind: "child", about: id, payload, key: `child\0${id}` }, options);
+}
+
+/** A run with unsettled steps has no expiry; the others expire when their retention, counted from their end, is over. */
+export function settling(unsettled: number, endedAt: Expression): { readonly unsettled: Expression; readonly expiresAt: Expression } {
+  if (unsettled > 0) return { unsettled, expiresAt: absent };
+  return { unsettled: absent, expiresAt: choose({ $eq: ["$retentionMs", null] }, absent, { $add: [endedAt, "$retentionMs"] }) };
 }
 
 /** The tokens that an entry wanted and did not get. */

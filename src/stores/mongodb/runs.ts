@@ -7,7 +7,8 @@ import { claimRuns } from "./run-claim.js";
 import { flushRuns } from "./run-flush.js";
 import { loadRun } from "./run-load.js";
 import { purgeRuns } from "./run-purge.js";
-import { listRuns, readHook, readJournal, readMail, readRun, renewRuns } from "./run-read.js";
+import { listRuns, readHook, readJournal, readMail, readRun } from "./run-read.js";
+import { readWorkers, removeWorker, renewRuns } from "./run-renew.js";
 import { inTransaction } from "./run-transaction.js";
 import { createRunWatch } from "./run-watch.js";
 import { atMost } from "./side-by-side.js";
@@ -33,6 +34,8 @@ export function mongoRuns(
       }
     },
     renew: (query) => asking("a renewal", () => renewRuns(collections, query)),
+    workers: () => asking("a listing", () => readWorkers(collections)),
+    leave: (owner) => asking("a worker's end", () => removeWorker(collections, owner)),
     mail: (run, after) => asking("a read", () => readMail(collections, run, after)),
     read: (id) => asking("a read", () => readRun(collections, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),

@@ -26,19 +26,77 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-/** Busy, deadlocked, shutting down, out of room: nothing was written, and it may go through later. */
-const passing = /^(40001|40P01|55P03|57P03|53\d\d\d)$/;
+/** Busy, deadlocked, cancelled, read-only, shutting down, out of room: nothing was written, and it may go through later. */
+const passing = /^(40001|40P01|55P03|57014|57P03|25006|53\d\d\d|58\d\d\d|XX\d\d\d)$/;
 /** The server ended the connection under the statement. */
 const ended = /^(57P01|57P02|08\d\d\d)$/;
+/**
+ * Our tables are not there or not as we made them, or this role may not use them. It is not the fault of the data: what has to
+ * be saved is tried until somebody has put it right.
+ */
+const misconfigured = /^(42501|42P01|42703|42883|42704|3F000)$/;
 
-/** What a failed statement means to whoever sent it. Refusals of the data itself pass through as they are. */
+/** Converts a failed statement into the error that its sender acts on. A refusal of the data itself is returned as it is. */
 export function explain(error: unknown, what: string): unknown {
   if (error instanceof OnceflowError) return error;
   const code = codeOf(error);
-  if (passing.test(code)) return new UnreachableError(`[onceflow] [postgres] ${what} could not be done now (${code})`, error);
   const fromServer = error instanceof Error && "severity" in error;
+  const why = fromServer ? `${code}: ${error.message}` : code;
+  if (passing.test(code) || (fromServer && misconfigured.test(code)))
+    return new UnreachableError(`[onceflow] [postgres] ${what} could not be done now (${why})`, error);
   // Whatever else is thrown while a statement is under way (a bug of ours, say) is not a lost connection.
   const lost = fromServer ? ended.test(code) : /^E[A-Z]+$/.test(code) || /connection|timeout|closed|socket/i.test(String(error));
   if (!lost) return error;
   return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; whether it was done is not known`, error);
+}
+
+/** The role or the schema is not as the store needs it. While a store is opened, waiting does not help then. */
+export function isMisconfigured(error: unknown): boolean {
+  return misconfigured.test(codeOf(error));
+}
+
+/**
+ * Begins a transaction that holds our statements only. They lock before they read, which needs READ COMMITTED: at a
+ * stricter default level of the database they would read what was there before the lock was granted.
+ */
+export const beginOurs = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/**
+ * Sent once on every connection of ours, for statements outside of a transaction. A pooler in transaction mode forgets it:
+ * there such a statement may fail to serialize, and `sentAgain` repeats it.
+ */
+export const ourLevel = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED";
+
+const triesMax = 20;
+
+/** Repeats a statement that stands alone while it cannot be serialized, or is the victim of a deadlock: nothing was written. */
+export async function sentAgain<T>(send: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      if (tries === triesMax || !/^(40001|40P01)$/.test(codeOf(error))) throw error;
+      // Spread out, so that those who met do not meet again.
+      await new Promise((again) => setTimeout(again, Math.random() * Math.min(2 ** tries, 50)));
+    }
+  }
+}
+
+/** A pool for statements of ours that stand alone, and for transactions that `beginOurs` begins. */
+export function openPool(pg: PgModule, config: pg.PoolConfig): pg.Pool {
+  const verify = (client: pg.PoolClient, verified: (error?: Error) => void): void => {
+    // The pool listens to idle clients only: a connection that breaks during this query must not end the process.
+    client.on("error", () => {});
+    client.query(ourLevel).then(() => verified(), verified);
+  };
+  const pool = new pg.Pool({ ...config, allowExitOnIdle: true, verify } as pg.PoolConfig);
+  // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
+  pool.on("error", () => {});
+  return pool;
+}
+
+/** The pool as a client whose every query stands alone. */
+export function standingAlone(pool: pg.Pool): PgClient {
+  const query = ((...asked: unknown[]) => sentAgain(() => Reflect.apply(pool.query, pool, asked) as Promise<unknown>)) as PgClient["query"];
+  return { query };
 }

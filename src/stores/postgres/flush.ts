@@ -2,7 +2,7 @@ import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
 import { assert } from "../../core/errors.js";
 import type { Operation } from "../../core/operation.js";
 import type { Verdicted } from "../../core/store.js";
-import type { PgClient } from "./driver.js";
+import { type PgClient, sentAgain } from "./driver.js";
 import { fullStatement } from "./full-statement.js";
 import { quickFlush } from "./quick-flush.js";
 import { type RecordRow, toRecord } from "./row.js";
@@ -20,10 +20,11 @@ interface Seen {
  * operation is in one of them only.
  */
 export async function flush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
-  const quick = await quickFlush(client, schema, operations);
+  const quick = await sentAgain(() => quickFlush(client, schema, operations));
   const open = operations.filter((_, i) => quick[i] === undefined);
   if (open.length === 0) return quick as Verdicted[];
-  const full = await fullFlush(client, { name: `onceflow-${schema}-full`, text: fullStatement(schema) }, open);
+  const statement = { name: `onceflow-${schema}-full`, text: fullStatement(schema) };
+  const full = await sentAgain(() => fullFlush(client, statement, open));
   return quick.map((verdict) => verdict ?? full.shift() ?? "again");
 }
 

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { UnreachableError } from "../../core/errors.js";
-import { explain, type PgClient, type PgModule } from "./driver.js";
+import { explain, ourLevel, type PgClient, type PgModule } from "./driver.js";
 
 /** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */
 export class Flusher {
@@ -45,6 +45,7 @@ export class Flusher {
     client.on("error", () => this.#drop(client));
     try {
       await client.connect();
+      await client.query(ourLevel);
       return client;
     } catch (error) {
       this.#client = undefined;

@@ -3,28 +3,31 @@ import type { AttemptEntry } from "../../core/record.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { appendAudit, readAudit } from "./audit.js";
-import { explain, loadDriver, numberTypes } from "./driver.js";
+import { explain, loadDriver, numberTypes, openPool, standingAlone } from "./driver.js";
 import { flush } from "./flush.js";
 import { Flusher } from "./flusher.js";
 import { listRecords } from "./list.js";
+import { opening } from "./opening.js";
 import { postgresPackets } from "./packets.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
 import { postgresRuns } from "./runs.js";
-import { migrate } from "./schema.js";
 import { settleWithin, transact } from "./transact.js";
+import { checkedConnectMs } from "./url.js";
 
 export interface PostgresOptions {
   readonly url: string;
   /** The schema that holds our tables. Default `onceflow`. */
   readonly schema?: string;
+  /** How long opening waits for a server that cannot be reached, and how long every connection may take. Default 5 s. */
+  readonly connectMs?: number;
   /** How long a stuck process keeps its leases. */
   readonly stallMsMax?: number;
   /** False: the schema is known to be there and up to date. */
   readonly check?: boolean;
 }
 
-const connectMsMax = 5000;
+const connectMsDefault = 5000;
 const queryMsMax = 15_000;
 
 /**
@@ -40,7 +43,9 @@ const probesOnly = "-c enable_hashjoin=off -c enable_mergejoin=off";
  * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
  * queue and journal are in runs.ts.
  */
-export async function openPostgres({ url, schema: name = "onceflow", stallMsMax, check = true }: PostgresOptions): Promise<Backend> {
+export async function openPostgres(options: PostgresOptions): Promise<Backend> {
+  const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true } = options;
+  checkedConnectMs("connectMs", connectMs);
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(name))
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");
   const schema = `"${name}"`;
@@ -52,18 +57,19 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
   const plain = {
     connectionString: address.href,
     options: given,
-    connectionTimeoutMillis: connectMsMax,
+    connectionTimeoutMillis: connectMs,
     application_name: "onceflow",
     keepAlive: true,
   };
   const config = { ...plain, query_timeout: queryMsMax, types: numberTypes(pg) };
   const flusher = new Flusher(pg, { ...config, options: `${given} ${settings}`.trim() });
-  if (check) await flusher.run("opening the store", (client) => migrate(client, schema));
-  const pool = new pg.Pool({ ...config, max: 4, allowExitOnIdle: true });
+  if (check) await opening(flusher, schema, connectMs);
+  const pooled = openPool(pg, { ...config, max: 4 });
+  const pool = standingAlone(pooled);
   // Handlers get a client as the driver makes it: how it reads numbers, and how long it waits, is theirs to know.
   const handlers = new pg.Pool({ ...plain, max: 8, allowExitOnIdle: true });
   // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
-  for (const each of [pool, handlers]) each.on("error", () => {});
+  handlers.on("error", () => {});
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
@@ -75,6 +81,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
 
   return {
     name: "postgres",
+    place: `${address.hostname}:${address.port || 5432}${address.pathname}`,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => flusher.run("a flush", (client) => flush(client, schema, operations)),
     read: (id) => reading("a read", () => readRecord(pool, schema, id)),
@@ -100,7 +107,7 @@ export async function openPostgres({ url, schema: name = "onceflow", stallMsMax,
       await closePackets();
       await closeRuns();
       await flusher.close();
-      await Promise.all([pool.end(), handlers.end()]);
+      await Promise.all([pooled.end(), handlers.end()]);
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { PgClient } from "./driver.js";
+import { type PgClient, sentAgain } from "./driver.js";
 import { inSchema } from "./packet-tell.js";
 
 /** A connection, and how statements are sent on it: on one of ours they are planned once. */
@@ -21,4 +21,9 @@ export async function ask<T>(
   const name = prepared ? { name: `onceflow-packets-${statement.name}` } : {};
   const { rows } = await client.query<{ answer: string }>({ ...name, text, values: [...values] });
   return JSON.parse(rows[0]?.answer ?? "{}") as T;
+}
+
+/** `ask` for a statement outside of a transaction: repeated while it cannot be serialized. */
+export function askAlone<T>(...asked: Parameters<typeof ask>): Promise<T> {
+  return sentAgain(() => ask<T>(...asked));
 }

@@ -2,7 +2,7 @@ import type { PacketClaimQuery, PacketClaims } from "../../core/packet-operation
 import { claimPackets as claimFrom } from "../../core/packets/claim.js";
 import type { PacketRow, QueueId } from "../../core/packets/table.js";
 import { arrayLiteral } from "./columns.js";
-import { ask, type PacketConnection } from "./packet-ask.js";
+import { ask, askAlone, type PacketConnection } from "./packet-ask.js";
 import { claimStatement, reapStatement } from "./packet-claim-statement.js";
 import { ClaimTable, sameQueue } from "./packet-claim-table.js";
 import { lock } from "./packet-lock.js";
@@ -53,7 +53,7 @@ export async function claimPackets(connection: PacketConnection, query: PacketCl
 async function look(connection: PacketConnection, query: Look): Promise<PacketClaims & { readonly more: boolean }> {
   let found = await pick(connection, query, { take: true, reaped: false });
   for (let reaps = 1; found.silent && reaps <= reapsMax; reaps++) {
-    await ask(connection, reapStatement, [query.worker, reapMax]);
+    await askAlone(connection, reapStatement, [query.worker, reapMax]);
     found = await pick(connection, query, { take: true, reaped: reaps === reapsMax });
   }
   if (found.picked === null || found.taken !== null) return { ...claimsOf(found, (found.taken ?? []).map(toPacket)), more: false };
@@ -71,7 +71,8 @@ async function pick(
   const of = (name: "flow" | "queue") => arrayLiteral(queues.map((queue) => queue[name]));
   const counts = arrayLiteral(left.map(bounded));
   const wanted = arrayLiteral(queues.map((queue) => queue.limit > 0));
-  return await ask<Picked>(connection, claimStatement, [
+  // What takes stands alone; what only picks is in a transaction, which its caller repeats.
+  return await (take ? askAlone<Picked> : ask<Picked>)(connection, claimStatement, [
     of("flow"),
     of("queue"),
     counts,

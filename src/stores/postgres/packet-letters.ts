@@ -1,7 +1,7 @@
 import { UnreachableError } from "../../core/errors.js";
 import type { Alert } from "../../core/packet-operation.js";
 import { discard, reinject } from "../../core/packets/letters.js";
-import { ask, type PacketConnection } from "./packet-ask.js";
+import { askAlone, type PacketConnection } from "./packet-ask.js";
 import { discover } from "./packet-discover.js";
 import type { LoadedTable } from "./packet-table.js";
 import { decideInside, inTransaction } from "./packet-transaction.js";
@@ -47,7 +47,7 @@ SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters'
 };
 
 export async function purgePackets(connection: PacketConnection, limit: number): Promise<number> {
-  const { executions, letters } = await ask<{ executions: number; letters: number[] | null }>(connection, purgeStatement, [limit]);
+  const { executions, letters } = await askAlone<{ executions: number; letters: number[] | null }>(connection, purgeStatement, [limit]);
   const over = (letters ?? []).slice(0, limit - executions);
   return executions + (over.length === 0 ? 0 : await onLetters(connection, over, discard));
 }

@@ -1,4 +1,4 @@
-import { codeOf, type PgClient } from "./driver.js";
+import { beginOurs, codeOf, type PgClient } from "./driver.js";
 import type { PacketConnection } from "./packet-ask.js";
 import { type Locked, type LockMode, lock } from "./packet-lock.js";
 import { read } from "./packet-read.js";
@@ -33,7 +33,7 @@ export async function decideInside<T>(
 export async function inTransaction<T>(client: PgClient, waitMsMax: number, work: (extra: Wishes) => Promise<T>): Promise<T | undefined> {
   const extra = new Wishes();
   for (let tries = 1; tries <= triesMax; tries++) {
-    await client.query(`BEGIN; SET LOCAL lock_timeout = ${waitMsMax}`);
+    await client.query(`${beginOurs}; SET LOCAL lock_timeout = ${waitMsMax}`);
     try {
       const result = await work(extra);
       await client.query("COMMIT");

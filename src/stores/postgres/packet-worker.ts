@@ -1,5 +1,5 @@
 import type { FlowState } from "../../core/packet.js";
-import { ask, type PacketConnection } from "./packet-ask.js";
+import { askAlone, type PacketConnection } from "./packet-ask.js";
 import { tell } from "./packet-tell.js";
 import { serverNow } from "./read.js";
 
@@ -21,7 +21,7 @@ const statements = {
 };
 
 function asked<T>(connection: PacketConnection, name: keyof typeof statements, values: readonly unknown[]): Promise<T> {
-  return ask<T>(connection, { name, text: statements[name] }, values);
+  return askAlone<T>(connection, { name, text: statements[name] }, values);
 }
 
 export function joinWorkers(connection: PacketConnection, leaseMs: number): Promise<number> {

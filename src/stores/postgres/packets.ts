@@ -1,6 +1,5 @@
-import { NotKnownError } from "../../core/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../core/packet-operation.js";
-import { explain } from "./driver.js";
+import { explain, openPool } from "./driver.js";
 import { Flusher } from "./flusher.js";
 import type { PacketConnection } from "./packet-ask.js";
 import { claimPackets } from "./packet-claim.js";
@@ -27,8 +26,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
 } {
   const config = { ...given, idle_in_transaction_session_timeout: restMsMax };
   const flusher = new Flusher(pg, config);
-  const queue = new pg.Pool({ ...config, max: 3, allowExitOnIdle: true });
-  queue.on("error", () => {});
+  const queue = openPool(pg, { ...config, max: 3 });
   const watch = new RunWatch(() => new pg.Client(config), packetChannel(schema));
   const doubts = new Doubts();
   let last: Promise<unknown> = Promise.resolve();
@@ -72,7 +70,8 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     try {
       return await alone("a claim", (connection) => claimPackets(connection, query, no));
     } catch (error) {
-      if (error instanceof NotKnownError) doubts.add(query.worker, no);
+      // Also when its last statement wrote nothing: statements before that one may have taken packets.
+      doubts.add(query.worker, no);
       throw error;
     }
   }

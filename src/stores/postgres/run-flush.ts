@@ -1,12 +1,12 @@
 import { NotKnownError, UnreachableError } from "../../core/errors.js";
 import type { Append, RunAnswer, RunOperation, WriteChunks } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
-import { codeOf, explain, type PgClient } from "./driver.js";
+import { beginOurs, codeOf, explain, type PgClient } from "./driver.js";
 import { flushChunks } from "./run-chunks.js";
 import { quickRuns } from "./run-quick.js";
 import { mailStatement, mailValues, type Posted, postedAnswer } from "./run-send.js";
 import { inSchema } from "./run-tell.js";
-import { type Ask, appendInside, findStarted, startInside } from "./run-write.js";
+import { type Ask, appendInside, appendLateInside, findStarted, startInside } from "./run-write.js";
 import { type WriteStatements, writeStatements } from "./run-write-statements.js";
 import { asClient } from "./transact.js";
 
@@ -63,6 +63,7 @@ async function alone(
     if ("run" in operation.to) return postedAnswer(await ask<Posted>("mail", values));
     return postedAnswer(await asked<Posted>(client, { name: "onceflow-runs-mail-to-token", text: statements.mailToToken, values }));
   }
+  if (operation.verb === "appendLate") return await inTransaction(client, () => appendLateInside(ask, operation));
   // A start that the quick statement has left open: the run was there.
   const found = operation.verb === "start" ? await findStarted(ask, operation) : undefined;
   return (
@@ -72,7 +73,7 @@ async function alone(
 
 /** When a rollback fails, its own error counts: the connection is broken, and has to be given up. */
 async function inTransaction<T>(client: PgClient, work: () => Promise<T>): Promise<T> {
-  await client.query("BEGIN");
+  await client.query(beginOurs);
   try {
     const result = await work();
     await client.query("COMMIT");

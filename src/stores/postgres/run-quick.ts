@@ -105,7 +105,8 @@ function isPlainStart({ first, chunks }: StartRun): boolean {
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
 }
 
-function isPlain({ hooks, children, voids, chunks }: Entry): boolean {
+function isPlain({ hooks, children, voids, chunks, trial, then }: Entry): boolean {
+  if (trial !== undefined || (then.kind === "release" && then.avoid !== undefined) || (then.kind === "end" && then.unsettled)) return false;
   return hooks.length === 0 && children.length === 0 && voids === undefined && chunks === undefined;
 }
 

@@ -3,7 +3,8 @@ import type { Columns, Scalar } from "./columns.js";
 
 /** A run as `RunRecord` has it. */
 export const selectedRun = `id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wake_at AS "wakeAt", mail, consumed,
-  parent, creator, created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt", retention_ms AS "retentionMs"`;
+  parent, creator, created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt", retention_ms AS "retentionMs",
+  deaths, crashes, alone, coalesce(avoid, '{}') AS avoid, avoid_until AS "avoidUntil", unsettled`;
 export const selectedEntry = "seq, epoch, at, events";
 export const selectedMail = "seq, kind, about, payload, at";
 export const selectedHook = `token, run, about, metadata, created_at AS "createdAt"`;
@@ -77,5 +78,7 @@ export const changedRun = `consumed = coalesce(a.consumed, r.consumed),
       WHEN r.mail > coalesce(a.consumed, r.consumed) THEN now ELSE a.wake_at END,
     output = CASE WHEN a.over THEN a.said ELSE r.output END,
     trouble = CASE WHEN a.over OR a.status IS NULL THEN r.trouble ELSE a.said END,
+    avoid = CASE WHEN a.over OR a.status IS NULL THEN r.avoid END,
+    avoid_until = CASE WHEN a.over OR a.status IS NULL THEN r.avoid_until END,
     ended_at = CASE WHEN a.over THEN now END,
     expires_at = CASE WHEN a.over THEN now + r.retention_ms END`;

@@ -9,6 +9,8 @@
  *   listed   newest first within a workflow and a status; a listing puts its pages together from those, so that rare
  *            ones cost no more than common ones. No id in it: the few runs of one millisecond are sorted when read.
  *   over     what has an expiry.
+ *   restricted  what not every worker may claim: suspects, and runs that some workers are to avoid. Rare: the other
+ *            indexes hold these runs too, and a claim passes over them there.
  *
  * `hook_rev` is 0 while a run never had a hook, and +1 at every change of its hooks.
  *
@@ -94,4 +96,26 @@ export const runTables = `
   COMMENT ON TABLE $schema.journal IS 'Append-only: what the owners of a run have committed. The primary key is the fence between two owners.';
   COMMENT ON TABLE $schema.mail IS 'What others sent to a run. Taken in up to runs.consumed.';
   COMMENT ON TABLE $schema.hooks IS 'Tokens under which mail reaches a run.';
+`;
+
+/** The new status is not used in here: PostgreSQL does not allow that before the migration is committed. */
+export const restrictedRuns = `
+  ALTER TYPE $schema.run_status ADD VALUE IF NOT EXISTS 'parked' AFTER 'diverged';
+  ALTER TABLE $schema.runs
+    ADD COLUMN deaths int NOT NULL DEFAULT 0,
+    ADD COLUMN crashes int NOT NULL DEFAULT 0,
+    ADD COLUMN alone boolean NOT NULL DEFAULT false,
+    ADD COLUMN avoid text[] COLLATE "C",
+    ADD COLUMN avoid_until bigint,
+    ADD COLUMN unsettled int NOT NULL DEFAULT 0;
+  CREATE INDEX runs_restricted ON $schema.runs (workflow, wake_at) WHERE wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL);
+  CREATE TABLE $schema.run_workers (
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    workflows text[] NOT NULL,
+    version text,
+    started_at bigint NOT NULL,
+    seen_at bigint NOT NULL,
+    lease_until bigint NOT NULL
+  );
+  COMMENT ON TABLE $schema.run_workers IS 'Workers that execute runs, with their last sign of life.';
 `;

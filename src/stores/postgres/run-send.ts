@@ -8,7 +8,7 @@ import { tell } from "./run-tell.js";
  *
  *   box    the run as it is seen now, and whether it knows this mail
  *   taken  the next number of its mail, from the run's row when its lock has been had. A run that is nobody's wakes,
- *          and one that is due already keeps its place
+ *          for every worker, and one that is due already keeps its place
  *   mail   is written under that number
  *
  * Two things can have changed while it waited for the lock. The run has ended, or its hook was dropped (every change of
@@ -24,7 +24,8 @@ export function mailStatement(to: "run" | "token"): string {
   return `WITH clock AS MATERIALIZED (SELECT coalesce($6::bigint, ${serverNow}) AS now),
     box AS MATERIALIZED (SELECT b.*, (SELECT true FROM $schema.mail m WHERE m.run = b.id AND m.key = $5::text) AS known FROM (${box}) b),
     taken AS (
-      UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN r.owner IS NULL THEN least(r.wake_at, now) ELSE r.wake_at END
+      UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN r.owner IS NULL THEN least(r.wake_at, now) ELSE r.wake_at END,
+        avoid = CASE WHEN r.owner IS NOT NULL THEN r.avoid END, avoid_until = CASE WHEN r.owner IS NOT NULL THEN r.avoid_until END
       FROM box b, clock
       WHERE r.id = b.id AND r.ended_at IS NULL AND b.known IS NULL${to === "token" ? " AND r.hook_rev = b.hook_rev" : ""}
       RETURNING r.id, r.mail, b.about),

@@ -66,6 +66,25 @@ const texts = {
     SELECT json_build_object('parent', parent, 'told', (SELECT count(${tell("id")}) FROM changed WHERE matters))::text AS answer
     FROM changed`,
 
+  trial: "UPDATE $schema.runs SET deaths = $2::int, crashes = $3::int, alone = $4::boolean WHERE id = $1::text",
+
+  avoid: "UPDATE $schema.runs SET avoid = $2::text[], avoid_until = $3::bigint WHERE id = $1::text",
+
+  /** Kept until its steps are settled; then its retention counts from its end. */
+  unsettled: `UPDATE $schema.runs SET unsettled = $2::int, expires_at = CASE WHEN $2::int = 0 THEN ended_at + retention_ms END
+    WHERE id = $1::text`,
+
+  /** An entry after the end: the next one, or in the place of the row without events that an end without an entry left. */
+  late: `WITH written AS (
+      INSERT INTO $schema.journal AS j (run, seq, epoch, at, events, closing)
+      SELECT $1::text, $2::int, $3::int, $4::bigint, $5::text, true
+      WHERE $2::int = coalesce((SELECT CASE WHEN events IS NULL THEN seq ELSE seq + 1 END ${last}), 1)
+      ON CONFLICT (run, seq) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, events = excluded.events WHERE j.events IS NULL
+      RETURNING 1)
+    SELECT json_build_object('written', count(*))::text AS answer FROM written`,
+
+  events: "SELECT json_build_object('events', events)::text AS answer FROM $schema.journal WHERE run = $1 AND seq = $2",
+
   mail: mailStatement("run"),
 
   voidChunks,

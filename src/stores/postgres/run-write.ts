@@ -1,7 +1,7 @@
 import { assert } from "../../core/errors.js";
 import { conflictsOf } from "../../core/hook-conflicts.js";
 import type { HookRecord, RunRecord } from "../../core/run.js";
-import type { Append, Entry, RunAnswer, StartRun } from "../../core/run-operation.js";
+import type { Append, AppendLate, Entry, RunAnswer, StartRun } from "../../core/run-operation.js";
 import { arrayLiteral, type Scalar } from "./columns.js";
 import { chunkValues } from "./run-chunks.js";
 import { changeValues, startValues } from "./run-row.js";
@@ -55,6 +55,21 @@ export async function appendInside(ask: Ask, append: Append): Promise<RunAnswer>
   return { kind: "appended", now, conflicts: await conflicts(ask, id, entry) };
 }
 
+/**
+ * Appends to a run that has ended, inside an open transaction. Under the lock of the run, of several writers the first
+ * one gets the place; another one is recognised by its events when it sends again.
+ */
+export async function appendLateInside(ask: Ask, { id, epoch, seq, events, unsettled }: AppendLate): Promise<RunAnswer> {
+  const run = await ask<{ now: number; epoch: number; ended: boolean }>("lock", [id, false]);
+  if (run === undefined || !run.ended || run.epoch !== epoch) return { kind: "overtaken" };
+  const appended: RunAnswer = { kind: "appended", now: run.now, conflicts: [] };
+  const there = await ask<{ events: string | null }>("events", [id, seq]);
+  if (there?.events === events) return appended;
+  if ((await ask<{ written: number }>("late", [id, seq, epoch, run.now, events]))?.written !== 1) return { kind: "overtaken" };
+  await ask("unsettled", [id, unsettled]);
+  return appended;
+}
+
 async function writeEntry(ask: Ask, { id, seq, epoch, entry }: Append, now: number): Promise<boolean> {
   const values = [id, seq, epoch, now, entry.events, entry.then.kind === "end"];
   return (await ask<{ written: number }>("write", values))?.written === 1;
@@ -63,7 +78,7 @@ async function writeEntry(ask: Ask, { id, seq, epoch, entry }: Append, now: numb
 /** Everything that goes with an entry, in the order in which the entry says it. */
 async function apply(ask: Ask, append: Append, now: number): Promise<void> {
   const { id, epoch, entry } = append;
-  const { events, hooks, children, consumed, then } = entry;
+  const { events, hooks, children, consumed, then, trial } = entry;
   for (const change of hooks) {
     if ("add" in change) await ask("addHook", [id, change.add, change.about, change.metadata, now]);
     else await ask("dropHook", [id, change.drop]);
@@ -71,10 +86,13 @@ async function apply(ask: Ask, append: Append, now: number): Promise<void> {
   for (const child of children) while ((await startInside(ask, child, now)) === "again");
   for (const { writer, attempt } of entry.voids ?? []) await ask("voidChunks", [id, writer, attempt]);
   if (entry.chunks) await ask("putChunks", chunkValues(id, null, entry.chunks));
+  if (trial) await ask("trial", [id, trial.deaths, trial.crashes, trial.alone]);
   if (then.kind === "hold" && consumed === null && hooks.length === 0) return;
   // Whoever appends at this very moment is the earlier one: the end then comes after its entry.
   if (then.kind === "end" && events === null) while ((await ask<{ written: number }>("close", [id, epoch, now]))?.written === 0);
   const run = await ask<{ parent: string | null }>("change", [...changeValues(append), hooks.length, now]);
+  if (then.kind === "release" && then.avoid?.workers.length) await ask("avoid", [id, arrayLiteral(then.avoid.workers), then.avoid.until]);
+  if (then.kind === "end" && then.unsettled) await ask("unsettled", [id, then.unsettled]);
   if (then.kind !== "end" || run === undefined || run.parent === null) return;
   // Ended in the same transaction: of parent and child, nobody ever sees one without the other.
   await ask("mail", mailValues(childMail(run.parent, id, JSON.stringify([then.status, then.output])), now));

@@ -1,14 +1,14 @@
 import type pg from "pg";
 import type { RunBackend } from "../../core/run-operation.js";
-import type { PgModule } from "./driver.js";
-import { explain } from "./driver.js";
+import { explain, openPool, type PgClient, type PgModule, standingAlone } from "./driver.js";
 import { Flusher } from "./flusher.js";
 import { readChunks, readTail } from "./run-chunks.js";
-import { claimRuns, renewRuns } from "./run-claim.js";
+import { claimRuns } from "./run-claim.js";
 import { appendWithin, flushRuns, runStatements } from "./run-flush.js";
 import { loadRuns } from "./run-load.js";
 import { purgeRuns } from "./run-purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./run-read.js";
+import { readWorkers, removeWorker, renewRuns } from "./run-renew.js";
 import { channelOf } from "./run-tell.js";
 import { RunWatch } from "./run-watch.js";
 
@@ -16,7 +16,7 @@ export interface RunConnections {
   readonly pg: PgModule;
   readonly schema: string;
   /** For reads, shared with the ledger. */
-  readonly pool: pg.Pool;
+  readonly pool: PgClient;
   /** As flushes want it: planned once, by indexes. */
   readonly config: pg.ClientConfig;
 }
@@ -28,8 +28,8 @@ export interface RunConnections {
  */
 export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
   const flusher = new Flusher(pg, config);
-  const queue = new pg.Pool({ ...config, max: 2, allowExitOnIdle: true });
-  queue.on("error", () => {});
+  const pooled = openPool(pg, { ...config, max: 2 });
+  const queue = standingAlone(pooled);
   const watch = new RunWatch(() => new pg.Client(config), channelOf(schema));
   const statements = runStatements(schema);
   let last: Promise<unknown> = Promise.resolve();
@@ -53,6 +53,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     },
     load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
     renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
+    workers: () => asking("a listing", () => readWorkers(pool, schema)),
+    leave: (owner) => asking("a worker's end", () => removeWorker(queue, schema, owner)),
     mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
     read: (id) => asking("a read", () => readRun(pool, schema, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
@@ -69,7 +71,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     async close() {
       await watch.close();
       await flusher.close();
-      await queue.end();
+      await pooled.end();
     },
   };
 }

@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../../core/errors.js";
-import type { PgClient } from "./driver.js";
+import { beginOurs, type PgClient } from "./driver.js";
 import { packetTables } from "./packet-schema.js";
-import { chunkTables, runTables } from "./run-schema.js";
+import { chunkTables, restrictedRuns, runTables } from "./run-schema.js";
 
 /**
  * No index has a column that a settle changes: so a settle writes the row where it is, and no index at all. What is
@@ -67,6 +67,7 @@ const migrations: readonly string[] = [
   "ALTER TABLE $schema.records ADD COLUMN progress text;",
   chunkTables,
   packetTables,
+  restrictedRuns,
 ];
 
 /** Any number: it only has to be the same in every process that opens a store, and nobody else's. */
@@ -78,7 +79,7 @@ const lockMsMax = 60_000;
 /** Brings the schema up to date, in one transaction, one process at a time. Nobody waits where it is. */
 export async function migrate(client: PgClient, schema: string): Promise<void> {
   if ((await versionOf(client, schema)) === migrations.length) return;
-  await client.query(`BEGIN; SET LOCAL lock_timeout = ${lockMsMax}`);
+  await client.query(`${beginOurs}; SET LOCAL lock_timeout = ${lockMsMax}`);
   try {
     await client.query("SELECT pg_advisory_xact_lock($1)", [lock]);
     const version = await versionOf(client, schema);

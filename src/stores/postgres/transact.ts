@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { ConfigurationError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
 import type { Answer, Settle } from "../../core/operation.js";
 import type { Tx } from "../../core/store.js";
 import type { PgClient } from "./driver.js";
@@ -7,6 +7,9 @@ import { fullFlush } from "./flush.js";
 import { fullStatement } from "./full-statement.js";
 
 const triesMax = 10;
+
+const caughtInside =
+  "[onceflow] [postgres] the transaction was rolled back, because one of its statements failed: do not catch that error inside of it, or use a savepoint";
 
 /** A transaction of the store's own: BEGIN, the handler's work, COMMIT. */
 export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -21,7 +24,9 @@ export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): 
   try {
     await client.query("BEGIN");
     const result = await work(client);
-    await client.query("COMMIT");
+    const { command } = await client.query("COMMIT");
+    // PostgreSQL answers COMMIT with a rollback, and without an error, when a statement has failed and its error was caught.
+    if (command === "ROLLBACK") throw new StoreRefusedError(caughtInside);
     return result;
   } catch (error) {
     // When even this fails the connection is broken, and the server rolls back by itself.

@@ -2,19 +2,20 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clock, sleep } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
-import { isBusy, openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { explain, explainOpening, isBusy } from "./errors.js";
 import { isUpToDate, migrate } from "./schema.js";
 
 const busyMsMax = 10_000;
 
-/** Tries until nobody else is writing, in short turns of the event loop, within a bound. */
-export async function whenFree<T>(path: string, clock: Clock, work: () => T): Promise<T> {
+/** Tries until nobody else is writing, in short turns of the event loop, within a bound. Errors of the file become ours. */
+export async function whenFree<T>(path: string, clock: Clock, work: () => T, explained = explain): Promise<T> {
   const until = clock.now() + busyMsMax;
   for (let tries = 0; ; tries++) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error)) throw error;
+      if (!isBusy(error)) throw explained(error, path);
       if (clock.now() > until)
         throw new UnreachableError(`[onceflow] [sqlite] "${path}" was locked by another writer for ${busyMsMax} ms`, error);
       // Spread out, so that many waiting processes do not come back together.
@@ -34,17 +35,17 @@ export interface Connections {
 }
 
 export async function openConnections(path: string, driver: SqliteDriver, clock: Clock): Promise<Connections> {
-  mkdirSync(dirname(path), { recursive: true });
-  const main = openDatabase(path, driver);
+  const main = openFile(path, driver);
   const opened = [main];
   try {
-    await whenFree(path, clock, () => main.exec("PRAGMA journal_mode = WAL"));
+    await whenFree(path, clock, () => main.exec("PRAGMA journal_mode = WAL"), explainOpening);
     main.exec("PRAGMA synchronous = FULL");
     // Whoever comes back after a crash need not wait for those that go on writing.
-    if (!(await whenFree(path, clock, () => isUpToDate(main, path)))) await bringUpToDate(main, path, clock);
+    if (!(await whenFree(path, clock, () => isUpToDate(main, path), explainOpening))) await bringUpToDate(main, path, clock);
+    else requireWritable(main);
   } catch (error) {
     main.close();
-    throw error;
+    throw explainOpening(error, path);
   }
   return {
     path,
@@ -62,13 +63,40 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
   };
 }
 
+function openFile(path: string, driver: SqliteDriver): SqliteDatabase {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    return openDatabase(path, driver);
+  } catch (error) {
+    throw explainOpening(error, path);
+  }
+}
+
 async function bringUpToDate(database: SqliteDatabase, path: string, clock: Clock): Promise<void> {
-  await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"));
+  await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"), explainOpening);
   try {
     migrate(database, path);
     database.exec("COMMIT");
   } catch (error) {
-    database.exec("ROLLBACK");
+    undo(database);
     throw error;
   }
+}
+
+/** SQLite opens a file that it may not write without an error, for reading only. */
+function requireWritable(database: SqliteDatabase): void {
+  try {
+    // Changes no row. BEGIN IMMEDIATE would not do: on such a file it begins to read.
+    database.exec("UPDATE onceflow_schema SET version = version WHERE false");
+  } catch (error) {
+    // Another connection writes: so the file can be written, and nobody has to wait for that.
+    if (!isBusy(error)) throw error;
+  }
+}
+
+/** A failed write may have rolled back already: then there is nothing to undo, and the first error is the one to report. */
+export function undo(database: SqliteDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {}
 }

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { ConfigurationError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors.js";
 
 /**
  * The two drivers, which have one shape: `node:sqlite`, built into Node 22.13 and newer, and its twin for older ones,
@@ -46,15 +46,7 @@ export function openDatabase(path: string, driver: SqliteDriver): SqliteDatabase
 
 function connect(path: string, driver: SqliteDriver): SqliteDatabase {
   const Database = load(driver);
-  try {
-    return new Database(path);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new UnreachableError(
-      `[onceflow] [sqlite] cannot open "${path}": ${why}. Does its folder exist, and may this user write there?`,
-      error,
-    );
-  }
+  return new Database(path);
 }
 
 function load(driver: SqliteDriver): DriverModule["DatabaseSync"] {
@@ -79,27 +71,4 @@ function withoutExperimentalWarning<T>(load: () => T): T {
   } finally {
     process.emitWarning = emit;
   }
-}
-
-const busy = 5;
-const locked = 6;
-const inputOutput = 10;
-const full = 13;
-
-/** Somebody else writes right now. */
-export function isBusy(error: unknown): boolean {
-  const code = primaryCode(error);
-  return code === busy || code === locked;
-}
-
-/** The disk or the file failed, not the data: the same write may go through later. */
-export function isInputOutput(error: unknown): boolean {
-  const code = primaryCode(error);
-  return code === inputOutput || code === full;
-}
-
-/** SQLite's result code, without the detail that its upper bits carry. */
-function primaryCode(error: unknown): number | undefined {
-  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
-  return error.errcode & 0xff;
 }

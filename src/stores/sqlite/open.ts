@@ -1,11 +1,10 @@
 import { type Clock, systemClock } from "../../core/clock.js";
-import { UnreachableError } from "../../core/errors.js";
 import type { AttemptEntry } from "../../core/record.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { appendAudit, readAudit } from "./audit.js";
 import { openConnections, whenFree } from "./connection.js";
-import { chooseDriver, isInputOutput, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { Flush } from "./flush.js";
 import { listRecords } from "./list.js";
 import { OwnTransactions } from "./own-transactions.js";
@@ -40,37 +39,31 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   const inTurn = createTurns();
   let forTransactions: SqliteDatabase | undefined;
 
-  const written = <T>(work: () => T): T => {
-    try {
-      return work();
-    } catch (error) {
-      if (isInputOutput(error)) throw new UnreachableError(`[onceflow] [sqlite] "${path}" could not be written`, error);
-      throw error;
-    }
-  };
-  const writing = <T>(work: () => T): Promise<T> => inTurn(() => whenFree(path, clock, () => written(work)));
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
+  const writing = <T>(work: () => T): Promise<T> => inTurn(() => reading(work));
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
   const parts = { sql, transactions, watching, writing, reading };
 
   return {
     name: "sqlite",
+    place: path,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => writing(() => flush.run(operations)),
-    read: async (id) => {
-      const record = statements.read(id);
-      return record && { record, now: statements.now() };
-    },
-    attempts: async ({ scope, key, afterAttempt, limit }) => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[],
-    list: async (query) => listRecords(main, statements.now(), query),
+    read: (id) =>
+      reading(() => {
+        const record = statements.read(id);
+        return record && { record, now: statements.now() };
+      }),
+    attempts: ({ scope, key, afterAttempt, limit }) => reading(() => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[]),
+    list: (query) => reading(() => listRecords(main, statements.now(), query)),
     purge: (query) => writing(() => purgeRecords(main, statements.now(), query)),
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
-    audited: async (id, limit) => readAudit(main, id, limit),
+    audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>
-      inTurn(() => {
-        forTransactions ??= connections.another();
-        return transact(forTransactions, path, clock, work);
+      inTurn(async () => {
+        forTransactions ??= await reading(() => connections.another());
+        return await transact(forTransactions, path, clock, work);
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
     standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),

@@ -1,8 +1,12 @@
+import { isSuspect, type RunRecord } from "../../core/run.js";
 import type { Claimed, ClaimQuery, Claims } from "../../core/run-operation.js";
 import type { Prepared } from "./prepared.js";
 import { loadRuns } from "./run-load.js";
 import type { RunNumbers } from "./run-numbers.js";
-import { storeNow } from "./run-row.js";
+import { storeNow, text } from "./run-row.js";
+
+/** Every worker of its workflow may claim it. The others are rare, and are found by an index of their own. */
+const unrestricted = "r.deaths < 2 AND r.avoid IS NULL";
 
 /**
  * Runs queue up in lanes: one for every workflow among those that an owner has, and among those that nobody has. The
@@ -15,13 +19,23 @@ const selectLanes = `WITH RECURSIVE owners (owner) AS (
     SELECT (SELECT min(r.owner) FROM onceflow_runs r WHERE r.ended_at IS NULL AND r.owner > o.owner) FROM owners o WHERE o.owner IS NOT NULL
   )
   SELECT o.owner, w.value AS workflow, (
-    SELECT min(r.wake_at) FROM onceflow_runs r WHERE r.ended_at IS NULL AND r.owner IS o.owner AND r.workflow = w.value
+    SELECT min(r.wake_at) FROM onceflow_runs r WHERE r.ended_at IS NULL AND r.owner IS o.owner AND r.workflow = w.value AND ${unrestricted}
   ) AS wakeAt
   FROM owners o CROSS JOIN json_each(?) w WHERE o.owner IS NOT ?`;
-const selectDue = `SELECT no, owner, wake_at AS wakeAt FROM onceflow_runs
-  WHERE ended_at IS NULL AND owner IS ? AND workflow = ? AND wake_at <= ? ORDER BY wake_at, no LIMIT ?`;
+const selectDue = `SELECT no, owner, wake_at AS at, deaths FROM onceflow_runs r
+  WHERE ended_at IS NULL AND owner IS ? AND workflow = ? AND wake_at <= ? AND ${unrestricted} ORDER BY wake_at, no LIMIT ?`;
+/** When this owner may claim it: a worker that is to be avoided waits longer than the others. */
+const selectedAt = `no, owner, deaths,
+  CASE WHEN avoid IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(avoid) a WHERE a.value = ?) THEN max(wake_at, avoid_until) ELSE wake_at END AS at`;
+// The index's own condition, to the letter: so that it is known to hold what is asked for.
+const selectRestricted = `SELECT ${selectedAt} FROM onceflow_runs INDEXED BY onceflow_runs_restricted
+  WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL)
+    AND owner IS NOT ? AND workflow IN (SELECT value FROM json_each(?))`;
+const selectOne = `SELECT ${selectedAt} FROM onceflow_runs WHERE ended_at IS NULL AND wake_at IS NOT NULL AND owner IS NOT ? AND id = ?`;
+/** The death of an owner that fell silent is counted here, before any code of the run executes. */
 const take = `UPDATE onceflow_runs SET owner = ?, epoch = epoch + 1, wake_at = ?, status = 'running', trouble = NULL,
-  started_at = coalesce(started_at, ?) WHERE no = ?`;
+  started_at = coalesce(started_at, ?), deaths = deaths + (owner IS NOT NULL), crashes = crashes + (owner IS NOT NULL AND alone), alone = 0
+  WHERE no = ?`;
 
 interface Lane {
   readonly owner: string | null;
@@ -29,30 +43,25 @@ interface Lane {
   readonly wakeAt: number;
 }
 
-interface Due {
+interface Candidate extends Pick<RunRecord, "owner" | "deaths"> {
   readonly no: number;
-  readonly owner: string | null;
-  readonly wakeAt: number;
+  readonly at: number;
 }
 
 /** Without a lock. Undefined when something is due: then it is worth one. */
 export function nothingDue(sql: Prepared, query: ClaimQuery): Claims | undefined {
   const now = storeNow(sql);
-  const nextAt = nextOf(lanesOf(sql, query));
+  const nextAt = nextOf(sql, query, query.suspects ?? true);
   return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], nextAt };
 }
 
 /** Inside a write transaction: looks again, because whoever was faster has taken what was due. */
 export function takeDue(sql: Prepared, numbers: RunNumbers, query: ClaimQuery): Claims {
-  const { owner, leaseMs, limit } = query;
+  const { owner, leaseMs } = query;
   const now = storeNow(sql);
-  const due = lanesOf(sql, query)
-    .filter(({ wakeAt }) => wakeAt <= now)
-    .flatMap((lane) => sql(selectDue).all(lane.owner, lane.workflow, now, limit) as Due[])
-    .sort((a, b) => a.wakeAt - b.wakeAt || a.no - b.no)
-    .slice(0, limit);
+  const due = dueAt(sql, query, now);
   for (const { no } of due) sql(take).run(owner, now + leaseMs, now, no);
-  const nextAt = nextOf(lanesOf(sql, query));
+  const nextAt = nextOf(sql, query, (query.suspects ?? true) && !due.some(isSuspect));
   const loaded = loadRuns(
     sql,
     due.map(({ no }) => no),
@@ -65,13 +74,33 @@ export function takeDue(sql: Prepared, numbers: RunNumbers, query: ClaimQuery): 
   return { now, claimed, nextAt };
 }
 
-function lanesOf(sql: Prepared, { workflows, owner }: ClaimQuery): Lane[] {
+/** What is claimed now: the oldest, and of suspects one at most. */
+function dueAt(sql: Prepared, query: ClaimQuery, now: number): Candidate[] {
+  const { suspects = true, limit } = query;
+  const lanes = lanesOf(sql, query).filter(({ wakeAt }) => wakeAt <= now);
+  const queued = lanes.flatMap((lane) => sql(selectDue).all(lane.owner, lane.workflow, now, limit) as Candidate[]);
+  const due = [...queued, ...restrictedOf(sql, query).filter(({ at }) => at <= now)].sort((a, b) => a.at - b.at || a.no - b.no);
+  const suspect = suspects ? due.find(isSuspect) : undefined;
+  return due.filter((one) => one === suspect || !isSuspect(one)).slice(0, limit);
+}
+
+/** When this owner can claim the next run, as far as is known now. */
+function nextOf(sql: Prepared, query: ClaimQuery, suspects: boolean): number | null {
+  const restricted = restrictedOf(sql, query).filter((one) => suspects || !isSuspect(one));
+  const times = [...lanesOf(sql, query).map(({ wakeAt }) => wakeAt), ...restricted.map(({ at }) => at)];
+  return times.length === 0 ? null : times.reduce((a, b) => Math.min(a, b));
+}
+
+function lanesOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Lane[] {
+  if (run !== undefined) return [];
   const lanes = sql(selectLanes).all(JSON.stringify([...new Set(workflows)]), owner) as (Omit<Lane, "wakeAt"> & {
     wakeAt: number | null;
   })[];
   return lanes.filter((lane): lane is Lane => lane.wakeAt !== null);
 }
 
-function nextOf(lanes: readonly Lane[]): number | null {
-  return lanes.length === 0 ? null : Math.min(...lanes.map(({ wakeAt }) => wakeAt));
+/** Runs that not every worker may claim, or the one run that is asked for. */
+function restrictedOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Candidate[] {
+  if (run !== undefined) return sql(selectOne).all(owner, owner, text(run)) as Candidate[];
+  return sql(selectRestricted).all(owner, owner, JSON.stringify([...new Set(workflows)])) as Candidate[];
 }

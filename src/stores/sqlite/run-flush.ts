@@ -40,7 +40,7 @@ export class RunFlush {
 /** The entry and nothing else: a single statement is its own transaction, and what explains a refusal only reads. */
 function isOneStatement(operation: RunOperation): boolean {
   if (operation.verb !== "append") return false;
-  const { events, consumed, hooks, children, then, voids, chunks } = operation.entry;
-  if (voids !== undefined || chunks !== undefined) return false;
+  const { events, consumed, hooks, children, then, voids, chunks, trial } = operation.entry;
+  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
   return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }

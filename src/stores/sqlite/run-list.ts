@@ -2,7 +2,7 @@ import type { RunRecord } from "../../core/run.js";
 import type { RunListQuery } from "../../core/run-operation.js";
 import type { SqliteValue } from "./driver.js";
 import type { Prepared } from "./prepared.js";
-import { selectedRun, toRun } from "./run-row.js";
+import { type RunRow, selectedRun, toRun } from "./run-row.js";
 
 const sortedMax = 5000;
 const countOpen = `SELECT count(*) AS open FROM (SELECT 1 FROM onceflow_runs WHERE ended_at IS NULL LIMIT ${sortedMax + 1})`;
@@ -25,7 +25,7 @@ export function listRuns(sql: Prepared, { workflow, status, after, limit }: RunL
   const from = `onceflow_runs r ${sorted ? "INDEXED BY onceflow_runs_queue" : ""}`;
   const condition = where.length > 0 ? `WHERE ${where.join(" AND ")}` : "";
   const rows = sql(`SELECT ${selectedRun} FROM ${from} ${condition} ORDER BY r.created_at DESC, r.id DESC LIMIT ?`).all(...values, limit);
-  return (rows as RunRecord[]).map(toRun);
+  return (rows as RunRow[]).map(toRun);
 }
 
 /**

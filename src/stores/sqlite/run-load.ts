@@ -1,7 +1,18 @@
-import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
+import type { HookRecord, JournalEntry, Mail } from "../../core/run.js";
 import type { Claimed } from "../../core/run-operation.js";
 import type { Prepared } from "./prepared.js";
-import { type OfRun, selectedEntry, selectedHook, selectedMail, selectedRun, toEntry, toHook, toMail, toRun } from "./run-row.js";
+import {
+  type OfRun,
+  type RunRow,
+  selectedEntry,
+  selectedHook,
+  selectedMail,
+  selectedRun,
+  toEntry,
+  toHook,
+  toMail,
+  toRun,
+} from "./run-row.js";
 
 const selectRuns = `SELECT r.no, ${selectedRun} FROM json_each(?) n CROSS JOIN onceflow_runs r WHERE r.no = n.value`;
 const selectJournals = `SELECT j.run AS no, ${selectedEntry} FROM json_each(?) n CROSS JOIN onceflow_journal j
@@ -18,7 +29,7 @@ export function loadRuns(sql: Prepared, numbers: readonly number[]): Map<number,
   const journals = byRun(rows<JournalEntry>(selectJournals));
   const mail = byRun(rows<Mail>(selectMail));
   const hooks = byRun(rows<Omit<HookRecord, "run">>(selectHooks));
-  const loaded = rows<RunRecord>(selectRuns).map((row) => {
+  const loaded = rows<RunRow>(selectRuns).map((row) => {
     const parts = {
       run: toRun(row),
       journal: (journals.get(row.no) ?? []).map(toEntry),

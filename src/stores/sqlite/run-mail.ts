@@ -7,9 +7,9 @@ const selectByToken = `SELECT r.no, r.id, r.mail, r.ended_at AS endedAt, h.about
   FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
 const insert = `INSERT INTO onceflow_mail (run, seq, key, kind, about, payload, at) VALUES (?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (run, key) DO NOTHING`;
-/** Who owns a run hears of its mail with the next renewal; nobody's run becomes due, and keeps its place if it was. */
-const count = `UPDATE onceflow_runs SET mail = ?, wake_at = CASE WHEN owner IS NULL THEN min(?, coalesce(wake_at, 9e15)) ELSE wake_at END
-  WHERE no = ?`;
+/** Who owns a run hears of its mail with the next renewal; nobody's run becomes due for every worker, and keeps its place if it was. */
+const count = `UPDATE onceflow_runs SET mail = ?, wake_at = CASE WHEN owner IS NULL THEN min(?, coalesce(wake_at, 9e15)) ELSE wake_at END,
+  avoid = CASE WHEN owner IS NOT NULL THEN avoid END, avoid_until = CASE WHEN owner IS NOT NULL THEN avoid_until END WHERE no = ?`;
 
 const selectKey = "SELECT 1 FROM onceflow_mail WHERE run = ? AND key = ?";
 

@@ -27,6 +27,12 @@ const columns = {
   started_at: "startedAt",
   ended_at: "endedAt",
   retention_ms: "retentionMs",
+  deaths: "deaths",
+  crashes: "crashes",
+  alone: "alone",
+  avoid: "avoid",
+  avoid_until: "avoidUntil",
+  unsettled: "unsettled",
 } as const satisfies Record<string, keyof RunRecord>;
 
 /** Rows of `onceflow_runs AS r` come back with the record's own member names. */
@@ -44,8 +50,14 @@ export interface OfRun {
   readonly no: number;
 }
 
-export function toRun({ no: _, ...row }: RunRecord & Partial<OfRun>): RunRecord {
-  return row;
+/** A run as `selectedRun` reads it. `avoid` is a JSON list, and null when there is nobody to avoid. */
+export interface RunRow extends Omit<RunRecord, "alone" | "avoid">, Partial<OfRun> {
+  readonly alone: 0 | 1;
+  readonly avoid: string | null;
+}
+
+export function toRun({ no: _, alone, avoid, ...row }: RunRow): RunRecord {
+  return { ...row, alone: alone === 1, avoid: avoid === null ? [] : (JSON.parse(avoid) as string[]) };
 }
 
 export function toEntry({ seq, epoch, at, events }: JournalEntry): JournalEntry {

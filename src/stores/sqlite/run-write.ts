@@ -1,11 +1,11 @@
-import type { RunRecord } from "../../core/run.js";
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../core/run-operation.js";
 import type { Prepared } from "./prepared.js";
 import { putChunks, voidChunks, writeChunks } from "./run-chunks.js";
 import { changeHooks, conflictsOf } from "./run-hooks.js";
+import { appendLate } from "./run-late.js";
 import { sendMail } from "./run-mail.js";
 import type { RunNumbers } from "./run-numbers.js";
-import { inputLengthMax, selectedRun, text, toRun } from "./run-row.js";
+import { inputLengthMax, type RunRow, selectedRun, text, toRun } from "./run-row.js";
 import { writeThen } from "./run-then.js";
 
 const startSql = (state: string) => `INSERT INTO onceflow_runs
@@ -50,6 +50,7 @@ export class RunWriter {
 
   apply(operation: RunOperation, now: number): RunAnswer {
     if (operation.verb === "append") return this.append(operation, now);
+    if (operation.verb === "appendLate") return appendLate(this.#sql, operation, now);
     if (operation.verb === "write") return writeChunks(this.#sql, operation);
     return operation.verb === "start" ? this.#start(operation, now) : sendMail(this.#sql, operation, now);
   }
@@ -124,7 +125,7 @@ export class RunWriter {
   }
 
   #existing({ id, creator, first }: StartRun, now: number): RunAnswer {
-    const existing = this.#sql(selectExisting).get(id) as RunRecord & { no: number };
+    const existing = this.#sql(selectExisting).get(id) as RunRow & { no: number };
     if (existing.creator !== creator) return { kind: "exists", run: toRun(existing) };
     return { kind: "created", now, conflicts: conflictsOf(this.#sql, existing.no, first?.entry) };
   }

@@ -1,4 +1,4 @@
-import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/run.js";
+import type { HookRecord, JournalEntry, Mail } from "../../core/run.js";
 import type { RunBackend } from "../../core/run-operation.js";
 import type { OwnTransactions } from "./own-transactions.js";
 import type { Prepared } from "./prepared.js";
@@ -10,8 +10,9 @@ import { loadRuns } from "./run-load.js";
 import { RunNumbers } from "./run-numbers.js";
 import { purgeRuns } from "./run-purge.js";
 import { renewRuns } from "./run-renew.js";
-import { selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./run-row.js";
+import { type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./run-row.js";
 import type { RunWatch } from "./run-watch.js";
+import { listWorkers, removeWorker } from "./run-workers.js";
 import { appendWithin } from "./transact.js";
 
 export interface RunsOptions {
@@ -45,6 +46,8 @@ export function createRuns({ sql, transactions, watching, writing, reading }: Ru
       const nothing = await reading(() => nothingDue(sql, query));
       return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, numbers, query))));
     },
+    workers: () => reading(() => listWorkers(sql)),
+    leave: (owner) => writing(() => removeWorker(sql, owner)),
     load: (id) =>
       reading(() =>
         transactions.read(() => {
@@ -57,7 +60,7 @@ export function createRuns({ sql, transactions, watching, writing, reading }: Ru
     mail: (run, after) => reading(() => (sql(selectMail).all(text(run), after) as Mail[]).map(toMail)),
     read: (id) =>
       reading(() => {
-        const row = sql(selectRun).get(text(id)) as RunRecord | undefined;
+        const row = sql(selectRun).get(text(id)) as RunRow | undefined;
         return row && toRun(row);
       }),
     journal: (id, after, limit) => reading(() => (sql(selectJournal).all(text(id), after, limit) as JournalEntry[]).map(toEntry)),

@@ -5,8 +5,9 @@ import type { PacketAnswer, SendPackets } from "../../core/packet-operation.js";
 import { sendPackets } from "../../core/packets/send.js";
 import type { Append, RunAnswer } from "../../core/run-operation.js";
 import type { Tx } from "../../core/store.js";
-import { whenFree } from "./connection.js";
+import { undo, whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
+import { explain } from "./errors.js";
 import { SqlitePacketTable } from "./packet-table.js";
 import { prepareOnce } from "./prepared.js";
 import { RecordStatements } from "./record-statements.js";
@@ -30,9 +31,17 @@ const txMsMax = 2000;
 export async function transact<T>(database: SqliteDatabase, path: string, clock: Clock, work: (tx: Tx) => Promise<T>): Promise<T> {
   await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"));
   let open = true;
-  const end = (how: "COMMIT" | "ROLLBACK") => {
+  const rollback = () => {
+    if (open) undo(database);
+    open = false;
+  };
+  const commit = () => {
     if (!open) return;
-    database.exec(how);
+    try {
+      database.exec("COMMIT");
+    } catch (error) {
+      throw explain(error, path);
+    }
     open = false;
   };
   const guarded = <R>(run: () => R): R => {
@@ -53,16 +62,16 @@ export async function transact<T>(database: SqliteDatabase, path: string, clock:
   let cancel = () => {};
   const tooLong = new Promise<never>((_, reject) => {
     cancel = clock.after(txMsMax, () => {
-      end("ROLLBACK");
+      rollback();
       reject(new StoreRefusedError(`[onceflow] [sqlite] the transaction was open for more than ${txMsMax} ms and was rolled back`));
     });
   });
   try {
     const result = await Promise.race([work(tx), tooLong]);
-    end("COMMIT");
+    commit();
     return result;
   } catch (error) {
-    end("ROLLBACK");
+    rollback();
     throw error;
   } finally {
     cancel();

@@ -57,7 +57,7 @@ export class LeaseBoard {
   }
 
   write(slot: number, lease: Held): void {
-    const length = this.#text.write(JSON.stringify(fieldsOf(lease)), slot * slotBytes, slotBytes);
+    const length = this.#text.write(textOf(lease), slot * slotBytes, slotBytes);
     Atomics.store(this.#state, slot * 2 + 1, length);
     Atomics.add(this.#state, slot * 2, 1);
   }
@@ -82,19 +82,31 @@ export class LeaseBoard {
 
 type Fields =
   | readonly [owner: string, leaseMs: number]
+  | readonly [owner: string, leaseMs: number, workflows: readonly string[], version: string | null]
   | readonly [owner: string, leaseMs: number, worker: number]
   | readonly [owner: string, leaseMs: number, scope: string, key: string, attempt: number];
+
+/** A worker whose workflows are too many for a slot shows no sign of life while the event loop is stuck; its runs are renewed. */
+function textOf(lease: Held): string {
+  const text = JSON.stringify(fieldsOf(lease));
+  if (!("runs" in lease) || Buffer.byteLength(text) <= slotBytes) return text;
+  return JSON.stringify([lease.owner, lease.leaseMs]);
+}
 
 /** By their number they are told apart. */
 function fieldsOf(lease: Held): Fields {
   const { owner, leaseMs } = lease;
-  if ("runs" in lease) return [owner, leaseMs];
+  if ("runs" in lease) {
+    const { signOfLife } = lease;
+    return signOfLife ? [owner, leaseMs, signOfLife.workflows, signOfLife.version] : [owner, leaseMs];
+  }
   return "worker" in lease ? [owner, leaseMs, lease.worker] : [owner, leaseMs, lease.scope, lease.key, lease.attempt];
 }
 
 function toHeld(fields: Fields): Held {
   const [owner, leaseMs] = fields;
   if (fields.length === 2) return { owner, leaseMs, runs: true };
+  if (fields.length === 4) return { owner, leaseMs, runs: true, signOfLife: { workflows: fields[2], version: fields[3] } };
   return fields.length === 3
     ? { owner, leaseMs, worker: fields[2] }
     : { scope: fields[2], key: fields[3], owner, attempt: fields[4], leaseMs };

@@ -43,3 +43,6 @@ export const needsConnections: Skip = ({ name, severs }) => (severs ? undefined 
 
 export const needsDurability: Skip = ({ name, capabilities }) =>
   capabilities.durable ? undefined : `${name} has not the capability "durable"`;
+
+export const needsVirtualTime: Skip = ({ name, virtualTime }) =>
+  virtualTime === true ? undefined : `an hour of ${name} takes an hour; its own tests change the stored times`;

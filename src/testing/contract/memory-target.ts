@@ -28,6 +28,7 @@ export function memoryTarget({ time, runs = (it) => it, packets = (it) => it }: 
     name: `memory on ${time} time`,
     capabilities: { transactions: false, sharedClock: true, durable: false, runs: true, packets: true },
     severs: false,
+    virtualTime: time === "virtual",
     async create() {
       const remove = async () => {};
       if (time === "real") {

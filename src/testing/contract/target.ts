@@ -7,6 +7,8 @@ export interface ContractTarget {
   readonly capabilities: Capabilities;
   /** Whether its ledgers have `sever`. */
   readonly severs: boolean;
+  /** Its ledgers have `pass`: an hour costs nothing. */
+  readonly virtualTime?: boolean;
   /** A lease that is renewed in time also on a busy machine. Default 1000 ms; more where the server itself is slow. */
   readonly leaseMs?: number;
   /** A new, empty ledger (database, file, schema …) that nobody has opened yet. Cases run at the same time, each on its own. */

@@ -1,11 +1,11 @@
 import { AssertionError } from "node:assert";
-import { inspect } from "node:util";
 import { decode } from "../../core/codec.js";
+import { inShort } from "../../core/in-short.js";
 import { hasEnded } from "../../core/run.js";
 import type { Store } from "../../core/store.js";
 import { decodeError } from "../../core/stored-error.js";
 import { broughtBack } from "../../workflow/aside.js";
-import { definedWorkflows } from "../../workflow/define.js";
+import { definedWorkflows, workflowNamed } from "../../workflow/define.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
 import type { StepExecution } from "./bodies.js";
@@ -24,7 +24,7 @@ function failed({ from, ...failure }: Failure): AssertionError {
 
 export function expectCalls(step: string, found: readonly StepExecution[], expected: number): void {
   if (found.length === expected) return;
-  const rows = found.map(({ runId, stepId, attempt, at, args }) => [runId, stepId, String(attempt), at.toISOString(), short(args)]);
+  const rows = found.map(({ runId, stepId, attempt, at, args }) => [runId, stepId, String(attempt), at.toISOString(), inShort(args)]);
   const table = tableOf([["run", "stepId", "attempt", "at", "arguments"], ...rows]);
   const message = `step "${step}" was executed ${times(found.length)}, and ${times(expected)} was expected\n${table}`;
   throw failed({ message, actual: found.length, expected, from: expectCalls });
@@ -53,7 +53,7 @@ export function expectEffect(effects: EffectLedger, key: string, expected: Expec
 
 /** Its code, from the start, on its journal: it must ask for the same things, and come to the same end. */
 export async function expectReplay({ run, journal, store }: Recorded & { readonly store: Store }): Promise<void> {
-  const workflow = definedWorkflows().get(run.workflow);
+  const workflow = workflowNamed(run.workflow, definedWorkflows());
   const actual = workflow
     ? await replayOn(workflow, { run, journal, store })
     : { kind: "diverged" as const, why: "its workflow is not defined here" };
@@ -71,7 +71,7 @@ export async function expectReplay({ run, journal, store }: Recorded & { readonl
 
 function outcomeOf({ status, output }: { readonly status: string; readonly output: string | null }): string {
   if (output === null) return status;
-  return `${status} with ${status === "failed" ? decodeError(output).message : short(decode(output))}`;
+  return `${status} with ${status === "failed" ? decodeError(output).message : inShort(decode(output))}`;
 }
 
 function describeExpected({ applied, calls: wanted }: ExpectedEffect): string {
@@ -85,11 +85,6 @@ function times(n: number): string {
 
 function calls(n: number): string {
   return n === 1 ? "1 call" : `${n} calls`;
-}
-
-function short(value: unknown): string {
-  const text = inspect(value, { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxArrayLength: 10, maxStringLength: 60 });
-  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
 const rowsMax = 50;

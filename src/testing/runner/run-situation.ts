@@ -1,16 +1,15 @@
 import type { JournalEntry, RunRecord, RunStatus } from "../../core/run.js";
 import { hasEnded } from "../../core/run.js";
 import type { Store } from "../../core/store.js";
-import { decodeEvents, type Event } from "../../workflow/event.js";
+import { decodeEvents } from "../../workflow/event.js";
+import { OpenRequests, type OpenStep } from "../../workflow/open-requests.js";
 import type { Recorded } from "../replay-journal.js";
 
-const states = { executes: "executes", retries: "is to try again", doubts: "does not know what became of" };
-
-interface OpenStep {
-  readonly id: string;
-  readonly attempt: number;
-  readonly state: keyof typeof states;
-}
+const states: Readonly<Record<OpenStep["state"], string>> = {
+  executes: "executes",
+  retries: "is to try again",
+  doubts: "does not know what became of",
+};
 
 /** What a run waits for, as its journal tells. */
 export interface RunSituation {
@@ -25,42 +24,7 @@ export interface RunSituation {
 }
 
 export function situationOf({ run, journal }: Recorded): RunSituation {
-  const [sleeps, hooks, children, steps] = [
-    new Map<string, number>(),
-    new Map<string, string>(),
-    new Map<string, string>(),
-    new Map<string, OpenStep>(),
-  ];
-  const note = (event: Event): unknown => {
-    const [type, id] = event;
-    switch (type) {
-      case "sleep":
-        return sleeps.set(id, event[3]);
-      case "woke":
-        return sleeps.delete(id);
-      case "hook":
-        return hooks.set(id, event[3]);
-      case "drop":
-        return hooks.delete(id);
-      case "hooked":
-        return event[3] ? hooks.delete(id) : undefined;
-      case "child":
-        return children.set(id, event[3]);
-      case "ended":
-        return children.delete(id);
-      case "step":
-        return steps.set(id, { id, attempt: event[3], state: "executes" });
-      case "doubt":
-        return steps.set(id, { id, attempt: event[3], state: "doubts" });
-      case "done":
-        return steps.delete(id);
-      case "fail":
-        return event[5] === null ? steps.delete(id) : steps.set(id, { id, attempt: event[3], state: "retries" });
-      default:
-        return undefined;
-    }
-  };
-  for (const { events } of journal) for (const event of decodeEvents(events)) note(event);
+  const { sleeps, hooks, children, steps } = new OpenRequests(journal.flatMap(({ events }) => decodeEvents(events)));
   const { id, status } = run;
   const moving = status === "pending" || (status === "running" && [...steps.values()].some(({ state }) => state !== "doubts"));
   return {

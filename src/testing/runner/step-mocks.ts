@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../../core/errors.js";
 import { stepDefinitionOf } from "../../workflow/define.js";
-import { registeredNames } from "../../workflow/registry.js";
+import { presentName, registeredNames } from "../../workflow/registry.js";
 import type { StepExecution } from "./bodies.js";
 
 /** A step, by itself or by its name. */
@@ -53,7 +53,8 @@ export function stepNameOf(method: string, step: unknown): string {
     const name = typeof step === "function" && step.name ? ` "${step.name}"` : "";
     throw new InvalidInputError(method, `needs a step or its name, and was given ${typeof step}${name}, which is no step`);
   }
-  if (registeredNames("step").includes(step)) return step;
+  const present = presentName("step", step);
+  if (registeredNames("step").includes(present)) return present;
   const known = registeredNames("step")
     .slice(0, 20)
     .map((name) => `"${name}"`);

@@ -2,10 +2,10 @@ import type { Clock } from "../../core/clock.js";
 import type { Batch } from "../../core/operation.js";
 import type { Append, RunBackend } from "../../core/run-operation.js";
 import type { Store, Tx } from "../../core/store.js";
+import type { WorkerOptions } from "../../workflow/check-worker-options.js";
 import type { Asked, StepFunction } from "../../workflow/host.js";
 import type { StepBody } from "../../workflow/step-body.js";
 import { Worker } from "../../workflow/worker.js";
-import type { WorkerOptions } from "../../workflow/worker-options.js";
 import { enlist } from "../../workflow/workers.js";
 import { type Mortal, mortal } from "../mortal-store.js";
 import type { Bodies } from "./bodies.js";
@@ -16,6 +16,8 @@ export interface TestProcessOptions {
   readonly worker: WorkerOptions;
   readonly crashes: Crashes;
   readonly bodies: Pick<Bodies, "around" | "ask">;
+  /** The replay check has found that a run would diverge. */
+  readonly foresaw: (message: string) => void;
   /** It has died of a crash that was asked for. */
   readonly onDeath: () => void;
 }
@@ -43,7 +45,9 @@ export class TestProcess {
         holdWorker: own(() => ({ alive() {}, release() {} })),
       }) as Store,
     );
-    this.worker = enlist(new TestWorker(this.#mortal.store, { random: () => 0, background: true, ...worker }, this, options.bodies));
+    this.worker = enlist(
+      new TestWorker(this.#mortal.store, { random: () => 0, background: true, replayCheck: true, ...worker }, this, options),
+    );
   }
 
   die(): void {
@@ -92,11 +96,17 @@ function own(value: unknown): PropertyDescriptor {
 class TestWorker extends Worker {
   readonly #process: TestProcess;
   readonly #bodies: TestProcessOptions["bodies"];
+  readonly #foresaw: TestProcessOptions["foresaw"];
 
-  constructor(store: Store, options: WorkerOptions, process: TestProcess, bodies: TestProcessOptions["bodies"]) {
+  constructor(store: Store, options: WorkerOptions, process: TestProcess, { bodies, foresaw }: TestProcessOptions) {
     super(store, options);
     this.#process = process;
     this.#bodies = bodies;
+    this.#foresaw = foresaw;
+  }
+
+  override foresaw(_run: string, message: string): void {
+    if (!this.#process.dead) this.#foresaw(message);
   }
 
   override bodyOf(step: StepBody): StepFunction {

@@ -1,10 +1,11 @@
 import { createStore } from "../../core/create-store.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import { knownOptions, type OptionNames } from "../../core/known-options.js";
 import { lendStore } from "../../core/lent-store.js";
 import { duration } from "../../core/options.js";
 import type { Store } from "../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
-import type { WorkerOptions } from "../../workflow/worker-options.js";
+import type { WorkerOptions } from "../../workflow/check-worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
 import type { WithRuns } from "../simulator/workflow/run-faults.js";
 import { withTransactions } from "../simulator/workflow/transactions.js";
@@ -30,9 +31,18 @@ export interface TestWorkflowsOptions {
   readonly effects?: EffectLedger;
   /** How long a step's body may take, in real time, before nobody waits for it any more. Default 1 s; on a store of yours 10 s. */
   readonly patienceMs?: number;
-  /** How its worker works. */
-  readonly worker?: Pick<WorkerOptions, "workflows" | "concurrency" | "leaseMs" | "pollMs">;
+  /** How its worker works. With `replayCheck: false` code that would not survive a replay is not found. */
+  readonly worker?: Pick<WorkerOptions, "workflows" | "concurrency" | "leaseMs" | "pollMs" | "replayCheck">;
 }
+
+const optionNames: OptionNames<TestWorkflowsOptions> = {
+  now: true,
+  store: true,
+  ambient: true,
+  effects: true,
+  patienceMs: true,
+  worker: true,
+};
 
 /**
  * Runs workflows inside of a test: on a store of its own in memory, on virtual time, with a worker that can be killed.
@@ -45,6 +55,7 @@ export interface TestWorkflowsOptions {
  * await t.advance("3d");
  */
 export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise<WorkflowTest> {
+  knownOptions("testWorkflows", options, optionNames);
   const { now = new Date(Date.UTC(2030, 0, 1)), store: given, ambient = true, effects: counted, worker = {} } = options;
   const { patienceMs = given ? 10_000 : 1000 } = options;
   if (!(now instanceof Date) || Number.isNaN(now.getTime())) throw new InvalidInputError("now", "must be a valid Date");
@@ -59,7 +70,10 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   const mocks = new StepMocks();
   const crashes = new Crashes();
   const bodies = new Bodies(mocks, crashes, { now: () => time.now, patienceMs, pretends: given === undefined });
-  const boot = (): TestProcess => new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, onDeath: reboot });
+  const foreseen: string[] = [];
+  const foresaw = (message: string) => void foreseen.push(message);
+  const boot = (): TestProcess =>
+    new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, foresaw, onDeath: reboot });
   const reboot = () => {
     living = boot();
   };
@@ -74,7 +88,7 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
     time.close();
     if (!given) await ground.store.close();
   };
-  return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, process: () => living, end });
+  return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, foreseen, process: () => living, end });
 }
 
 /** What the runner stands on: a store, and how time passes there. */

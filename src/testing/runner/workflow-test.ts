@@ -42,6 +42,8 @@ interface Parts {
   readonly bodies: Bodies;
   readonly effects: EffectLedger;
   readonly twice: { on: boolean };
+  /** What the replay check has found, and no call has reported yet. */
+  readonly foreseen: string[];
   readonly process: () => TestProcess;
   readonly end: () => Promise<void>;
 }
@@ -83,11 +85,13 @@ export class WorkflowTest implements AsyncDisposable {
   /** Lets time pass: "3d", or milliseconds. What is due on the way happens, in order. */
   async advance(by: number | string): Promise<void> {
     await this.#parts.time.advance(by);
+    this.#mustReplay();
   }
 
   /** Until nothing happens by itself: every run has ended, sleeps, or waits for something from outside. */
   async settle(): Promise<void> {
     await this.#parts.time.settle();
+    this.#mustReplay();
   }
 
   /** How the run ended: its value, or its error thrown. Fails when it does not end by itself. */
@@ -108,6 +112,7 @@ export class WorkflowTest implements AsyncDisposable {
     await getRun(idOf(run), { store: this.store }).wakeUp();
     await this.#parts.time.until(idOf(run), ({ sleeps }) => !sleeps.some((sleep) => sleep.id === id));
     await this.#parts.time.rest();
+    this.#mustReplay();
   }
 
   async waitForHook(run: RunLike, { token: wanted }: { readonly token?: string } = {}): Promise<WaitingHook> {
@@ -117,8 +122,9 @@ export class WorkflowTest implements AsyncDisposable {
     const { token } = hooks.find(isIt) as { token: string };
     const { metadata } = await getHookByToken(token, { store: this.store });
     const resume: WaitingHook["resume"] = async (payload, options = {}) => {
-      await resumeHook(token, payload, { store: this.store, ...options });
+      await resumeHook(token, payload, { store: this.store, waitMs: 0, ...options });
       await this.#parts.time.rest();
+      this.#mustReplay();
     };
     return { token, metadata, resume };
   }
@@ -186,8 +192,14 @@ export class WorkflowTest implements AsyncDisposable {
 
   /** The worker is lost, the store of this runner is gone, and code that names no store has its own again. */
   close(): Promise<void> {
-    this.#closing ??= this.#parts.end();
+    this.#closing ??= this.#parts.end().then(() => this.#mustReplay());
     return this.#closing;
+  }
+
+  /** Fails the test, once for each run: its code would not find its way through its journal. */
+  #mustReplay(): void {
+    const message = this.#parts.foreseen.shift();
+    if (message !== undefined) throw new AssertionError({ message });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -202,6 +214,7 @@ export class WorkflowTest implements AsyncDisposable {
   ): Promise<RunSituation> {
     const id = idOf(run);
     const found = await this.#parts.time.until(id, met);
+    this.#mustReplay();
     if (found === undefined) throw new RunNotFoundError(id);
     const ended = hasEnded(found.status);
     if (ended ? orEnded : met(found)) return found;

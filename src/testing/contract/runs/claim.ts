@@ -285,14 +285,14 @@ export const claiming: ContractGroup = {
       assert.equal((await take(store, "run")).run.startedAt, startedAt);
     }),
 
-    runCase("unknown and diverged runs wait for mail or their time, and run again without their trouble", async (scene) => {
+    runCase("unknown, diverged and parked runs wait for mail or their time, and run again without their trouble", async (scene) => {
       const store = await scene.store();
       const expectAwake = async (id: string) => {
         const { run, lapsed } = await take(store, id);
         assert.deepEqual([run.status, run.trouble, run.epoch, lapsed], ["running", null, 2, false]);
         assert.deepEqual(await runOf(store, id), { ...run });
       };
-      for (const status of ["unknown", "diverged"] as const) {
+      for (const status of ["unknown", "diverged", "parked"] as const) {
         const id = `${status}, mail`;
         await append(store, await begin(store, { id }), { next: released({ status, trouble: "in words" }) });
         assert.deepEqual(await claimedIds(store), []);
@@ -301,7 +301,7 @@ export const claiming: ContractGroup = {
         assert.equal((await runOf(store, id)).status, status);
         await expectAwake(id);
       }
-      for (const status of ["unknown", "diverged"] as const) {
+      for (const status of ["unknown", "diverged", "parked"] as const) {
         const id = `${status}, timer`;
         const wakeAt = (await timeOf(store)) + shortMs;
         await append(store, await begin(store, { id }), { next: released({ status, trouble: "in words", wakeAt }) });

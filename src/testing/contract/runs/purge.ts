@@ -37,9 +37,10 @@ export const purgingRuns: ContractGroup = {
       await play(store, { ...over, id: "asleep" }, released({ wakeAt }));
       await play(store, { ...over, id: "unknown" }, released({ status: "unknown", trouble: "t" }));
       await play(store, { ...over, id: "diverged" }, released({ status: "diverged", trouble: "t" }));
+      await play(store, { ...over, id: "parked" }, released({ status: "parked", trouble: "t" }));
       await play(store, { id: "a day", retentionMs: dayMs });
       await play(store, { id: "for ever", retentionMs: null });
-      const stays = ["pending", "running", "lapsed", "asleep", "unknown", "diverged", "a day", "for ever"];
+      const stays = ["pending", "running", "lapsed", "asleep", "unknown", "diverged", "parked", "a day", "for ever"];
       const gone = ["completed", "failed", "cancelled"] as const;
       for (const status of gone) await play(store, { ...over, id: status }, ended(status));
       assert.equal(await unchanged(store, stays, () => other.runs.purge(100)), 3);

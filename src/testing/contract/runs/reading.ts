@@ -124,12 +124,13 @@ export const reading: ContractGroup = {
         const said = (id: string) => ({ id: `${workflow}: ${id}`, workflow });
         await create(store, said("pending"));
         await begin(store, said("running"));
-        for (const status of ["unknown", "diverged"] as const) await play(store, said(status), released({ status, trouble: "t" }));
+        for (const status of ["unknown", "diverged", "parked"] as const)
+          await play(store, said(status), released({ status, trouble: "t" }));
         for (const status of ["completed", "failed", "cancelled"] as const) await play(store, said(status), ended(status));
       }
-      const statuses = ["pending", "running", "unknown", "diverged", "completed", "failed", "cancelled"] as const;
+      const statuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
       const list = async (query: Partial<RunListQuery>) => idsOf(await store.runs.list({ limit: 100, ...query })).sort();
-      assert.equal((await list({})).length, 21);
+      assert.equal((await list({})).length, 24);
       assert.deepEqual(await list({ workflow: "a" }), statuses.map((status) => `a: ${status}`).sort());
       for (const status of statuses) {
         assert.deepEqual(await list({ status }), ["a", "A", "a "].map((workflow) => `${workflow}: ${status}`).sort());
@@ -168,8 +169,9 @@ export const reading: ContractGroup = {
       const { claimed } = await claim(store);
       const run = await runOf(store);
       const expected = [
-        ...["consumed", "createdAt", "creator", "endedAt", "epoch", "fingerprint", "id", "input", "mail", "output", "owner", "parent"],
-        ...["retentionMs", "startedAt", "status", "trouble", "wakeAt", "workflow"],
+        ...["alone", "avoid", "avoidUntil", "consumed", "crashes", "createdAt", "creator", "deaths", "endedAt", "epoch", "fingerprint"],
+        ...["id", "input", "mail", "output", "owner", "parent", "retentionMs", "startedAt", "status", "trouble", "unsettled", "wakeAt"],
+        "workflow",
       ];
       assert.deepEqual(Object.keys(run).sort(), expected);
       const { run: loaded, ...rest } = (await store.runs.load("run")) ?? assert.fail("it can be loaded");

@@ -1,18 +1,22 @@
 import type { ContractGroup } from "../contract-case.js";
 import { appending } from "./append.js";
+import { avoiding } from "./avoid.js";
 import { childbearing } from "./children.js";
 import { streaming } from "./chunks.js";
 import { claiming } from "./claim.js";
 import { fencing } from "./fence.js";
 import { hooking } from "./hooks.js";
+import { appendingLate } from "./late.js";
 import { mailing } from "./mail.js";
 import { purgingRuns } from "./purge.js";
 import { racing } from "./races.js";
 import { reading } from "./reading.js";
 import { renewing } from "./renew.js";
 import { starting } from "./start.js";
+import { suspecting } from "./suspects.js";
 import { transacting } from "./transactions.js";
 import { watching } from "./watch.js";
+import { knowingWorkers } from "./workers.js";
 
 /**
  * What every store with the capability "runs" promises of its queue and journal, in the shape of the ledger's contract.
@@ -27,11 +31,15 @@ export const runContract: readonly ContractGroup[] = [
   starting,
   appending,
   fencing,
+  appendingLate,
   hooking,
   mailing,
   childbearing,
   claiming,
+  suspecting,
+  avoiding,
   renewing,
+  knowingWorkers,
   reading,
   streaming,
   purgingRuns,

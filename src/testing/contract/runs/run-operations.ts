@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { EndStatus, RunRecord } from "../../../core/run.js";
 import type {
   Append,
+  AppendLate,
   Claimed,
   ClaimQuery,
   Claims,
@@ -76,6 +77,16 @@ export function after(owned: Owned, entries = 1): Owned {
   return { ...owned, seq: owned.seq + entries };
 }
 
+/** An entry of a run that has ended, right after the last one that is known. */
+export function lateOf({ id, epoch, seq }: Owned, said: Partial<AppendLate> = {}): AppendLate {
+  return { verb: "appendLate", id, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...said };
+}
+
+export async function appendLate(store: Store, owned: Owned, said: Partial<AppendLate> = {}): Promise<Owned> {
+  expectAnswer(await submit(store, lateOf(owned, said)), "appended");
+  return after(owned);
+}
+
 export function sendOf(said: Partial<Send> = {}): Send {
   return { verb: "send", to: { run: "run" }, kind: "hook", about: null, payload: null, key: unique("mail"), ...said };
 }
@@ -86,8 +97,17 @@ export function released(said: Partial<Omit<Extract<Then, { readonly kind: "rele
   return { kind: "release", wakeAt: null, status: "running", trouble: null, ...said };
 }
 
-export function ended(status: EndStatus = "completed", output: string | null = '"output"'): Then {
-  return { kind: "end", status, output };
+export function ended(status: EndStatus = "completed", output: string | null = '"output"', unsettled?: number): Then {
+  return { kind: "end", status, output, ...(unsettled === undefined ? {} : { unsettled }) };
+}
+
+/** What a store says of a run of which no owner has died, and that no worker has to avoid. */
+export const untried = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null, unsettled: 0 } as const;
+
+/** Released as a suspect: two owners in a row have died of it. Due at `wakeAt`. */
+export async function suspect(store: Store, id: string, wakeAt: number | null, said: Partial<StartRun> = {}): Promise<Owned> {
+  const trial = { deaths: 2, crashes: 0, alone: false };
+  return await append(store, await begin(store, { id, ...said }), { trial, next: released({ wakeAt }) });
 }
 
 export function hookOf(token: string, about = `about ${token}`, metadata: string | null = null): Entry["hooks"][number] {

@@ -25,6 +25,7 @@ import {
   startOf,
   submit,
   take,
+  untried,
   workflow,
 } from "./run-operations.js";
 
@@ -118,6 +119,7 @@ export const starting: ContractGroup = {
         startedAt: createdAt,
         endedAt: null,
         retentionMs: 1234,
+        ...untried,
       });
       assert.deepEqual(journal, [{ seq: 1, epoch: 1, at: createdAt, events: "first" }]);
       assert.deepEqual(await claimedIds(other), []);
@@ -147,6 +149,7 @@ export const starting: ContractGroup = {
         startedAt: null,
         endedAt: null,
         retentionMs: null,
+        ...untried,
       });
       assert.deepEqual([journal, mail, hooks], [[], [], []]);
       assert.deepEqual(await claimedIds(other), ["run"]);

@@ -1,8 +1,9 @@
+import { isSuspect } from "../../../core/run.js";
 import type { StepBody } from "../../../workflow/step-body.js";
 import { PromiseBroken } from "../observer.js";
 import type { World } from "../world.js";
 import type { WorkflowFleet } from "./fleet.js";
-import type { RunObserver } from "./run-observer.js";
+import type { KnownRun, RunObserver } from "./run-observer.js";
 
 interface Attempt {
   /** The process that it runs in has died, or it is over. */
@@ -50,7 +51,14 @@ export class BodyWatch {
       // refused when the run is somebody else's at its end, so it may begin in doubt.
       const excused = this.#world.now() - this.#fleet.jumpedAt < this.#leaseMs || step.definition.tx;
       if (!mine && !excused) throw new PromiseBroken(`${what}: began while the run belonged to somebody else`);
+      if (mine) this.#mustBeAlone(what, run, this.#fleet.of(execution.host.owner).worker?.running ?? 0);
     });
+  }
+
+  /** A run that may have killed two owners is executed only where no other run can die with it. */
+  #mustBeAlone(what: string, { trial }: Pick<KnownRun, "trial">, running: number): void {
+    if (isSuspect(trial) && !trial.alone) throw new PromiseBroken(`${what}: began, and its run is a suspect that is not alone`);
+    if (trial.alone && running > 1) throw new PromiseBroken(`${what}: began alone, among ${running} runs`);
   }
 
   /** The other side is called now. */

@@ -53,7 +53,7 @@ export function startWatcher(simulation: WorkflowSimulation, { run, slot, startM
   return persist(simulation, { wants: `the end of ${run}`, slot, startMs, act, isPassing });
 }
 
-function whenThere(run: string, act: (handle: Run) => Promise<void>): (host: WorkflowHost) => Promise<void> {
+function whenThere(run: string, act: (handle: Run) => Promise<unknown>): (host: WorkflowHost) => Promise<void> {
   let tries = 0;
   return async ({ store }) => {
     try {

@@ -4,7 +4,7 @@ import type { Worker } from "../../../workflow/worker.js";
 import { work, workerOf } from "../../../workflow/workers.js";
 import { type Born, type Host, HostFleet } from "../host-fleet.js";
 import type { World } from "../world.js";
-import type { WorkflowPlan } from "./plan.js";
+import type { Version, WorkflowPlan } from "./plan.js";
 import { type Storm, type WithRuns, withRunFaults } from "./run-faults.js";
 import type { Play } from "./script.js";
 
@@ -13,6 +13,9 @@ export interface WorkflowHost extends Host {
   readonly worker: Worker | undefined;
   /** Its code is another one. */
   readonly strange: boolean;
+  /** Undefined where all processes have one version. */
+  readonly version: Version | undefined;
+  readonly die: (why: string) => void;
 }
 
 export interface FleetOptions {
@@ -22,7 +25,10 @@ export interface FleetOptions {
   readonly server: WithRuns;
   /** Between each process's engine and its connection. */
   readonly engine: (runs: RunBackend) => RunBackend;
-  readonly play: () => Pick<Play, "workflow" | "strange">;
+  readonly replayCheck: boolean;
+  readonly play: () => Pick<Play, "workflow" | "strange" | "versions">;
+  /** The version under which a run began. */
+  readonly versionOf: (run: string) => Version | undefined;
   readonly note: (line: () => string) => void;
 }
 
@@ -32,6 +38,8 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
   /** How far the store's clock is ahead of the world's, and when it last jumped. */
   ahead = 0;
   jumpedAt = Number.NEGATIVE_INFINITY;
+  /** Called when a process is told to stop, with its grace. */
+  onStop: (graceMs: number) => void = () => {};
 
   constructor(options: FleetOptions) {
     super(options);
@@ -50,8 +58,15 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
     return host ? `p${host.process.id}` : "nobody";
   }
 
-  isStrange(owner: string): boolean {
-    return this.#owners.get(owner)?.strange ?? false;
+  version(owner: string): Version | undefined {
+    return this.#owners.get(owner)?.version;
+  }
+
+  /** Whether the code of this worker may diverge on the run. An owner that is no worker is a customer who cancels a run without its code. */
+  isStrange(owner: string, run: string): boolean {
+    const host = this.#owners.get(owner);
+    if (host === undefined) return owner !== "";
+    return host.strange || (host.version !== undefined && host.version !== this.#options.versionOf(run));
   }
 
   jump(ms: number): void {
@@ -60,19 +75,20 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
   }
 
   protected override start({ process, died, slot, die }: Born): WorkflowHost {
-    const { world, plan, storm, server, engine, play, note } = this.#options;
+    const { world, plan, storm, server, engine, replayCheck, play, note } = this.#options;
     const { runs, ...ledger } = withRunFaults(server, { world, process, storm, die });
     const store = createStore({ ...ledger, runs: engine(runs) }, { clock: process.clock, purgeEveryMs: 0 });
     const { worker, concurrency, ...planned } = plan.slots[slot] as WorkflowPlan["slots"][number];
     const strange = planned.strange && !storm.over;
+    const version = plan.versions?.[slot];
     if (worker) {
       const random = () => world.random.next();
-      const workflow = strange ? play().strange : play().workflow;
-      void work(store, { workflows: [workflow], leaseMs: plan.leaseMs, concurrency, random });
+      const workflow = version ? play().versions[version] : strange ? play().strange : play().workflow;
+      void work(store, { workflows: [workflow], leaseMs: plan.leaseMs, concurrency, random, replayCheck });
     }
-    const host = { process, store, worker: workerOf(store), strange, died };
+    const host = { process, store, worker: workerOf(store), strange, version, died, die };
     if (host.worker) this.#owners.set(host.worker.owner, host);
-    note(() => `p${process.id} boots in slot ${slot}${worker ? "" : ", without a worker"}`);
+    note(() => `p${process.id} boots in slot ${slot}${version ? `, ${version}` : ""}${worker ? "" : ", without a worker"}`);
     return host;
   }
 
@@ -81,6 +97,7 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
   }
 
   protected override async stop({ worker, store }: WorkflowHost, graceMs: number): Promise<void> {
+    this.onStop(graceMs);
     await worker?.stop({ graceMs });
     await store.close();
   }

@@ -2,6 +2,8 @@ import { decode } from "../../../core/codec.js";
 import type { Mail, RunRecord } from "../../../core/run.js";
 import type { Entry } from "../../../core/run-operation.js";
 import { type Event, isDelivery, isRequest } from "../../../workflow/event.js";
+import { stepIdOf } from "../../../workflow/identity.js";
+import { resolutionIn } from "../../../workflow/resolution.js";
 import { PromiseBroken } from "../observer.js";
 
 interface StepFacts {
@@ -10,6 +12,10 @@ interface StepFacts {
   /** The attempt whose outcome is unknown. */
   doubt: number | undefined;
   settled: boolean;
+  /** How the attempts ended that a person, or a body after the end of the run, has spoken about. */
+  readonly resolved: Set<number>;
+  /** The run ended without it, and it needs nobody to look. */
+  abandoned: boolean;
 }
 
 interface Taking {
@@ -34,6 +40,8 @@ export class JournalFacts {
   consumed = 0;
   /** Mail was put aside until the code matches again. */
   #parked = false;
+  /** Mail after this one was put aside. */
+  #parkedAfter: number | undefined;
   /** The code has asked for something. */
   asked = false;
   over = false;
@@ -44,6 +52,9 @@ export class JournalFacts {
 
   take({ events, entry, mail, now, childOf }: Taking): void {
     const heard = this.consumed;
+    // Mail that was put aside is taken in with the entry that says so: a sleep that begins there is before some of it.
+    const put = events.some(({ 0: type }) => type === "unpark") ? this.#parkedAfter : undefined;
+    const asleep = new Set(this.#sleeps.keys());
     if (events.length > 0) this.#entries += 1;
     if (entry.consumed !== null) {
       if (entry.consumed < heard) this.#broken(`took in mail up to ${entry.consumed} after mail up to ${heard}`);
@@ -54,11 +65,12 @@ export class JournalFacts {
       if (this.over) this.#broken(`${event[0]} ${event[1]} after the end`);
       this.asked ||= isRequest(event);
       if (isDelivery(event)) this.deliveries.push({ event, entry: this.#entries });
-      this.#note(event, { heard, mail, now, childOf });
+      this.#note(event, { heard: put ?? heard, mail, now, childOf });
       if (event[0] === "child" && !ids.has(event[3])) this.#broken(`child ${event[3]} is in the journal and was not made with its entry`);
     }
     if (this.over !== (entry.then.kind === "end") && events.length > 0) this.#broken("its end and its journal do not agree");
     this.#checkMail(mail);
+    this.#mustBeAwake(heard, asleep, mail);
   }
 
   #note(event: Event, { heard, mail, now, childOf }: Pick<Taking, "mail" | "now" | "childOf"> & { readonly heard: number }): void {
@@ -102,6 +114,7 @@ export class JournalFacts {
       case "park":
       case "unpark":
         this.#parked = event[0] === "park";
+        this.#parkedAfter = event[0] === "park" ? (this.#parkedAfter ?? event[3]) : undefined;
         return;
       case "end":
         this.over = true;
@@ -111,7 +124,7 @@ export class JournalFacts {
   #noteStep(event: Extract<Event, readonly [type: "step" | "done" | "fail" | "doubt", ...unknown[]]>): void {
     const [type, id, , attempt] = event;
     const what = `${type} ${id} attempt ${attempt}`;
-    const step = this.steps.get(id) ?? { attempts: 0, doubt: undefined, settled: false };
+    const step = this.steps.get(id) ?? { attempts: 0, doubt: undefined, settled: false, resolved: new Set(), abandoned: false };
     this.steps.set(id, step);
     if (step.settled) this.#broken(`${what}: it was settled before`);
     if (type === "step" && attempt === 0) {
@@ -125,8 +138,32 @@ export class JournalFacts {
       return;
     }
     if (attempt !== step.attempts) this.#broken(`${what}: the last one was attempt ${step.attempts}`);
+    if (isResolution(event)) step.resolved.add(attempt);
     step.doubt = type === "doubt" ? attempt : undefined;
     step.settled = isDelivery(event);
+    step.abandoned = type === "fail" && event[6] === "abandoned";
+  }
+
+  /** How many steps are in doubt at the end is what the store is told. */
+  mustLeave(unsettled: number): void {
+    const doubts = [...this.steps.values()].filter(({ doubt }) => doubt !== undefined).length;
+    if (doubts !== unsettled) this.#broken(`${doubts} steps are in doubt after its end, and ${unsettled} were counted`);
+  }
+
+  /** After the end there are only verdicts, of steps in doubt or left behind; none after another one. */
+  takeLate(events: readonly Event[], unsettled: number): void {
+    for (const event of events) {
+      const step = this.steps.get(event[1]);
+      const isVerdict = event[0] === "done" || event[0] === "doubt" || (event[0] === "fail" && event[5] === null);
+      if (!isVerdict || step === undefined) return this.#broken(`${event[0]} ${event[1]} after the end`);
+      const what = `${event[0]} ${event[1]} attempt ${event[3]} after the end`;
+      if (event[3] !== step.attempts) this.#broken(`${what}: the last one was attempt ${step.attempts}`);
+      if (step.doubt !== event[3] && !step.abandoned) this.#broken(`${what}: its outcome was known`);
+      if (isResolution(event)) step.resolved.add(event[3]);
+      step.doubt = event[0] === "doubt" ? event[3] : undefined;
+      step.abandoned = false;
+    }
+    this.mustLeave(unsettled);
   }
 
   #noteGot([, id, , payload]: Extract<Event, readonly [type: "got", ...unknown[]]>, mail: readonly Mail[]): void {
@@ -142,12 +179,28 @@ export class JournalFacts {
 
   /** Whatever was taken in for a hook that is open was told to it. */
   #checkMail(mail: readonly Mail[]): void {
-    if (this.over || this.#parked) return;
+    if (this.#parked) return;
+    for (const { kind, about, seq, payload } of mail) if (kind === "resolve" && seq <= this.consumed) this.#mustBeResolved(about, payload);
+    if (this.over) return;
     for (const [id, { got, open }] of this.#hooks) {
       if (!open) continue;
       const taken = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq <= this.consumed).length;
       if (taken !== got.length) this.#broken(`${id} got ${got.length} of the ${taken} payloads that were taken in for it`);
     }
+  }
+
+  /** What a person has said was taken in: so it has had its effect, in this entry or in an earlier one. */
+  #mustBeResolved(stepId: string | null, payload: string | null): void {
+    const { attempt } = resolutionIn(payload);
+    for (const [id, { doubt }] of this.steps)
+      if (doubt === attempt && stepIdOf(this.#run, id) === stepId)
+        this.#broken(`what a person said about ${id} attempt ${attempt} was taken in, and it is still in doubt`);
+  }
+
+  /** A wake-up that was taken in has ended every sleep that the journal had before. */
+  #mustBeAwake(heard: number, asleep: ReadonlySet<string>, mail: readonly Mail[]): void {
+    if (this.over || this.#parked || !mail.some(({ kind, seq }) => kind === "wake" && seq > heard && seq <= this.consumed)) return;
+    for (const id of asleep) if (this.#sleeps.has(id)) this.#broken(`a wake-up was taken in, and ${id} lasts`);
   }
 
   #close(id: string): void {
@@ -158,6 +211,10 @@ export class JournalFacts {
   #broken(what: string): never {
     throw new PromiseBroken(`${this.#run}: ${what}`);
   }
+}
+
+function isResolution(event: Event): boolean {
+  return (event[0] === "done" && event[5] === "resolved") || (event[0] === "fail" && event[6] === "resolved");
 }
 
 /** Customers number what they send. */

@@ -47,6 +47,9 @@ interface SlotPlan {
   readonly strange: boolean;
 }
 
+/** A version of the application. Its code diverges on runs that began under the other version. */
+export type Version = "old" | "new";
+
 interface BodyPlan {
   readonly msMax: number;
   /** How likely a body is to throw before, or after, its effect; how many of those failures are fatal. */
@@ -57,6 +60,8 @@ interface BodyPlan {
   readonly cannotTell: number;
   /** How likely a body is to go on although its signal has aborted. */
   readonly deaf: number;
+  /** How many processes the first call of the step "plain" kills before it is harmless. */
+  readonly poison: number;
 }
 
 /** What happens in a seed's world, drawn before it begins. */
@@ -75,9 +80,19 @@ export interface WorkflowPlan {
   readonly stormMs: number;
   readonly blowMs: number;
   readonly jumps: boolean;
+  /** A rolling deployment that never ends: the version in each slot. Both have a worker, also when the storm is over. */
+  readonly versions: readonly Version[] | undefined;
 }
 
 export function workflowPlanOf(random: Random): WorkflowPlan {
+  const plan = oneVersionPlanOf(random);
+  if (plan.slots.length === 1 || !random.chance(0.3)) return plan;
+  const slots = plan.slots.map((slot, i): SlotPlan => ({ ...slot, worker: slot.worker || i === 1, strange: false }));
+  const versions = slots.map((_, i): Version => (i < 2 ? (["old", "new"] as const)[i as 0 | 1] : random.pick(["old", "new"])));
+  return { ...plan, slots, versions };
+}
+
+function oneVersionPlanOf(random: Random): WorkflowPlan {
   const leaseMs = random.pick([100, 300, 1000]);
   const slots = Array.from({ length: random.between(1, 4) }, (_, i): SlotPlan => {
     return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]), strange: i > 0 && random.chance(0.1) };
@@ -117,13 +132,22 @@ export function workflowPlanOf(random: Random): WorkflowPlan {
     stormMs: random.between(leaseMs * 3, leaseMs * 25),
     blowMs: random.pick([leaseMs, leaseMs * 4, leaseMs * 1000]),
     jumps: random.chance(0.3),
+    versions: undefined,
   };
 }
 
 function bodiesOf(random: Random, leaseMs: number): BodyPlan {
   const bad = () => (random.chance(0.5) ? random.next() * 0.3 : 0);
   const msMax = random.pick([5, leaseMs, leaseMs * 3]);
-  return { msMax, throwBefore: bad(), throwAfter: bad(), fatal: bad(), cannotTell: bad(), deaf: random.pick([0, 0.5, 1]) };
+  return {
+    msMax,
+    throwBefore: bad(),
+    throwAfter: bad(),
+    fatal: bad(),
+    cannotTell: bad(),
+    deaf: random.pick([0, 0.5, 1]),
+    poison: random.pick([0, 0, 0, random.between(1, 14)]),
+  };
 }
 
 /** Of whatever runs on processes that crash, stall and lose messages. */

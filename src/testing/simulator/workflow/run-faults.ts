@@ -1,4 +1,4 @@
-import { NotKnownError, UnreachableError } from "../../../core/errors.js";
+import { NotKnownError, StoreRefusedError, UnreachableError } from "../../../core/errors.js";
 import type { RunBackend } from "../../../core/run-operation.js";
 import type { Backend } from "../../../core/store.js";
 import type { Weather } from "../faults.js";
@@ -41,6 +41,8 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
       flush: write("flush", runs.flush),
       claim: write("claim", runs.claim),
       renew: write("renew", runs.renew),
+      workers: read("workers", runs.workers),
+      leave: write("leave", runs.leave),
       load: read("load", runs.load),
       mail: read("mail", runs.mail),
       read: read("read", runs.read),
@@ -91,6 +93,11 @@ function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend[
   };
 }
 
+/** Its sender does not hear the answer to a request that it has given up. */
+function ignoreRefusal(error: unknown): void {
+  if (!(error instanceof StoreRefusedError)) throw error;
+}
+
 /** What is on its way arrives, whatever becomes of its sender meanwhile; the sender may never learn of it. */
 export function faulty<Args extends unknown[], T>(
   { world, process, storm, die }: Weathered,
@@ -117,7 +124,7 @@ export function faulty<Args extends unknown[], T>(
       throw new UnreachableError("simulated: no connection");
     }
     const lateness = writes && strikes(weather.late) ? random.between(0, weather.lateMsMax) : undefined;
-    if (lateness !== undefined) world.after(lateness, () => void call(...args));
+    if (lateness !== undefined) world.after(lateness, () => void call(...args).catch(ignoreRefusal));
     await travel();
     if (lateness !== undefined || strikes(weather.loseRequest)) {
       await awake();

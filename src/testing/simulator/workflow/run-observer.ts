@@ -1,7 +1,18 @@
-import type { JournalEntry } from "../../../core/run.js";
-import type { Append, Claimed, Entry, RunAnswer, RunBackend, RunOperation, StartRun } from "../../../core/run-operation.js";
+import { isSuspect, type JournalEntry } from "../../../core/run.js";
+import type {
+  Append,
+  AppendLate,
+  Claimed,
+  ClaimQuery,
+  Entry,
+  RunAnswer,
+  RunBackend,
+  RunOperation,
+  StartRun,
+  Trial,
+} from "../../../core/run-operation.js";
 import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
-import { decodeEvents } from "../../../workflow/event.js";
+import { decodeEvents, isRequest } from "../../../workflow/event.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";
@@ -26,13 +37,19 @@ export interface KnownRun {
   /** Mail came since it was released. */
   woken: boolean;
   ended: boolean;
+  /** Deaths of owners, as the claims and the owners have counted them. */
+  trial: Trial;
+  /** Workers that are not to claim it before this time. */
+  avoid: { readonly workers: readonly string[]; readonly until: number } | undefined;
 }
+
+const untried: Trial = { deaths: 0, crashes: 0, alone: false };
 
 export interface RunObserverOptions {
   readonly now: () => number;
   readonly memory: MemoryRuns;
   readonly nameOf: (owner: string | null) => string;
-  readonly isStrange: (owner: string) => boolean;
+  readonly isStrange: (owner: string, run: string) => boolean;
 }
 
 /**
@@ -50,6 +67,13 @@ export class RunObserver extends Witness {
 
   run(id: string): KnownRun | undefined {
     return this.#runs.get(id);
+  }
+
+  /** The worker that committed the first request of a run's code. */
+  beganUnder(id: string): string | undefined {
+    const run = this.#runs.get(id);
+    const first = run?.entries.find(({ events }) => decodeEvents(events).some(isRequest));
+    return first && run?.owners.get(first.epoch)?.owner;
   }
 
   runs(): KnownRun[] {
@@ -78,6 +102,7 @@ export class RunObserver extends Witness {
           const what = claims.claimed.map(({ run, lapsed }) => `${run.id} e${run.epoch}${lapsed ? " lapsed" : ""}`);
           this.note(() => `${nameOf(query.owner)} claims ${what.join(", ")}`);
         }
+        this.guard(() => this.#suspects(claims.claimed, query));
         for (const claimed of claims.claimed) this.guard(() => this.#claimed(claimed, query.owner, query.leaseMs));
         return claims;
       },
@@ -98,12 +123,13 @@ export class RunObserver extends Witness {
     if (operation.verb === "start" && answer.kind === "exists" && !this.#runs.has(operation.id))
       throw new PromiseBroken(`${operation.id}: called existing, and nobody ever made it`);
     if (operation.verb === "append" && answer.kind === "appended") this.#appended(operation);
+    if (operation.verb === "appendLate" && answer.kind === "appended") this.#appendedLate(operation);
     if (operation.verb === "send" && answer.kind === "sent") {
       const run = this.#known(answer.run);
       if (!answer.duplicate && run.mailKeys.has(operation.key))
         throw new PromiseBroken(`${run.id}: mail "${operation.key}" was taken twice`);
       run.mailKeys.add(operation.key);
-      run.woken ||= !answer.duplicate;
+      if (!answer.duplicate) wake(run);
     }
   }
 
@@ -130,6 +156,8 @@ export class RunObserver extends Witness {
       wakeAt: now,
       woken: false,
       ended: false,
+      trial: untried,
+      avoid: undefined,
     };
     this.#runs.set(id, run);
     if (first) this.#write(run, { seq: 1, epoch: 1 }, first.entry);
@@ -156,6 +184,19 @@ export class RunObserver extends Witness {
     this.#write(run, { seq, epoch }, entry);
   }
 
+  /** The one thing that may be written after the end. */
+  #appendedLate({ id, epoch, seq, events, unsettled }: AppendLate): void {
+    const run = this.#known(id);
+    const there = run.entries[seq - 1];
+    if (there?.events === events) return;
+    if (!run.ended) throw new PromiseBroken(`${id}: entry ${seq} was written as one after the end, and the run goes on`);
+    if (there !== undefined || seq !== run.entries.length + 1)
+      throw new PromiseBroken(`${id}: late entry ${seq} follows entry ${run.entries.length}`);
+    if (epoch !== run.epoch) throw new PromiseBroken(`${id}: epoch ${epoch} wrote after the end of epoch ${run.epoch}`);
+    run.entries.push({ seq, epoch, at: this.#options.now(), events });
+    run.journal.takeLate(decodeEvents(events), unsettled);
+  }
+
   #write(run: KnownRun, at: { readonly seq: number; readonly epoch: number }, entry: Entry): void {
     const now = this.#options.now();
     const { memory } = this.#options;
@@ -172,30 +213,45 @@ export class RunObserver extends Witness {
     const mail = memory.mailboxes.get(run.id)?.mail ?? [];
     const events = entry.events === null ? [] : decodeEvents(entry.events);
     run.journal.take({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
+    run.trial = entry.trial ?? run.trial;
     this.#then(run, at.epoch, entry, now);
   }
 
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
     if (then.kind === "hold") return;
     if (then.kind === "release") {
-      const strange = this.#options.isStrange(run.owners.get(epoch)?.owner ?? "");
+      const strange = this.#options.isStrange(run.owners.get(epoch)?.owner ?? "", run.id);
       if (then.status === "diverged" && !strange) throw new PromiseBroken(`${run.id}: ${then.trouble}`);
       const inDoubt = [...run.journal.steps.values()].some(({ doubt }) => doubt !== undefined);
       if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: unknown, and no step is in doubt`);
       run.wakeAt = then.wakeAt;
+      run.avoid = then.avoid;
       run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
     } else {
       run.ended = true;
+      run.journal.mustLeave(then.unsettled ?? 0);
       const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
-      if (parent) parent.woken = true;
+      if (parent) wake(parent);
     }
     run.owner = null;
     run.leaseUntil = now;
   }
 
-  #claimed({ run: { id, epoch }, lapsed, journal }: Claimed, owner: string, leaseMs: number): void {
+  #suspects(claimed: readonly Claimed[], { suspects = true }: ClaimQuery): void {
+    const found = claimed.filter(({ run }) => isSuspect(this.#known(run.id).trial)).map(({ run }) => run.id);
+    if (found.length > (suspects ? 1 : 0)) throw new PromiseBroken(`claimed at once: the suspects ${found.join(", ")}`);
+  }
+
+  #claimed({ run: claimed, lapsed, journal }: Claimed, owner: string, leaseMs: number): void {
+    const { id, epoch } = claimed;
     const now = this.#options.now();
     const run = this.#known(id);
+    if (run.avoid?.workers.includes(owner) && now < run.avoid.until)
+      throw new PromiseBroken(`${id}: claimed by a worker that it is to avoid`);
+    const died = run.owner === null ? 0 : 1;
+    const trial = { deaths: run.trial.deaths + died, crashes: run.trial.crashes + (run.trial.alone ? died : 0), alone: false };
+    if (claimed.deaths !== trial.deaths || claimed.crashes !== trial.crashes || claimed.alone)
+      throw new PromiseBroken(`${id}: claimed with ${claimed.deaths} deaths and ${claimed.crashes} crashes: ${JSON.stringify(trial)}`);
     if (run.ended) throw new PromiseBroken(`${id}: claimed after its end`);
     if (run.owner !== null && now < run.leaseUntil) throw new PromiseBroken(`${id}: claimed while its owner held a live lease`);
     if (run.owner === null && !run.woken && (run.wakeAt === null || now < run.wakeAt))
@@ -205,7 +261,7 @@ export class RunObserver extends Witness {
     if (journal.length !== run.entries.length)
       throw new PromiseBroken(`${id}: claimed with ${journal.length} of ${run.entries.length} entries`);
     run.owners.set(epoch, { owner, entries: journal.length });
-    Object.assign(run, { owner, epoch, lapsed, leaseUntil: now + leaseMs, woken: false });
+    Object.assign(run, { owner, epoch, lapsed, leaseUntil: now + leaseMs, woken: false, trial });
   }
 
   #renewed(id: string, epoch: number, owner: string, leaseMs: number): void {
@@ -219,4 +275,10 @@ export class RunObserver extends Witness {
     if (run === undefined) throw new PromiseBroken(`${id}: nobody ever made this run`);
     return run;
   }
+}
+
+/** Mail to a run without an owner makes it due for every worker. */
+function wake(run: KnownRun): void {
+  run.woken = true;
+  if (run.owner === null) run.avoid = undefined;
 }

@@ -4,6 +4,7 @@ import { type Workflow, workflow } from "../../../workflow/define.js";
 import type { Execution } from "../../../workflow/execution.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/primitives.js";
 import { start } from "../../../workflow/start.js";
+import type { Version } from "./plan.js";
 import type { Program } from "./program.js";
 import { type Steps, simulatedStream } from "./step-bodies.js";
 
@@ -69,27 +70,41 @@ export class Script {
   }
 }
 
+/** The engine has one name for a child and for the answer to its start. */
+export function startOf(request: string): string {
+  return `start of ${request}`;
+}
+
 export interface Play {
   /** Every execution that there was. */
   readonly scripts: Script[];
   readonly workflow: Workflow<[Program], unknown>;
   /** Other code under the same name: it asks for nothing of what the journal of a run says that it asked for. */
   readonly strange: Workflow<[Program], unknown>;
+  /** The same program in two versions: each matches the journals of runs that began under it. */
+  readonly versions: Readonly<Record<Version, Workflow<[Program], unknown>>>;
+}
+
+interface Begun {
+  readonly hasBegun: (run: string) => boolean;
+  readonly versionOf: (run: string) => Version | undefined;
 }
 
 /** The one workflow of a world: executes the program that it is given. */
-export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
+export function playOf(steps: Steps, { hasBegun, versionOf }: Begun): Play {
   const scripts: Script[] = [];
-  const define = (strange: boolean) =>
+  const define = (diverges: (run: string) => boolean) =>
     workflow("simulated", async (program: Program): Promise<unknown> => {
       const execution = currentExecution() as Execution;
-      if (strange && hasBegun(execution.id)) return "strange";
+      if (diverges(execution.id)) return "strange";
       const script = new Script(execution);
       scripts.push(script);
       return await perform(program, script);
     });
-  const strange = define(true);
-  const play = define(false);
+  const strange = define(hasBegun);
+  const unlike = (version: Version) => define((run) => hasBegun(run) && versionOf(run) !== version);
+  const versions = { old: unlike("old"), new: unlike("new") };
+  const play = define(() => false);
 
   async function perform(program: Program, script: Script): Promise<unknown> {
     switch (program.do) {
@@ -111,7 +126,14 @@ export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
       case "child": {
         const options = program.id === null ? {} : { id: program.id };
         const request = script.next("child simulated");
-        const run = await start(play, [program.program], options);
+        const starting = start(play, [program.program], options);
+        // Only a start by an id waits for an answer.
+        if (program.id !== null)
+          void script.hear(
+            startOf(request),
+            starting.then(({ mismatch }) => mismatch),
+          );
+        const run = await starting;
         const isFirst = script.isFirst(run.id);
         if (!program.awaited) return run.id;
         // A run that was asked for before is told of under the first request, and perhaps before this one.
@@ -141,7 +163,7 @@ export function playOf(steps: Steps, hasBegun: (run: string) => boolean): Play {
         return "left";
     }
   }
-  return { scripts, workflow: play, strange };
+  return { scripts, workflow: play, strange, versions };
 }
 
 function draw(): unknown {

@@ -1,5 +1,5 @@
 import { createStore } from "../../../core/create-store.js";
-import { hasEnded } from "../../../core/run.js";
+import { hasEnded, type RunRecord } from "../../../core/run.js";
 import type { RunBackend } from "../../../core/run-operation.js";
 import type { Store } from "../../../core/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
@@ -15,10 +15,12 @@ import { BodyWatch } from "./body-watch.js";
 import { startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
 import { WorkflowFleet } from "./fleet.js";
 import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
+import { Refusals, refusalPlanOf } from "./refusals.js";
 import { startResolver } from "./resolver.js";
 import type { Storm } from "./run-faults.js";
 import { RunObserver } from "./run-observer.js";
 import { type Play, playOf } from "./script.js";
+import { startStandstillWatch } from "./standstill-watch.js";
 import { stepsOf } from "./step-bodies.js";
 import { type BusinessRows, withTransactions } from "./transactions.js";
 import { startTroubleWatch } from "./trouble-watch.js";
@@ -29,6 +31,8 @@ export interface WorkflowSimulationOptions {
   readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
   /** Stands between every process's engine and its connection: an engine that breaks a promise, say. */
   readonly engine?: (runs: RunBackend) => RunBackend;
+  /** Whether workers check the replay of a run before it leaves memory. Default false. */
+  readonly replayCheck?: boolean;
 }
 
 export interface WorkflowSimulationReport {
@@ -53,13 +57,18 @@ export interface WorkflowSimulation {
   readonly observer: RunObserver;
   readonly fleet: WorkflowFleet;
   readonly effects: EffectLedger;
+  readonly refusals: Refusals;
   readonly watch: BodyWatch;
   readonly play: Play;
+  /** What people were told that they have resolved: run, step and attempt. */
+  readonly resolutions: Map<string, { readonly runId: string; readonly id: string; readonly attempt: number }>;
   /** A handle with no faults, for those who only look. */
   readonly calm: Store;
 }
 
 const stepsMax = 20_000;
+/** Whether a world has refusals is drawn apart from all else. */
+const refusalSalt = 0x7ef0_5a1d;
 
 /**
  * One seed's world of workflows: customers who start, resume, cancel and wait, on processes that crash, pause, restart
@@ -78,13 +87,14 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     ];
     for (const resumer of plan.resumers) startResumer(simulation, resumer);
     startResolver(simulation);
+    startStandstillWatch(simulation);
     startBlows(simulation, plan.jumps ? (ms) => fleet.jump(ms) : undefined);
     world.after(plan.stormMs, () => {
       storm.over = true;
       fleet.recover();
       observer.note(() => "the storm is over");
     });
-    const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(({ status }) => hasEnded(status));
+    const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(isOver);
     const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
     if (observer.broken) throw observer.broken;
     if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation, customers)}`);
@@ -102,32 +112,49 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
 
 function prepare(
   seed: number,
-  { runs: under = (faithful) => faithful, engine = (runs) => runs }: WorkflowSimulationOptions,
+  { runs: under = (faithful) => faithful, engine = (runs) => runs, replayCheck = false }: WorkflowSimulationOptions,
 ): WorkflowSimulation {
   const random = new Random(seed);
   const world = new World(random);
-  const plan = workflowPlanOf(random);
+  const refusalPlan = refusalPlanOf(new Random(seed ^ refusalSalt));
+  const drawn = workflowPlanOf(random);
+  const plan = refusalPlan?.calm ? { ...drawn, stormMs: 0 } : drawn;
   const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
   const { runs: memory, now } = ledger;
   const storm: Storm = { weather: plan.weather, over: false };
-  const observer = new RunObserver({ now, memory, nameOf: (owner) => fleet.nameOf(owner), isStrange: (owner) => fleet.isStrange(owner) });
+  const observer = new RunObserver({
+    now,
+    memory,
+    nameOf: (owner) => fleet.nameOf(owner),
+    isStrange: (owner, run) => fleet.isStrange(owner, run),
+  });
   const backend = memoryBackend(ledger);
   const rows: BusinessRows = [];
   const observed = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
-  const server = withTransactions(observed, memory, rows);
+  const isDead = (owner: string) => fleet.of(owner).process.dead;
+  const refusals = new Refusals({ plan: refusalPlan, observer, storm, isDead });
+  const server = refusals.over(withTransactions(observed, memory, rows));
   const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
   const note = (line: () => string) => observer.note(line);
-  const fleet: WorkflowFleet = new WorkflowFleet({ world, plan, storm, server, engine, play: () => play, note });
+  const versionOf = (run: string) => fleet.version(observer.beganUnder(run) ?? "");
+  const fleet: WorkflowFleet = new WorkflowFleet({ world, plan, storm, server, engine, replayCheck, play: () => play, versionOf, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
   const steps = stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow });
-  const play: Play = playOf(steps, (run) => observer.run(run)?.journal.asked ?? false);
+  const play: Play = playOf(steps, { hasBegun: (run) => observer.run(run)?.journal.asked ?? false, versionOf });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
-  return { world, plan, storm, memory, rows, observer, fleet, effects, watch, play, calm };
+  return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), calm };
+}
+
+/** Also the steps that it left in doubt. */
+function isOver({ status, unsettled }: RunRecord): boolean {
+  return hasEnded(status) && unsettled === 0;
 }
 
 function stillOpen({ memory }: WorkflowSimulation, customers: readonly Customer[]): string {
   const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
-  const runs = [...memory.runs.values()].filter(({ status }) => !hasEnded(status));
-  const facts = runs.map(({ id, status, wakeAt, mail, consumed }) => `${id} ${JSON.stringify({ status, wakeAt, mail, consumed })}`);
+  const runs = [...memory.runs.values()].filter((run) => !isOver(run));
+  const facts = runs.map(
+    ({ id, status, wakeAt, mail, consumed, unsettled }) => `${id} ${JSON.stringify({ status, wakeAt, mail, consumed, unsettled })}`,
+  );
   return [...waiting, ...facts].join(", ");
 }

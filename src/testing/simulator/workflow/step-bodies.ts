@@ -7,7 +7,7 @@ import { FatalError, RetryableError } from "../../../workflow/errors.js";
 import { start } from "../../../workflow/start.js";
 import type { StepBody } from "../../../workflow/step-body.js";
 import type { EffectLedger } from "../../effect-ledger.js";
-import type { World } from "../world.js";
+import { never, type World } from "../world.js";
 import type { BodyWatch } from "./body-watch.js";
 import type { WorkflowFleet } from "./fleet.js";
 import type { WorkflowPlan } from "./plan.js";
@@ -34,6 +34,7 @@ export interface BodyScene {
 /** The steps of a world. Their bodies take the world's time, call the other side, and fail as the seed will have it. */
 export function stepsOf(scene: BodyScene): Steps {
   const { plan, effects, world } = scene;
+  const poison = new Poison(scene);
   const { backoff, maxRetries, crashMax, timeoutMs, graceMs, reconcileAfterMs } = plan.steps;
   const usual = { maxRetries, crashMax, graceMs, backoff };
   const reconcile = async ({ stepId }: { readonly stepId: string }) => {
@@ -44,7 +45,7 @@ export function stepsOf(scene: BodyScene): Steps {
   const body = (act: (step: StepBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
   const call = async ({ stepId, attempt }: StepBody, result: unknown) => effects.call(stepId, { attempt, result });
   return {
-    plain: step("plain", body(call), usual),
+    plain: step("plain", async (given: Given) => await poison.before(() => perform(scene, given, call)), usual),
     keyed: step("keyed", body(call), { ...usual, effect: "keyed" }),
     reconcile: step("reconcile", body(call), { ...usual, effect: "reconcile", reconcile, reconcileAfterMs }),
     atMostOnce: step("atMostOnce", body(call), { ...usual, effect: "atMostOnce" }),
@@ -56,6 +57,29 @@ export function stepsOf(scene: BodyScene): Steps {
     streaming: step("streaming", body(stream(scene)), { ...usual, timeoutMs }),
     transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(tx as SimulatedTx)), usual),
   };
+}
+
+/** One call, whichever comes first, ends its process before it does anything, as often as the plan says. */
+class Poison {
+  readonly #scene: BodyScene;
+  #left: number;
+  #stepId: string | undefined;
+
+  constructor(scene: BodyScene) {
+    this.#scene = scene;
+    this.#left = scene.plan.bodies.poison;
+  }
+
+  async before(body: () => Promise<unknown>): Promise<unknown> {
+    const { fleet, watch } = this.#scene;
+    const step = currentStep() as StepBody;
+    this.#stepId ??= step.stepId;
+    if (step.stepId !== this.#stepId || this.#left === 0) return await body();
+    this.#left -= 1;
+    watch.begin(step);
+    fleet.of(step.execution.host.owner).die("of a poisoned step");
+    return await never();
+  }
 }
 
 async function perform(

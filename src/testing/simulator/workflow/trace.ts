@@ -1,5 +1,6 @@
 import type { Entry, RunAnswer, RunOperation } from "../../../core/run-operation.js";
 import { decodeEvents, type Event } from "../../../workflow/event.js";
+import { resolutionIn } from "../../../workflow/resolution.js";
 
 /** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
 export function describeOperation(operation: RunOperation): string {
@@ -8,9 +9,13 @@ export function describeOperation(operation: RunOperation): string {
       return `start ${operation.id}${operation.first ? ` ${describeEntry(operation.first.entry)}` : ""}`;
     case "append":
       return `append ${operation.id} e${operation.epoch} #${operation.seq} ${describeEntry(operation.entry)}`;
+    case "appendLate":
+      return `append late ${operation.id} e${operation.epoch} #${operation.seq} ${decodeEvents(operation.events).map(describeEvent).join(", ")}`;
     case "send": {
       const to = "run" in operation.to ? operation.to.run : `"${operation.to.token}"`;
-      return `send ${operation.kind} to ${to}${operation.payload === null ? "" : ` ${operation.payload.slice(0, 60)}`}`;
+      // A resolution names its caller, which differs from one process to the next.
+      const payload = operation.kind === "resolve" ? `attempt ${resolutionIn(operation.payload).attempt}` : operation.payload?.slice(0, 60);
+      return `send ${operation.kind} to ${to}${payload === undefined ? "" : ` ${payload}`}`;
     }
     case "write":
       return `write ${operation.id} e${operation.epoch} ${operation.chunks.map(({ writer, n, attempt }) => `${writer}/${attempt}:${n}`).join(" ")}`;

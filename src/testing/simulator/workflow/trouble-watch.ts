@@ -1,6 +1,7 @@
 import { PromiseBroken } from "../observer.js";
+import { refusalText } from "./refusals.js";
 
-/** Rejections that nobody handles, and runs that could not be written, break a seed, too. */
+/** Rejections that nobody handles, and runs that could not be written although the store refused nothing, break a seed, too. */
 export function startTroubleWatch(observer: { guard(check: () => void): void }): { stop(): void } {
   const onRejection = (reason: unknown) =>
     observer.guard(() => {
@@ -8,7 +9,7 @@ export function startTroubleWatch(observer: { guard(check: () => void): void }):
     });
   const onWarning = (warning: Error & { readonly code?: string }) =>
     observer.guard(() => {
-      if (warning.code === "ONCEFLOW_RUN_NOT_WRITTEN") throw new PromiseBroken(warning.message);
+      if (warning.code === "ONCEFLOW_RUN_NOT_WRITTEN" && !warning.message.includes(refusalText)) throw new PromiseBroken(warning.message);
     });
   process.on("unhandledRejection", onRejection);
   process.on("warning", onWarning);

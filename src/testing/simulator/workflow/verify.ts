@@ -1,27 +1,32 @@
-import { decode } from "../../../core/codec.js";
+import { decode, encode } from "../../../core/codec.js";
 import { hasEnded, type RunRecord } from "../../../core/run.js";
 import { decodeEvents, type Event } from "../../../workflow/event.js";
 import { stepIdOf } from "../../../workflow/identity.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
-import type { Script, Told } from "./script.js";
+import { type Script, startOf, type Told } from "./script.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
 import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
+import { checkRefusals, checkReplayBeforeEnd, entriesBeforeEnd } from "./verify-refused.js";
 
 /** The storm is over and every run has ended: journals, executions and the other side must tell one story. */
 export async function verify(simulation: WorkflowSimulation): Promise<void> {
-  const { memory, observer, watch, fleet } = simulation;
+  const { memory, observer, watch, fleet, refusals } = simulation;
   watch.replaying = true;
   for (const run of observer.runs()) {
     const record = memory.runs.get(run.id) as RunRecord;
     if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: ${record.status} when everything was over`);
     checkCalls(simulation, run);
+    checkResolutions(simulation, run);
     checkRows(simulation, run);
     checkStream(simulation, run);
     checkScripts(simulation, run);
+    checkRefusals(simulation, run, record);
     // A run that was cancelled while other code had it ended without its own.
-    if (!fleet.isStrange(run.owners.get(run.entries.at(-1)?.epoch ?? 0)?.owner ?? "")) await checkReplay(simulation, run, record);
+    if (fleet.isStrange(run.owners.get(run.entries.at(-1)?.epoch ?? 0)?.owner ?? "", run.id)) continue;
+    if (refusals.last(run).length > 0) await checkReplayBeforeEnd(simulation, run, record);
+    else await checkReplay(simulation, run, record);
   }
   if (observer.broken) throw observer.broken;
 }
@@ -35,6 +40,18 @@ function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: Known
       throw new PromiseBroken(`${run} ${id}: called by an attempt without entry`);
     if (id.startsWith("atMostOnce#") && calls.length > 1)
       throw new PromiseBroken(`${run} ${id}: at most once, and called ${calls.length} times`);
+  }
+}
+
+/** What a person was told to have resolved is resolved; what may have happened is not called abandoned. */
+function checkResolutions({ effects, resolutions }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
+  for (const { runId, id, attempt } of resolutions.values())
+    if (runId === run && !journal.steps.get(id)?.resolved.has(attempt))
+      throw new PromiseBroken(`${run} ${id}: a person has resolved attempt ${attempt}, and the journal does not say so`);
+  for (const [id, { abandoned, attempts }] of journal.steps) {
+    const called = effects.calls(stepIdOf(run, id)).some(({ attempt }) => attempt === attempts);
+    if (abandoned && called && /^(atMostOnce|reconcile)#/.test(id))
+      throw new PromiseBroken(`${run} ${id}: abandoned, and it has called the other side`);
   }
 }
 
@@ -64,13 +81,14 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: chunks [${seen}] in its stream, and [${due}] were written`);
   };
   for (const { event } of journal.deliveries)
-    if (event[0] === "done" && event[1].startsWith("streaming#") && event[5] === undefined)
+    if (event[0] === "done" && event[1].startsWith("streaming#") && event[5] === undefined && event[4] !== "null")
       check(event[1], event[3], (decode(event[4]) as { chunks: number }).chunks);
   check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(([type]) => type === "write").length);
 }
 
 /** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
-function checkScripts({ play }: WorkflowSimulation, run: KnownRun): void {
+function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): void {
+  const comparable = refusals.last(run).length > 0 ? entriesBeforeEnd(run) : run.entries.length;
   const scripts = play.scripts.filter(({ execution: { id, epoch, host, departure } }) => {
     // Many may try to start a run; those who come too late never had it.
     return id === run.id && run.owners.get(epoch)?.owner === host.owner && departure?.why !== "exists";
@@ -80,13 +98,17 @@ function checkScripts({ play }: WorkflowSimulation, run: KnownRun): void {
     if (epoch === 1 && scripts[0] !== script) return;
     const isLast = epoch === 1 || !scripts.slice(i + 1).some((later) => later.execution.epoch === epoch);
     const written = run.entries.findLast((entry) => entry.epoch === epoch)?.seq;
-    compare(run, script, (isLast ? written : undefined) ?? run.owners.get(epoch)?.entries ?? 0);
+    compare(run, script, Math.min(comparable, (isLast ? written : undefined) ?? run.owners.get(epoch)?.entries ?? 0));
   });
 }
 
 function compare(run: KnownRun, script: Script, entries: number): void {
-  const said = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && script.listens.has(event[1]));
-  for (const [i, { event }] of said.entries()) {
+  const told = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && script.listens.has(toldBy(event).id));
+  const said = afterTheirStarts(
+    told.map(({ event }) => event),
+    script,
+  );
+  for (const [i, event] of said.entries()) {
     const heard = script.told[i];
     // What came after the code had ended was told to nobody.
     if (heard === undefined) break;
@@ -105,6 +127,22 @@ function compare(run: KnownRun, script: Script, entries: number): void {
   }
 }
 
+/** The end of a child may come before the answer to its start; the code asks for it afterwards, and has it at once. */
+function afterTheirStarts(events: readonly Event[], { listens }: Script): Event[] {
+  const early = new Map<string, Event>();
+  const started = new Set<string>();
+  return events.flatMap((event) => {
+    const [type, id] = event;
+    if (type === "started") started.add(id);
+    if (type === "ended" && listens.has(startOf(id)) && !started.has(id)) {
+      early.set(id, event);
+      return [];
+    }
+    const ended = type === "started" ? early.get(id) : undefined;
+    return ended ? [event, ended] : [event];
+  });
+}
+
 function toldBy(event: Event): Omit<Told, "what"> & { readonly what?: string } {
   const [type, id] = event;
   switch (type) {
@@ -112,6 +150,8 @@ function toldBy(event: Event): Omit<Told, "what"> & { readonly what?: string } {
       return { id, ok: true, what: event[4] };
     case "fail":
       return { id, ok: false, what: (decode(event[4]) as { message: string }).message };
+    case "started":
+      return { id: startOf(id), ok: event[3] !== "refused", what: encode(event[3] === "input") };
     case "ended":
       return event[3] === "completed" ? { id, ok: true, what: event[4] ?? "null" } : { id, ok: false };
     default:

@@ -1,0 +1,51 @@
+import { type PluginOptions, plugin } from "./plugin.js";
+
+/** What Turbopack, or webpack, gives a loader as `this`. */
+interface LoaderContext {
+  readonly resourcePath: string;
+  getOptions(): { readonly onceflow: string };
+  callback(error: Error | null, code?: string, map?: unknown): void;
+}
+
+/** The plugin's own transform, as far as it is needed here. */
+type Handler = (
+  this: { error(problem: Error | { readonly message: string }): never },
+  code: string,
+  file: string,
+) => { readonly code: string; readonly map?: unknown } | undefined;
+
+const handlers = new Map<string, Handler>();
+
+/** Does to a file what the plugins do. Turbopack knows no plugins, only loaders. */
+// biome-ignore lint/style/noDefaultExport: a loader has to be one
+export default function loader(this: LoaderContext, code: string, map: unknown): void {
+  try {
+    const transformed = handlerFor(this.getOptions().onceflow).call(context, code, this.resourcePath);
+    this.callback(null, transformed?.code ?? code, transformed?.map ?? map);
+  } catch (error) {
+    this.callback(error instanceof Error ? error : new Error(String(error)));
+  }
+}
+
+const context = {
+  error(problem: Error | { readonly message: string }): never {
+    if (problem instanceof Error) throw problem;
+    // The place is in the message: Turbopack would print the frames of this file below it.
+    throw Object.assign(new Error(problem.message), { stack: `Error: ${problem.message}` });
+  },
+};
+
+function handlerFor(text: string): Handler {
+  const known = handlers.get(text);
+  if (known) return known;
+  const options = JSON.parse(text, revived) as PluginOptions;
+  const { transform } = plugin.raw(options, { framework: "rollup", versions: { unplugin: "" } });
+  const handler = (transform as unknown as { readonly handler: Handler }).handler;
+  handlers.set(text, handler);
+  return handler;
+}
+
+function revived(_: string, value: unknown): unknown {
+  const [source, flags] = (value as { readonly regexp?: readonly [string, string] } | null)?.regexp ?? [];
+  return source === undefined ? value : new RegExp(source, flags);
+}

@@ -1,0 +1,62 @@
+import { ConfigurationError, OnceflowError, UnreachableError } from "../../core/errors.js";
+
+/** Primary result codes of SQLite: https://www.sqlite.org/rescode.html */
+const code = {
+  busy: 5,
+  locked: 6,
+  readOnly: 8,
+  corrupt: 11,
+  full: 13,
+  cannotOpen: 14,
+  tooBig: 18,
+  constraint: 19,
+  mismatch: 20,
+  notADatabase: 26,
+};
+
+/** The value or the row itself is not accepted: the same write never will be. Every other code is about the file. */
+const aboutTheData: ReadonlySet<number> = new Set([code.tooBig, code.constraint, code.mismatch]);
+
+/** Another connection writes right now. */
+export function isBusy(error: unknown): boolean {
+  const found = primaryCode(error);
+  return found === code.busy || found === code.locked;
+}
+
+/** The result code without the detail that its upper bits carry. Undefined for errors that are not SQLite's. */
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
+  return error.errcode & 0xff;
+}
+
+/** Converts what the file or its disk has refused: nothing was written, and the same may go through later. Else the error as it is. */
+export function explain(error: unknown, path: string): unknown {
+  const found = primaryCode(error);
+  if (found === undefined || aboutTheData.has(found) || isBusy(error)) return error;
+  return new UnreachableError(`[onceflow] [sqlite] "${path}" could not be used: ${adviceOn(error as Error, found)}`, error);
+}
+
+/** The same while the store is opened: a file that will never be a database is a mistake of the configuration. */
+export function explainOpening(error: unknown, path: string): unknown {
+  if (error instanceof OnceflowError) return error;
+  const found = primaryCode(error);
+  const message = `[onceflow] [sqlite] cannot open "${path}": ${adviceOn(error as Error, found)}`;
+  if (found === code.notADatabase || found === code.corrupt || found === code.readOnly)
+    return new ConfigurationError(message, { code: "STORE_NOT_USABLE", cause: error });
+  return new UnreachableError(message, error);
+}
+
+function adviceOn({ message }: Error, found: number | undefined): string {
+  switch (found) {
+    case code.full:
+      return `${message}. Free some space on its disk; nothing of this write was kept.`;
+    case code.readOnly:
+      return `${message}. Let this user write the file and its folder, or mount the file system read-write.`;
+    case code.corrupt:
+      return `${message}. Restore it from a backup, together with its -wal file.`;
+    case code.notADatabase:
+      return `${message}. Choose another path, or move that file away.`;
+    default:
+      return `${message}. Does its folder exist, and may this user write there?`;
+  }
+}

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import type { WorkerRecord } from "../../../core/run.js";
+import type { Store } from "../../../core/store.js";
+import { type ContractGroup, needsDurability, needsVirtualTime } from "../contract-case.js";
+import { names } from "../name.js";
+import { needsSharedClock, wrongBy } from "../opening.js";
+import { dayMs, newOwner } from "../operations.js";
+import { shortMs } from "../scene.js";
+import { reach, runCase, timeOf, unchanged } from "./run-case.js";
+import { claim, create, longMs, runOf } from "./run-operations.js";
+
+const hourMs = 3_600_000;
+const signOfLife = { workflows: ["order", "refund"], version: "1.2.3" };
+
+const beat = (store: Store, owner: string, leaseMs = longMs, said = {}) =>
+  store.runs.renew({ owner, leaseMs, signOfLife: { ...signOfLife, ...said } });
+
+async function workersOf(store: Store): Promise<WorkerRecord[]> {
+  return (await store.runs.workers()).map((worker) => ({ ...worker, workflows: [...worker.workflows] }));
+}
+
+export const knowingWorkers: ContractGroup = {
+  verb: "worker",
+  cases: [
+    runCase("a sign of life makes the worker known to all, with its workflows and its version", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      assert.deepEqual(await other.runs.workers(), []);
+      const owner = newOwner();
+      const before = await timeOf(store);
+      assert.deepEqual(await beat(store, owner), []);
+      const [worker, ...rest] = await workersOf(other);
+      assert.ok(worker !== undefined && rest.length === 0);
+      const { startedAt, seenAt } = worker;
+      assert.deepEqual(worker, { id: owner, workflows: ["order", "refund"], version: "1.2.3", startedAt, seenAt, live: true });
+      assert.ok(startedAt >= before && startedAt === seenAt && seenAt <= (await timeOf(store)));
+    }),
+
+    runCase("each further sign of life is its last one, and it is known since its first", async (scene) => {
+      const store = await scene.store();
+      const owner = newOwner();
+      await beat(store, owner);
+      const [first] = await workersOf(store);
+      assert.ok(first);
+      await reach(scene, store, first.seenAt + 5);
+      await beat(store, owner, longMs, { workflows: [], version: null });
+      const [second] = await workersOf(store);
+      assert.deepEqual(second, { ...first, workflows: [], version: null, seenAt: second?.seenAt });
+      assert.ok((second?.seenAt ?? 0) >= first.seenAt + 5);
+    }),
+
+    runCase("a renewal without a sign of life writes nothing of a worker", async (scene) => {
+      const store = await scene.store();
+      const [known, unknown] = [newOwner(), newOwner()];
+      await beat(store, known);
+      const before = await workersOf(store);
+      await reach(scene, store, (before[0]?.seenAt ?? 0) + 5);
+      for (const owner of [known, unknown]) await store.runs.renew({ owner, leaseMs: 2 * longMs });
+      assert.deepEqual(await workersOf(store), before);
+    }),
+
+    runCase("a sign of life extends the worker's runs as every renewal does", async (scene) => {
+      const store = await scene.store();
+      const owner = newOwner();
+      for (const id of ["a", "b"]) await create(store, { id });
+      await claim(store, { owner, leaseMs: 1000 });
+      await create(store, { id: "pending" });
+      const before = await timeOf(store);
+      const renewed = await unchanged(store, ["pending"], () => beat(store, owner));
+      assert.deepEqual(renewed.map(({ id }) => id).sort(), ["a", "b"]);
+      for (const id of ["a", "b"]) assert.ok(((await runOf(store, id)).wakeAt ?? 0) >= before + longMs);
+      assert.equal((await workersOf(store)).length, 1);
+    }),
+
+    runCase("a worker is live as long as its lease; live ones come first, the last seen before the others", async (scene) => {
+      const store = await scene.store();
+      const [first, second, third] = [newOwner(), newOwner(), newOwner()];
+      const pass = async () => reach(scene, store, (await timeOf(store)) + 2);
+      await beat(store, first);
+      await pass();
+      await beat(store, second);
+      await pass();
+      await beat(store, third, shortMs);
+      await scene.until("the lease of one is over", async () => (await workersOf(store)).some(({ live }) => !live));
+      const found = await workersOf(store);
+      assert.deepEqual(
+        found.map(({ id, live }) => [id, live]),
+        [
+          [second, true],
+          [first, true],
+          [third, false],
+        ],
+      );
+      assert.ok((await timeOf(store)) >= (found[2]?.seenAt ?? 0) + shortMs);
+      await beat(store, third, longMs);
+      assert.deepEqual(
+        (await workersOf(store)).map(({ id, live }) => [id, live]),
+        [third, second, first].map((id) => [id, true]),
+      );
+    }),
+
+    runCase("a worker that leaves is known no more; its runs stay as they are", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const [owner, stays] = [newOwner(), newOwner()];
+      await create(store);
+      await claim(store, { owner });
+      for (const each of [owner, stays]) await beat(store, each);
+      await unchanged(store, ["run"], () => other.runs.leave(owner));
+      await other.runs.leave(owner);
+      await other.runs.leave("nobody");
+      assert.deepEqual(
+        (await workersOf(store)).map(({ id }) => id),
+        [stays],
+      );
+      assert.equal((await runOf(store)).owner, owner);
+    }),
+
+    runCase("names come back as they went in", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const owners = names.filter((_, i) => i % 6 === 0);
+      for (const owner of owners) await beat(store, owner, longMs, { workflows: names, version: owner });
+      const found = await workersOf(other);
+      assert.deepEqual(found.map(({ id }) => id).sort(), [...owners].sort());
+      for (const { id, version, workflows } of found) assert.deepEqual([version, workflows], [id, names]);
+      for (const owner of owners.slice(1)) await store.runs.leave(owner);
+      assert.deepEqual(
+        (await workersOf(other)).map(({ id }) => id),
+        owners.slice(0, 1),
+      );
+    }),
+
+    runCase("signs of life of one worker at once are one worker", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const owner = newOwner();
+      await Promise.all([store, other, store, other].map((handle) => beat(handle, owner)));
+      assert.equal((await workersOf(store)).length, 1);
+    }),
+
+    runCase(
+      "the store's clock counts, not the worker's",
+      async (scene) => {
+        const store = await scene.store();
+        for (const ms of [dayMs, -dayMs]) await beat(await scene.open({ clock: wrongBy(ms) }), newOwner());
+        const now = await timeOf(store);
+        for (const { seenAt, live } of await workersOf(store)) assert.ok(live && Math.abs(now - seenAt) < longMs);
+      },
+      needsSharedClock,
+    ),
+
+    runCase(
+      "workers are known when the handle is closed and another opened",
+      async (scene) => {
+        const first = await scene.open();
+        const owner = newOwner();
+        await beat(first, owner);
+        await first.close();
+        const [worker] = await workersOf(await scene.open());
+        assert.deepEqual([worker?.id, worker?.live], [owner, true]);
+      },
+      needsDurability,
+    ),
+
+    runCase(
+      "a worker that was silent for an hour is not listed, and a purge forgets it",
+      async (scene) => {
+        const store = await scene.store();
+        const [silent, alive] = [newOwner(), newOwner()];
+        await beat(store, silent);
+        await scene.pass(hourMs - 1);
+        assert.equal(await store.runs.purge(10), 0);
+        assert.deepEqual(
+          (await workersOf(store)).map(({ id, live }) => [id, live]),
+          [[silent, false]],
+        );
+        await beat(store, alive);
+        await scene.pass(1);
+        assert.deepEqual(
+          (await workersOf(store)).map(({ id }) => id),
+          [alive],
+        );
+        assert.equal(await store.runs.purge(10), 0);
+        await beat(store, silent);
+        const [again] = (await workersOf(store)).filter(({ id }) => id === silent);
+        assert.equal(again?.startedAt, again?.seenAt);
+      },
+      needsVirtualTime,
+    ),
+  ],
+};

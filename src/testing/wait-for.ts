@@ -1,0 +1,96 @@
+import { AssertionError } from "node:assert";
+import { setTimeout } from "node:timers/promises";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
+import { duration } from "../core/options.js";
+import { hasEnded } from "../core/run.js";
+import type { Store } from "../core/store.js";
+import { getHookByToken, type HookInfo } from "../workflow/api.js";
+import { HookNotFoundError, RunNotFoundError } from "../workflow/errors.js";
+import { decodeEvents } from "../workflow/event.js";
+import { type Run, storeOf } from "../workflow/run-handle.js";
+import { readingStore } from "../workflow/workers.js";
+import type { Recorded } from "./replay-journal.js";
+import { describeSituation, recordOf, situationOf } from "./runner/run-situation.js";
+
+export interface WaitOptions {
+  /** How long to wait, in real milliseconds, before it fails. Default 30 000. */
+  readonly timeout?: number;
+  /** How often to look, in milliseconds. Default 100. */
+  readonly pollInterval?: number;
+}
+
+const waitOptionNames: OptionNames<WaitOptions> = { timeout: true, pollInterval: true };
+
+/**
+ * Waits in real time until the run sleeps, and returns the id of the sleep that ends first, such as "sleep#0". Fails when
+ * the run ends first, or at `timeout`. With `testWorkflows`, use the method of the same name.
+ *
+ * @example
+ * const run = await start(reminder, ["order-1"]);
+ * await waitForSleep(run);
+ * await run.wakeUp();
+ */
+export async function waitForSleep(run: Run, options: WaitOptions = {}): Promise<string> {
+  knownOptions("waitForSleep", options, waitOptionNames);
+  return await waitFor("a sleep", run, options, async (recorded) => situationOf(recorded).sleeps[0]?.id);
+}
+
+/**
+ * Waits in real time until the run has a hook that has received no payload yet. Fails when the run ends first, or at
+ * `timeout`. With `testWorkflows`, use the method of the same name.
+ *
+ * @example
+ * const run = await start(approval, ["doc-1"]);
+ * const hook = await waitForHook(run);
+ * await resumeHook(hook.token, { approved: true });
+ */
+export async function waitForHook(run: Run, options: WaitOptions & { readonly token?: string } = {}): Promise<HookInfo> {
+  knownOptions("waitForHook", options, { ...waitOptionNames, token: true });
+  const { token: wanted } = options;
+  const what = wanted === undefined ? "a hook that has received nothing" : `a hook with the token "${wanted}" that has received nothing`;
+  return await waitFor(what, run, options, async (recorded, store) => {
+    const received = await receivers(recorded, store);
+    const isIt = ({ id, token }: { id: string; token: string }) => !received.has(id) && (wanted ?? token) === token;
+    const hook = situationOf(recorded).hooks.find(isIt);
+    return hook && (await getHookByToken(hook.token, { store }).catch(notYet));
+  });
+}
+
+async function waitFor<Found>(
+  what: string,
+  run: Run,
+  { timeout = 30_000, pollInterval = 100 }: WaitOptions,
+  look: (recorded: Recorded, store: Store) => Promise<Found | undefined>,
+): Promise<Found> {
+  duration("timeout", timeout);
+  duration("pollInterval", pollInterval, 1);
+  const store = await readingStore(storeOf(run));
+  const deadline = performance.now() + timeout;
+  for (;;) {
+    const recorded = await recordOf(store, run.id);
+    if (recorded === undefined) throw new RunNotFoundError(run.id);
+    const found = hasEnded(recorded.run.status) ? undefined : await look(recorded, store);
+    if (found !== undefined) return found;
+    const late = performance.now() >= deadline;
+    if (late || hasEnded(recorded.run.status)) {
+      const waited = late ? ` for ${timeout} ms` : "";
+      throw new AssertionError({ message: `waited${waited} for ${what}, but ${describeSituation(situationOf(recorded))}` });
+    }
+    await setTimeout(Math.min(pollInterval, Math.max(1, deadline - performance.now())));
+  }
+}
+
+/** The hooks that have received something, also what the run's journal has not taken in yet. */
+async function receivers({ run, journal }: Recorded, store: Store): Promise<ReadonlySet<string>> {
+  const received = new Set<string>();
+  for (const { events } of journal) for (const [type, id] of decodeEvents(events)) if (type === "got") received.add(id);
+  const mail = run.mail > run.consumed ? await store.runs.mail(run.id, run.consumed) : [];
+  for (const { kind, about } of mail) if (kind === "hook" && about !== null) received.add(about);
+  return received;
+}
+
+/** It is journaled, and the commit that creates it is not answered yet. */
+function notYet(error: unknown): undefined {
+  if (!HookNotFoundError.is(error)) throw error;
+  return undefined;
+}

@@ -1,0 +1,13 @@
+/** How many workers of this process were asked for and are not there yet: their store is being opened. */
+let beginning = 0;
+
+export async function whileBeginning(begin: Promise<void>): Promise<void> {
+  beginning += 1;
+  await begin.finally(() => {
+    beginning -= 1;
+  });
+}
+
+export function isWorkerBeginning(): boolean {
+  return beginning > 0;
+}

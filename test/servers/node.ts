@@ -1,0 +1,43 @@
+import { join } from "node:path";
+import { runCommand, START_BOUND_MS } from "./bounded.js";
+import { cachedPackage } from "./npm-cache.js";
+import type { Found, Provider, Runtime } from "./provider.js";
+
+/** A Node of this major version. */
+function node(major: number): Provider<Runtime> {
+  const start = async ({ from, path }: Found): Promise<Runtime> => {
+    const version = (await runCommand(path, ["--version"], { boundMs: START_BOUND_MS })).trim();
+    if (!version.startsWith(`v${major}.`)) throw new Error(`${path} is Node ${version}`);
+    return { from: `${from}, ${version}`, path, stop: async () => {} };
+  };
+  const given = `ONCEFLOW_TEST_NODE${major}`;
+  return {
+    title: `Node ${major}`,
+    env: { given, from: `${given}_FROM` },
+    given: (path) => start({ from: given, path }),
+    sources: [
+      { name: "machine", seek: () => thisNode(major) },
+      { name: "npm", seek: () => nodeFromNpm(major) },
+    ],
+    start,
+  };
+}
+
+export const node22 = node(22);
+export const node24 = node(24);
+
+async function thisNode(major: number): Promise<Found> {
+  if (!process.version.startsWith(`v${major}.`)) throw new Error(`this is Node ${process.version}`);
+  return { from: "the Node that runs this", path: process.execPath };
+}
+
+/** The npm package `node` is a script that installs one of these; they carry the binary. */
+async function nodeFromNpm(major: number): Promise<Found> {
+  const windows = process.platform === "win32";
+  // The name without "bin" was taken for this one platform, and its versions end at 18.
+  const prefix = process.platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
+  const name = `${prefix}-${windows ? "win" : process.platform}-${process.arch}`;
+  // Not every platform has every version, so the newest of this major version that there is.
+  const folder = await cachedPackage(name, String(major));
+  return { from: `the npm package ${name}`, path: join(folder, "bin", windows ? "node.exe" : "node") };
+}
