@@ -56,10 +56,12 @@ export class Flusher {
     }
   }
 
+  /** Replaces a broken connection at the next flush. A connection that breaks while it is opened is reported by `#connect`. */
   #drop(client: pg.Client): void {
-    void this.#client?.then((current) => {
+    const forget = (current: pg.Client) => {
       if (current === client) this.#client = undefined;
-    });
+    };
+    this.#client?.then(forget, () => {});
     void client.end().catch(() => {});
   }
 }
