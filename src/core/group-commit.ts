@@ -139,14 +139,18 @@ export class GroupCommit {
     return taken.length > 0 ? taken : second.call(this);
   }
 
-  /** The first member that is sent alone and does not wait for an earlier one on its record. */
+  /** One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. */
   #takeAlone(): AnyMember[] {
     const earlier = new Set(this.#busy);
-    for (const [i, member] of this.#queue.entries()) {
-      if (member.alone && !earlier.has(member.row)) return this.#queue.splice(i, 1);
+    const ready = this.#queue.filter((member) => {
+      const isFirst = !earlier.has(member.row);
       earlier.add(member.row);
-    }
-    return [];
+      return member.alone && isFirst;
+    });
+    const taken = ready.find(isRenewal) ?? ready[0];
+    if (taken === undefined) return [];
+    this.#queue.splice(this.#queue.indexOf(taken), 1);
+    return [taken];
   }
 
   /** The oldest operation on each record, and the begins that can follow one. */
@@ -224,7 +228,7 @@ export class GroupCommit {
       this.#fail(only, error);
     } else {
       for (const member of members) member.alone = true;
-      this.#queue = [...members.filter(isRenewal), ...members.filter((member) => !isRenewal(member)), ...this.#queue];
+      this.#queue = [...members, ...this.#queue];
     }
   }
 
