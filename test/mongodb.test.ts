@@ -317,7 +317,7 @@ describe.skipIf(!server.ok)("what a MongoDB says when it fails", () => {
 
   test("a refusal is the caller's to hear, and fails nobody beside it", async () => {
     const store = await opened(failer);
-    await failing(await client({}, failer), { failCommands: ["findAndModify"], errorCode: 8000 });
+    await failing(await client({}, failer), { failCommands: ["findAndModify"], errorCode: 121 });
     const answers = await Promise.allSettled(["a", "b", "c"].map((one) => store.commit({ ledger: begin(one, { key: one }) })));
     expect(answers.filter(({ status }) => status === "rejected")).toHaveLength(1);
     expect(answers.find((answer) => answer.status === "rejected")).toMatchObject({ reason: { code: "STORE_REFUSED" } });

@@ -129,7 +129,7 @@ describe("a SQLite file that cannot be used", () => {
     const { path, fill, empty } = smallDisk(context);
     const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
     onTestFinished(() => store.close());
-    const heard = warnings("ONCEFLOW_STORE_TROUBLE");
+    const heard = warnings("ONCEFLOW_NOT_SAVED");
     let charges = 0;
     const charge = step("charge on a full disk", async () => {
       charges += 1;

@@ -170,12 +170,16 @@ export class LeaseLostError extends OnceflowError {
 export class NotSavedError extends OnceflowError {
   static override readonly kind: string = "NotSavedError";
   constructor(facts: KeyFacts, cause: unknown) {
-    super(`attempt ${facts.attempt} of ${named(facts)} ended, but its outcome is not saved yet. Call again with the same key later.`, {
-      code: "NOT_SAVED",
-      retryable: true,
-      cause,
-      ...facts,
-    });
+    const why = cause instanceof OnceflowError ? ` The store says: ${cause.message}` : "";
+    super(
+      `attempt ${facts.attempt} of ${named(facts)} ended, but its outcome is not saved yet. Call again with the same key later.${why}`,
+      {
+        code: "NOT_SAVED",
+        retryable: true,
+        cause,
+        ...facts,
+      },
+    );
   }
 }
 
@@ -190,19 +194,30 @@ export class NotUnknownError extends OnceflowError {
   }
 }
 
-/** The store could not be reached. Nothing was written. */
+interface AnswerFacts {
+  /** The server answered this very write with an error. Else there was no connection, or it broke. Default false. */
+  readonly answered?: boolean;
+}
+
+/** The store could not be reached, or the server could not do this now. Nothing was written. */
 export class UnreachableError extends OnceflowError {
   static override readonly kind: string = "UnreachableError";
-  constructor(message: string, cause?: unknown) {
+  /** The server answered this very write with an error: others of the same flush may succeed alone. */
+  readonly answered: boolean;
+  constructor(message: string, cause?: unknown, { answered = false }: AnswerFacts = {}) {
     super(message, { code: "STORE_UNREACHABLE", retryable: true, cause });
+    this.answered = answered;
   }
 }
 
 /** The request was sent and its reply was lost: it may or may not have been applied. The same request again finds out. */
 export class NotKnownError extends OnceflowError {
   static override readonly kind: string = "NotKnownError";
-  constructor(message: string, cause?: unknown) {
+  /** The server answered this very write with an error: others of the same flush may succeed alone. */
+  readonly answered: boolean;
+  constructor(message: string, cause?: unknown, { answered = false }: AnswerFacts = {}) {
     super(message, { code: "NOT_KNOWN", retryable: true, cause });
+    this.answered = answered;
   }
 }
 
@@ -257,7 +272,17 @@ knowErrors(
   EncryptionError,
 );
 
+const brokenInvariant = "onceflow invariant broken: ";
+
 /** An invariant of ours is broken: a bug. Never caught. */
 export function assert(condition: boolean, invariant: string): asserts condition {
-  if (!condition) throw new Error(`onceflow invariant broken: ${invariant}`);
+  if (!condition) throw new Error(`${brokenInvariant}${invariant}`);
+}
+
+/** A bug in the code, ours or the driver's: it comes neither from the server nor from the connection, and is never retried. */
+export function isOwnMistake(error: unknown): boolean {
+  if (!(error instanceof Error)) return true;
+  // fetch() reports a lost connection as a TypeError with the system's error as its cause.
+  const isLanguages = /^(Type|Range|Reference|Syntax|Eval|URI)Error$/.test(error.constructor.name) && error.cause === undefined;
+  return isLanguages || error.message.startsWith(brokenInvariant);
 }

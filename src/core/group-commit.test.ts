@@ -98,7 +98,7 @@ describe("group commit", () => {
 
   test("a poisonous member fails alone", async () => {
     const poison = (operations: readonly Operation[]) =>
-      operations.some(({ key }) => key === "poison") ? new Error("value out of range") : undefined;
+      operations.some(({ key }) => key === "poison") ? new StoreRefusedError("value out of range") : undefined;
     const { group } = recording(poison);
     const answers = await Promise.allSettled(["a", "poison", "b"].map((key) => group.submit(begin(key, "me"))));
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
@@ -127,7 +127,7 @@ describe("group commit", () => {
   });
 
   test("an Error in the place of a verdict fails its own operation, and no other", async () => {
-    const [poison, lost] = [new Error("too large"), new NotKnownError("lost")];
+    const [poison, lost] = [new StoreRefusedError("too large"), new NotKnownError("lost")];
     const backend: Pick<Backend, "name" | "flush"> = {
       name: "one by one",
       flush: async (operations) =>

@@ -1,9 +1,9 @@
 import type { Clock } from "./clock.js";
 import { decide } from "./decide.js";
-import { NotKnownError, UnreachableError } from "./errors.js";
+import { UnreachableError } from "./errors.js";
+import { isConnectionLoss } from "./flush-failure.js";
 import type { Answer, Operation } from "./operation.js";
 import type { RecordId } from "./record.js";
-import { refusal } from "./refusal.js";
 import type { RunAnswer, RunOperation } from "./run-operation.js";
 import type { Backend, Verdicted } from "./store.js";
 import { closedError } from "./while-open.js";
@@ -19,7 +19,8 @@ import { closedError } from "./while-open.js";
  *   thousand duplicates cost one row.
  * - Records in one order: two processes that flush the same records cannot deadlock.
  * - One flush at a time; where the backend writes records one by one anyway, several, but never two with one record.
- * - A flush refused for its data goes again one by one: a poisonous value fails alone.
+ * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
+ *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
  */
 interface Member<Op, Ans> {
   readonly operation: Op;
@@ -29,6 +30,8 @@ interface Member<Op, Ans> {
   readonly reject: (error: unknown) => void;
   followers: RecordMember[] | undefined;
   tries: number;
+  /** It shares no flush. */
+  alone: boolean;
 }
 type RecordMember = Member<Operation, Answer>;
 type RunMember = Member<RunOperation, RunAnswer>;
@@ -65,6 +68,10 @@ export class GroupCommit {
   readonly #flushing = new Set<Promise<void>>();
   /** The records that are being flushed. */
   readonly #busy = new Set<string>();
+  /** Operations that the server answered with an error when they were sent alone: callers hand them in again. */
+  readonly #suspects = new WeakSet<Operation | RunOperation>();
+  /** Whether the next flush is of one member that is sent alone, where one waits. */
+  #aloneNext = false;
   closed = false;
   flushes = 0;
 
@@ -78,13 +85,17 @@ export class GroupCommit {
 
   submit(operation: Operation): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      this.#enqueue({ operation, row: rowOf(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+      const alone = this.#suspects.has(operation);
+      const sentAt = this.#clock.now();
+      this.#enqueue({ operation, row: rowOf(operation), sentAt, resolve, reject, followers: undefined, tries: 0, alone });
     });
   }
 
   submitRun(operation: RunOperation): Promise<RunAnswer> {
     return new Promise((resolve, reject) => {
-      this.#enqueue({ operation, row: rowOfRun(operation), sentAt: this.#clock.now(), resolve, reject, followers: undefined, tries: 0 });
+      const alone = this.#suspects.has(operation);
+      const sentAt = this.#clock.now();
+      this.#enqueue({ operation, row: rowOfRun(operation), sentAt, resolve, reject, followers: undefined, tries: 0, alone });
     });
   }
 
@@ -120,15 +131,39 @@ export class GroupCommit {
     this.#flushing.add(flushing);
   }
 
-  /** The next flush: the oldest operation on each record, and the begins that can follow one. */
   #take(): AnyMember[] {
+    if (!this.#queue.some(({ alone }) => alone)) return this.#takeTogether();
+    const [first, second] = this.#aloneNext ? [this.#takeAlone, this.#takeTogether] : [this.#takeTogether, this.#takeAlone];
+    this.#aloneNext = !this.#aloneNext;
+    const taken = first.call(this);
+    return taken.length > 0 ? taken : second.call(this);
+  }
+
+  /** One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. */
+  #takeAlone(): AnyMember[] {
+    const earlier = new Set(this.#busy);
+    const ready = this.#queue.filter((member) => {
+      const isFirst = !earlier.has(member.row);
+      earlier.add(member.row);
+      return member.alone && isFirst;
+    });
+    const taken = ready.find(isRenewal) ?? ready[0];
+    if (taken === undefined) return [];
+    this.#queue.splice(this.#queue.indexOf(taken), 1);
+    return [taken];
+  }
+
+  /** The oldest operation on each record, and the begins that can follow one. */
+  #takeTogether(): AnyMember[] {
     const leaders = new Map<string, AnyMember>();
     const passedOver = new Set(this.#busy);
     const rest: AnyMember[] = [];
     for (const member of this.#queue) {
       const { row } = member;
       const leader = leaders.get(row);
-      if (passedOver.has(row) || (leader === undefined && leaders.size >= this.#flushMax)) {
+      if (member.alone || passedOver.has(row) || (leader === undefined && leaders.size >= this.#flushMax)) {
+        // What comes after it on its record must not overtake it.
+        if (member.alone) passedOver.add(row);
         rest.push(member);
       } else if (leader === undefined) {
         leaders.set(row, member);
@@ -160,7 +195,7 @@ export class GroupCommit {
     try {
       this.#distribute(members, await this.#backend.flush(members.map((m) => m.operation)));
     } catch (error) {
-      await this.#failed(members, error);
+      this.#failed(members, error);
     }
   }
 
@@ -176,17 +211,24 @@ export class GroupCommit {
         member.resolve(answer);
       }
     } catch (error) {
-      await this.#failed(members, error);
+      this.#failed(members, error);
     }
   }
 
-  async #failed(members: readonly AnyMember[], error: unknown): Promise<void> {
-    if (error instanceof UnreachableError || error instanceof NotKnownError) {
+  #failed(members: readonly AnyMember[], error: unknown): void {
+    const [only, another] = members;
+    if (isConnectionLoss(error)) {
       for (const member of members) this.#fail(member, error);
-    } else if (members.length === 1) {
-      for (const member of members) this.#fail(member, refusal(this.#backend.name, error));
+      // Each of them would wait for a connection by itself.
+      const waiting = this.#queue.filter(({ alone }) => alone);
+      this.#queue = this.#queue.filter(({ alone }) => !alone);
+      for (const member of waiting) this.#fail(member, error);
+    } else if (only !== undefined && another === undefined) {
+      this.#suspects.add(only.operation);
+      this.#fail(only, error);
     } else {
-      for (const member of members) await this.#flush([member]);
+      for (const member of members) member.alone = true;
+      this.#queue = [...members, ...this.#queue];
     }
   }
 
@@ -201,7 +243,7 @@ export class GroupCommit {
     members.forEach((member, i) => {
       const verdict = verdicts[i];
       if (verdict instanceof Error) {
-        this.#fail(member, refusal(this.#backend.name, verdict));
+        this.#fail(member, verdict);
         return;
       }
       const followers = member.followers ?? [];
@@ -257,6 +299,10 @@ function isRun(member: AnyMember): member is RunMember {
 
 function isRecord(member: AnyMember): member is RecordMember {
   return !isRun(member);
+}
+
+function isRenewal({ operation }: AnyMember): boolean {
+  return operation.verb === "renew";
 }
 
 function byRecord(a: AnyMember, b: AnyMember): number {

@@ -11,10 +11,15 @@ import type { HeldLease, StandIn } from "./store.js";
  */
 interface Held extends HeldLease {
   renewAt: number;
+  /** How soon a failed renewal is tried again; doubled at every failure in a row. */
+  backoffMs: number;
   /** Local time after which, unrenewed, somebody else may have taken over. */
   lapsesAt: number;
   renewing: boolean;
 }
+
+const backoffMsMin = 20;
+const backoffMsMax = 1000;
 
 export interface LeaseKeeperOptions {
   readonly clock: Clock;
@@ -84,6 +89,7 @@ export class LeaseKeeper {
       renewAt: sentAt + leaseMs / 3,
       lapsesAt: lapseOf(sentAt, leaseMs),
       renewing: false,
+      backoffMs: backoffMsMin,
     };
     this.#held.set(owner, held);
     return held;
@@ -117,14 +123,24 @@ export class LeaseKeeper {
     held.renewing = true;
     try {
       const answer = await this.#submit({ verb: "renew", scope, key, owner, attempt, leaseMs });
+      held.backoffMs = backoffMsMin;
       if (answer.kind === "renewed") held.lapsesAt = lapseOf(sentAt, leaseMs);
       else this.#lose(held, "it lapsed, and another attempt or a person took over");
     } catch {
-      // The store can't be reached now. The next beat tries again, until the lease is over by our own clock.
+      // The store can't do it now. It is tried again soon, until the lease is over by our own clock.
       if (this.#clock.now() >= held.lapsesAt) this.#lose(held, "the store could not be reached for a whole lease");
+      else this.#renewSoon(held);
     } finally {
       held.renewing = false;
     }
+  }
+
+  /** Waiting for the next beat would leave two tries in a lease. */
+  #renewSoon(held: Held): void {
+    if (!this.#held.has(held.owner)) return;
+    held.renewAt = Math.min(held.renewAt, this.#clock.now() + held.backoffMs);
+    held.backoffMs = Math.min(held.backoffMs * 2, backoffMsMax);
+    this.#schedule(held.renewAt);
   }
 
   #lose(held: Held, why: string): void {

@@ -72,7 +72,7 @@ test("what loses every race is given up", async () => {
 
 test("what the store refuses fails alone, and says why", async () => {
   const { commit, flushes } = commitTo((all) => {
-    if (all.includes(2)) throw new Error("value too long");
+    if (all.includes(2)) throw new StoreRefusedError("value too long");
     return all.map(() => settled);
   });
   const [one, two, three] = await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no))));

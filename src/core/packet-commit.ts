@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.js";
-import { NotKnownError, UnreachableError } from "./errors.js";
+import { UnreachableError } from "./errors.js";
+import { isConnectionLoss } from "./flush-failure.js";
 import type { PacketAnswer, PacketBackend, PacketOperation } from "./packet-operation.js";
-import { refusal } from "./refusal.js";
 import type { Backend } from "./store.js";
 import { closedError } from "./while-open.js";
 
@@ -58,7 +58,8 @@ export class PacketCommit {
     this.#flushing = undefined;
   }
 
-  async #flush(members: readonly Member[]): Promise<void> {
+  /** Returns the error when the connection was lost. */
+  async #flush(members: readonly Member[]): Promise<unknown> {
     this.flushes += 1;
     try {
       const answers = await this.#backend.flush(members.map(({ operation }) => operation));
@@ -72,7 +73,9 @@ export class PacketCommit {
       if (again.length > 0) this.#requeue(again);
     } catch (error) {
       await this.#failed(members, error);
+      if (isConnectionLoss(error)) return error;
     }
+    return undefined;
   }
 
   #requeue(members: readonly Member[]): void {
@@ -85,11 +88,18 @@ export class PacketCommit {
     this.#queue = [...kept, ...this.#queue];
   }
 
-  /** What was refused for its data goes again one by one: a poisonous value fails alone. */
+  /** A flush of several that the server answers with an error goes again one by one: one member fails alone. */
   async #failed(members: readonly Member[], error: unknown): Promise<void> {
-    const [only, another] = members;
-    if (error instanceof UnreachableError || error instanceof NotKnownError) for (const { reject } of members) reject(error);
-    else if (another === undefined) only?.reject(refusal(this.#store.name, error));
-    else for (const member of members) await this.#flush([member]);
+    if (members.length === 1 || isConnectionLoss(error)) {
+      for (const { reject } of members) reject(error);
+      return;
+    }
+    for (const [i, member] of members.entries()) {
+      const loss = await this.#flush([member]);
+      if (loss === undefined) continue;
+      // Each of them would wait for a connection by itself.
+      for (const { reject } of members.slice(i + 1)) reject(loss);
+      return;
+    }
   }
 }

@@ -64,7 +64,7 @@ export async function runAttempt<Value>(
         return executed(started, value, outcome);
       }
     } catch (error) {
-      if (error instanceof LeaseLostError && error.key === begin.key) throw error;
+      if ((error instanceof LeaseLostError || error instanceof NotSavedError) && error.key === begin.key) throw error;
       const failure = error instanceof NeverRan ? error.cause : error;
       const to: Settlement = error instanceof NeverRan ? { state: "free" } : failures.settlementOf(error, started);
       const answer = await saveOutcome(store, settle(to, noteOf(failure)), options.signal);

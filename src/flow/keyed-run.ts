@@ -1,5 +1,5 @@
 import { withinBytes } from "../core/codec.js";
-import { assert, GoneError, LeaseLostError, MismatchError, OnceflowError, ResultNotKeptError } from "../core/errors.js";
+import { assert, GoneError, LeaseLostError, MismatchError, NotSavedError, OnceflowError, ResultNotKeptError } from "../core/errors.js";
 import { pollMs } from "../core/once.js";
 import type { Answer, Begin, Settle, Settlement } from "../core/operation.js";
 import { newOwner } from "../core/owner.js";
@@ -99,11 +99,8 @@ async function runAttempt(
   const { valueBytesMax } = store;
   const save = async (progress: Omit<Progress, "input">): Promise<void> => {
     const text = withinBytes("context", await inTurn(encodeProgress(flow, input, progress, valueBytesMax)), valueBytesMax);
-    const answer = await saveProgress(
-      store,
-      { verb: "renew", scope, key, owner, attempt, leaseMs: begin.leaseMs, progress: text },
-      lost.signal,
-    );
+    const renew = { verb: "renew", scope, key, owner, attempt, leaseMs: begin.leaseMs, progress: text } as const;
+    const answer = await saveProgress(store, renew, { signal: lost.signal, late: (error) => leave(error) });
     if (answer.kind !== "renewed") lose("another attempt or a person took over");
   };
   const settle = async (result: FlowResult): Promise<void> => {
@@ -112,14 +109,27 @@ async function runAttempt(
     if (answer.kind !== "settled") throw new LeaseLostError({ scope, key, attempt }, "another attempt or a person took over");
   };
 
-  try {
-    const from = started.progress === null ? undefined : decodeProgress(flow, started.progress);
-    const keeps = durable && store.capabilities.durable;
-    return await execute({ runAttempt: attempt, from, ledger: { lost: lost.signal, settle, ...(keeps ? { save } : {}) } });
-  } finally {
-    stopWatching();
-    store.release(owner, begin);
-  }
+  const run = async (): Promise<FlowResult> => {
+    let saving = false;
+    try {
+      const from = started.progress === null ? undefined : decodeProgress(flow, started.progress);
+      const keeps = durable && store.capabilities.durable;
+      return await execute({ runAttempt: attempt, from, ledger: { lost: lost.signal, settle, ...(keeps ? { save } : {}) } });
+    } catch (error) {
+      // The caller leaves, the saving goes on: the lease must hold until it is done.
+      saving = error instanceof NotSavedError && error.key === key;
+      throw error;
+    } finally {
+      stopWatching();
+      if (!saving) store.release(owner, begin);
+    }
+  };
+  // A caller whose run cannot be saved for a minute leaves, and the run goes on.
+  let leave: (error: NotSavedError) => void = () => {};
+  return await new Promise<FlowResult>((resolve, reject) => {
+    leave = reject;
+    run().then(resolve, reject);
+  });
 }
 
 function beginOf({ scope, key, flow, input, leaseMs, retentionMs }: CheckedRun, fingerprint: string | null): Begin {

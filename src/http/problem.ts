@@ -8,6 +8,7 @@ import {
   RunningError,
   UnreachableError,
 } from "../core/errors.js";
+import { isWrongSetUp } from "../core/until-answered.js";
 import type { Reply } from "./reply.js";
 
 /** Every refusal there is: its status, its title, and whether the same request may be sent again as it is. */
@@ -77,6 +78,6 @@ export function problemOf(error: unknown): ProblemName | undefined {
   if (error instanceof ResultNotKeptError) return "response-not-kept";
   if (error instanceof LeaseLostError) return "lease-lost";
   if (error instanceof NotSavedError) return "not-saved";
-  if (error instanceof UnreachableError || error instanceof NotKnownError) return "store-unreachable";
+  if (error instanceof UnreachableError || error instanceof NotKnownError || isWrongSetUp(error)) return "store-unreachable";
   return undefined;
 }

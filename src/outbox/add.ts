@@ -1,13 +1,11 @@
 import { ConfigurationError } from "../core/errors.js";
 import { Numbers } from "../core/packet-numbers.js";
 import type { NewPacket, SendPackets } from "../core/packet-operation.js";
-import { untilAnswered } from "../core/save.js";
 import { requireTransactions, type Store, type Tx } from "../core/store.js";
+import { beforeEffect } from "../core/until-answered.js";
 import { type Checked, checkMessage, type NewMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
-/** How long an add without a transaction is tried against a store that cannot be reached. */
-const addMsMax = 10_000;
 /** Nothing is claimed under these numbers: their lease may end, they stay ours. */
 const joinLeaseMs = 1000;
 
@@ -36,7 +34,7 @@ export class Adder {
       packets: [packetOf(this.#policy, checked, this.#numbers.next())],
     };
     if (tx === undefined || tx === store) {
-      await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + addMsMax);
+      await beforeEffect(store, () => store.commit({ packet: send }));
     } else await sendWithin(store, tx, send);
     return checked.id;
   }

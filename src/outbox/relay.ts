@@ -5,7 +5,7 @@ import type { PacketRecord } from "../core/packet.js";
 import { PacketLease } from "../core/packet-lease.js";
 import { Numbers } from "../core/packet-numbers.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packet-operation.js";
-import { untilAnswered } from "../core/save.js";
+import { afterEffect } from "../core/until-answered.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish } from "./publish.js";
 
@@ -119,10 +119,10 @@ export class Relay {
   }
 
   /** Tried until it is in the store, or the message is another relay's. `worker` is who claimed it, even if we have joined again. */
-  #settle({ no, attempt }: PacketRecord, worker: number, to: PacketOutcome): Promise<PacketAnswer> {
+  #settle({ no, attempt, key }: PacketRecord, worker: number, to: PacketOutcome): Promise<PacketAnswer> {
     const { store } = this.#publishing.policy;
     const packet = { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } as const;
-    return untilAnswered(store, () => store.commit({ packet }), Number.POSITIVE_INFINITY);
+    return afterEffect(store, () => store.commit({ packet }), { what: `the end of message ${key?.key ?? no}` });
   }
 
   #lost(): void {

@@ -1,8 +1,7 @@
 import { type Chunk, sizeOf } from "../core/chunk.js";
-import { sleep } from "../core/clock.js";
-import { NotKnownError, UnreachableError } from "../core/errors.js";
 import type { RunAnswer } from "../core/run-operation.js";
 import type { Store } from "../core/store.js";
+import { afterEffect } from "../core/until-answered.js";
 import { StreamClosedError } from "./errors.js";
 
 /** Who wrote a chunk, and hears what became of it. */
@@ -26,7 +25,6 @@ interface Owned {
 
 const batchChunksMax = 500;
 const batchBytesMax = 1024 * 1024;
-const backoffMsMax = 1000;
 
 /**
  * What the bodies of a run's steps have written and the store does not have yet. One flush at a time, of all that waits,
@@ -99,15 +97,15 @@ export class ChunkBuffer {
 
   async #send(chunks: readonly Chunk[]): Promise<RunAnswer | Error> {
     const { id, epoch, store } = this.#run;
-    for (let backoffMs = 20; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
-      if (this.#run.gone) return new Error("the run has left this process");
-      try {
-        return await store.commit({ run: { verb: "write", id, epoch, chunks } });
-      } catch (error) {
-        const passing = error instanceof UnreachableError || error instanceof NotKnownError;
-        if (!passing || store.closed) return error instanceof Error ? error : new Error(String(error));
-        await sleep(store.clock, backoffMs);
-      }
+    const left = () => new Error("the run has left this process");
+    if (this.#run.gone) return left();
+    const write = { verb: "write", id, epoch, chunks } as const;
+    const wanted = () => !this.#run.gone;
+    try {
+      return await afterEffect(store, () => store.commit({ run: write }), { what: `a stream of run "${id}"`, wanted });
+    } catch (error) {
+      if (this.#run.gone) return left();
+      return error instanceof Error ? error : new Error(String(error));
     }
   }
 }

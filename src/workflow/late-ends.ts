@@ -1,5 +1,5 @@
 import { sleep } from "../core/clock.js";
-import { untilAnswered } from "../core/save.js";
+import { afterEffect } from "../core/until-answered.js";
 import { type EndedJournal, writeAfterEnd } from "./after-end.js";
 import type { Event } from "./event.js";
 import type { Execution } from "./execution.js";
@@ -83,7 +83,7 @@ export class LateEnds {
         decide,
       });
     // A failure is one of reading: the store is closed, or its text cannot be read here. The step stays in doubt.
-    const writing = untilAnswered(store, write, Number.POSITIVE_INFINITY, signal).then(
+    const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
       () => {},
       () => {},
     );

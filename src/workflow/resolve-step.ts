@@ -2,9 +2,9 @@ import { InvalidInputError, NotKnownError, NotUnknownError } from "../core/error
 import { knownOptions } from "../core/known-options.js";
 import { newOwner } from "../core/owner.js";
 import { hasEnded } from "../core/run.js";
-import { untilAnswered } from "../core/save.js";
 import type { Store } from "../core/store.js";
 import { encodeError } from "../core/stored-error.js";
+import { beforeEffect } from "../core/until-answered.js";
 import { type EndedJournal, resolvedEvent, writeAfterEnd } from "./after-end.js";
 import type { InStore } from "./api.js";
 import { RunNotFoundError } from "./errors.js";
@@ -74,12 +74,10 @@ async function tellRun(store: Store, decision: Decision): Promise<"told" | "ende
   return "told";
 }
 
-const lookMsMax = 10_000;
-
 /** The mail that the store took first may be our own: the reply to it was lost, and it was sent again. */
 async function isMine(store: Store, { runId, stepId, attempt, by }: Decision): Promise<boolean> {
   try {
-    const mail = await untilAnswered(store, () => store.runs.mail(runId, 0), store.clock.now() + lookMsMax);
+    const mail = await beforeEffect(store, () => store.runs.mail(runId, 0));
     return mail.some(({ kind, about, payload }) => {
       const { attempt: of, by: caller } = kind === "resolve" && about === stepId ? resolutionIn(payload) : {};
       return of === attempt && caller === by;

@@ -122,12 +122,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   if (departure?.why === "refused") throw departure.error;
   if (departure?.why === "exists") return found(store, create, departure.run, asked);
   // No worker here, none with room, or it was interrupted: whoever claims it executes it.
-  // A process that works on the store waits for it, as its runs do; the worker says so when it takes long.
-  const patience = worker && {
-    forMs: Number.POSITIVE_INFINITY,
-    failed: (times: number, error: unknown) => worker.troubled(`starting run "${create.id}"`, times, error),
-  };
-  const answer = await sendSafely(store, create, patience);
+  const answer = await sendSafely(store, create);
   if (worker === undefined) lookForOverdue(store, create.workflow);
   return answer.kind === "exists" ? found(store, create, answer.run, asked) : new Run(create.id, store);
 }

@@ -304,9 +304,7 @@ export class Worker implements Host {
   };
 
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined> {
-    const failed = ({ verb, ...of }: RunOperation, times: number, error: unknown) =>
-      this.troubled(`${verb === "start" ? "starting" : "a commit of"} run "${"id" in of ? of.id : ""}"`, times, error);
-    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp, failed });
+    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp });
   }
 
   /** Something that is tried until it succeeds has failed so many times in a row. */
@@ -353,6 +351,9 @@ export class Worker implements Host {
   /** The store was closed under the run, or is not what it should be. The run is left to lapse. */
   readonly #gaveUp = (operation: RunOperation, error: unknown): void => {
     const id = operation.verb === "send" ? "" : operation.id;
+    // Nothing of it has happened, and whoever starts it gets the error. If its reply was lost and it is in the store, the next
+    // renewal finds it there and gives it back to be claimed.
+    if (operation.verb === "start") return this.#live.get(id)?.leave({ why: "refused", error });
     warnNotWritten(id, `is given up by this worker, because it could not be written: ${messageOf(error)}`);
     this.#live.get(id)?.lose(error);
   };

@@ -4,8 +4,8 @@ import type { PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
-import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
+import { afterEffect } from "../../core/until-answered.js";
 import { NodeError } from "../node/node-error.js";
 import { alertQueue } from "./alert.js";
 import { leaseLost } from "./attempt.js";
@@ -285,7 +285,7 @@ export class Courier implements DeliveryHost, SearchHost {
 
   async #askIfOurs(owner: number | null): Promise<boolean> {
     while (owner === this.worker && !this.#numbers.isSure(this.#clock.now())) {
-      const known = await untilAnswered(this.store, () => this.#numbers.renew(), Number.POSITIVE_INFINITY);
+      const known = await afterEffect(this.store, () => this.#numbers.renew(), { what: "the lease of this worker's packets" });
       if (known) continue;
       await this.#lease.rejoin(owner, { lost: true });
       return false;

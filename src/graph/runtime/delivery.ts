@@ -1,8 +1,7 @@
-import { StoreRefusedError } from "../../core/errors.js";
 import type { PacketRecord } from "../../core/packet.js";
 import type { NewPacket, PacketAnswer, PacketOutcome, SettlePacket } from "../../core/packet-operation.js";
-import { untilAnswered } from "../../core/save.js";
 import type { Store } from "../../core/store.js";
+import { afterEffect, failedOnce } from "../../core/until-answered.js";
 import type { handle, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import { alertFor } from "./alert.js";
@@ -10,6 +9,7 @@ import { Attempt, leaseLost } from "./attempt.js";
 import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
 import { withFailure } from "./history.js";
+import { executionId, packetId } from "./ids.js";
 import { packetsFor, type Sender } from "./outgoing.js";
 import { decodePayload, encodeOutput, inputsOf, type Payload } from "./payload.js";
 import { recover } from "./recovery.js";
@@ -125,8 +125,8 @@ export async function deliver(delivery: Delivery, stopped: boolean): Promise<voi
     let answer: PacketAnswer;
     try {
       answer = await host.store.commit({ packet: settle(delivery, settling) });
-    } catch {
-      [settling, answer] = await saveAgain(delivery, settling);
+    } catch (error) {
+      [settling, answer] = await saveAgain(delivery, settling, error);
     }
     host.delivered(delivery, settling, answer);
   } catch (error) {
@@ -235,16 +235,21 @@ function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, out
 }
 
 /** A failed save is not a failed delivery: tried until it is in the store, or the packet is somebody else's. */
-async function saveAgain(delivery: Delivery, settling: Settling): Promise<[Settling, PacketAnswer]> {
+async function saveAgain(delivery: Delivery, settling: Settling, first: unknown): Promise<[Settling, PacketAnswer]> {
   const { store } = delivery.host;
-  const save = (what: Settling) => untilAnswered(store, () => store.commit({ packet: settle(delivery, what) }), Number.POSITIVE_INFINITY);
+  const { no, execution } = delivery.packet;
+  const what = `the end of packet ${packetId(no)}${execution === null ? "" : ` of execution ${executionId(execution)}`}`;
+  const save = (settling: Settling) => {
+    const packet = settle(delivery, settling);
+    return () => store.commit({ packet });
+  };
   try {
-    return [settling, await save(settling)];
+    return [settling, await afterEffect(store, failedOnce(first, save(settling)), { what })];
   } catch (error) {
     delivery.host.giveBack(settling.packets);
-    if (!(error instanceof StoreRefusedError)) throw error;
-    // The database will not take what the node has sent, ever.
-    const instead = failed(delivery, failureOf(new NodeError("PERMANENT", error.message)));
-    return [instead, await save(instead)];
+    if (store.closed) throw error;
+    // The database will not take what the node has sent, ever; or our own code cannot write it.
+    const instead = failed(delivery, failureOf(new NodeError("PERMANENT", error instanceof Error ? error.message : String(error))));
+    return [instead, await afterEffect(store, save(instead), { what })];
   }
 }

@@ -1,10 +1,11 @@
 import { MismatchError } from "../../core/errors.js";
 import { key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
-import { untilAnswered } from "../../core/save.js";
+import { afterEffect } from "../../core/until-answered.js";
 import { alertFor } from "./alert.js";
 import type { Courier } from "./courier.js";
 import type { EphemeralHost } from "./ephemeral.js";
+import { executionId } from "./ids.js";
 import { keyScope, packetFor, packetsFor } from "./outgoing.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import type { Teller } from "./teller.js";
@@ -43,7 +44,7 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       const packets = packetsFor(courier.sender, stored, { execution, trace });
       if (packets.length > 0) {
         const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets } as const;
-        const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+        const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: whatIsSent(execution) });
         if (answer.kind === "packetsSent") courier.take(answer, packets);
         else courier.giveBack(packets);
       }
@@ -56,8 +57,12 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
       const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
       const dead = [{ ...packet, failed: history ?? "[]", join: null, lane: null }, ...alerts];
       const send = { verb: "sendPackets", worker: courier.worker, execution: null, packets: dead } as const;
-      await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+      await afterEffect(store, () => store.commit({ packet: send }), { what: whatIsSent(execution) });
       courier.wake();
     },
   };
+}
+
+function whatIsSent(execution: number | null): string {
+  return execution === null ? "what a node has sent" : `what a node of execution ${executionId(execution)} has sent`;
 }

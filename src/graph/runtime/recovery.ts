@@ -1,7 +1,8 @@
 import type { NewPacket } from "../../core/packet-operation.js";
-import { untilAnswered } from "../../core/save.js";
+import { afterEffect } from "../../core/until-answered.js";
 import { type Delivery, dead, nothing, type Settling } from "./delivery.js";
 import { withFailure } from "./history.js";
+import { packetId } from "./ids.js";
 import type { Route } from "./routes.js";
 
 /** Notes of an execution that are looked through. */
@@ -37,7 +38,7 @@ async function replay(delivery: Delivery, node: string | undefined): Promise<Set
   const { store } = host;
   const { packets } = store;
   // A store that cannot be read is no failure of the node.
-  const read = <T>(reading: () => Promise<T>) => untilAnswered(store, reading, Number.POSITIVE_INFINITY);
+  const read = <T>(reading: () => Promise<T>) => afterEffect(store, reading, { what: `how packet ${packetId(packet.no)} goes on` });
   const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
   const restarts = (await read(() => packets.notes(execution.no, notesMax))).filter(({ kind }) => kind === "restarted").length;

@@ -2,8 +2,8 @@ import { ConfigurationError, InvalidInputError, NotKnownError } from "../../core
 import { checkName, key as keys } from "../../core/key.js";
 import { once } from "../../core/once.js";
 import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
-import { untilAnswered } from "../../core/save.js";
 import { requireTransactions, type Tx } from "../../core/store.js";
+import { afterEffect, beforeEffect } from "../../core/until-answered.js";
 import { Attempt } from "./attempt.js";
 import type { Courier } from "./courier.js";
 import type { Ephemeral } from "./ephemeral.js";
@@ -38,9 +38,6 @@ export interface Around {
   readonly options: ResolvedOptions;
   readonly teller: Teller;
 }
-
-/** How long a store that cannot be reached is tried. Nothing has happened yet: giving up is safe. */
-const triggerMsMax = 10_000;
 
 /** A packet comes in: checked, then one commit that has the execution, the packet, and the key of the trigger. */
 export async function trigger(
@@ -105,10 +102,7 @@ async function triggerDurable(
   const send: SendPackets = { verb: "sendPackets", worker: courier.worker, execution, packets };
   let answer: PacketAnswer;
   try {
-    answer =
-      tx === undefined
-        ? await untilAnswered(store, () => store.commit({ packet: send }), store.clock.now() + triggerMsMax)
-        : await within(store, tx, send);
+    answer = tx === undefined ? await beforeEffect(store, () => store.commit({ packet: send })) : await within(store, tx, send);
   } catch (error) {
     if (error instanceof NotKnownError && tx === undefined) void pursue(courier, send);
     else courier.giveBack(packets);
@@ -135,7 +129,7 @@ function archived(flow: string): ConfigurationError {
 async function pursue(courier: Courier, send: SendPackets): Promise<void> {
   const { store } = courier;
   try {
-    const answer = await untilAnswered(store, () => store.commit({ packet: send }), Number.POSITIVE_INFINITY);
+    const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: "a trigger" });
     if (answer.kind === "packetsSent") courier.take(answer, send.packets);
     else courier.giveBack(send.packets);
   } catch {

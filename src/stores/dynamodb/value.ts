@@ -1,6 +1,7 @@
 import { promisify } from "node:util";
 import { brotliCompress, brotliDecompress, constants } from "node:zlib";
 import type { AttributeValue } from "@aws-sdk/client-dynamodb";
+import { StoreRefusedError } from "../../core/errors.js";
 
 /** What is smaller fits into the unit that is billed anyway. */
 const compressedFrom = 1024;
@@ -19,7 +20,9 @@ export async function pack(text: string): Promise<AttributeValue> {
   // Quality 4: a few milliseconds for a megabyte, on another thread.
   const compressed = await compress(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: bytes } });
   if (Math.min(bytes, compressed.byteLength) > packedBytesMax)
-    throw new Error(`a value of ${bytes} bytes is ${compressed.byteLength} when compressed, and an item has room for ${packedBytesMax}`);
+    throw new StoreRefusedError(
+      `[onceflow] [dynamodb] a value of ${bytes} bytes is ${compressed.byteLength} when compressed, and an item has room for ${packedBytesMax}`,
+    );
   return compressed.byteLength < bytes ? { B: compressed } : { S: text };
 }
 

@@ -1,7 +1,7 @@
 import type { Db } from "mongodb";
 import { ConfigurationError } from "../../core/errors.js";
 import type { Collections } from "./collections.js";
-import { codeOf, explain, isDuplicateKey, type MongoClient } from "./driver.js";
+import { codeOf, isDuplicateKey, isKnownToPass, type MongoClient } from "./driver.js";
 import { now } from "./expressions.js";
 
 /** The version of what is in the collections. */
@@ -50,7 +50,7 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
     .catch((error: unknown) => {
       if (codeOf(error) === 13) throw notAllowed(error);
       // What the server itself says no to, for good; not a connection that is lost, or an election.
-      const refused = error instanceof Error && error.name === "MongoServerError" && explain(error, "") === error;
+      const refused = error instanceof Error && error.name === "MongoServerError" && !isKnownToPass(error);
       throw refused ? unsupported(`this server refuses what every begin does: ${error.message}`, error) : error;
     });
   const answer = found as unknown as { readonly version: number; readonly now: unknown } | null;

@@ -1,3 +1,4 @@
+import { StoreRefusedError } from "../../core/errors.js";
 import type { Columns, Scalar } from "./columns.js";
 
 /**
@@ -52,7 +53,7 @@ function write(array: Buffer, value: string | number | boolean | Uint8Array, at:
   if (typeof value === "string") return array.write(value, at);
   if (typeof value === "boolean") return array.writeUInt8(value ? 1 : 0, at) - at;
   // As text PostgreSQL would refuse it; these bytes would say another number.
-  if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is not a whole number`);
+  if (!Number.isSafeInteger(value)) throw new StoreRefusedError(`[onceflow] [postgres] ${value} is not a whole number`);
   if (type === "int") return array.writeInt32BE(value, at) - at;
   const high = Math.floor(value / 2 ** 32);
   array.writeInt32BE(high, at);

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, isOwnMistake, NotKnownError, OnceflowError } from "../../core/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
 
 export type PgModule = typeof pg;
 export type PgClient = Pick<pg.Client, "query">;
@@ -26,26 +27,36 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-/** Busy, deadlocked, cancelled, read-only, shutting down, out of room: nothing was written, and it may go through later. */
-const passing = /^(40001|40P01|55P03|57014|57P03|25006|53\d\d\d|58\d\d\d|XX\d\d\d)$/;
-/** The server ended the connection under the statement. */
-const ended = /^(57P01|57P02|08\d\d\d)$/;
+/** Data exception, constraint violation, program limit exceeded: the data itself is refused, and always will be. */
+const refused = /^(22|23|54)/;
 /**
- * Our tables are not there or not as we made them, or this role may not use them. It is not the fault of the data: what has to
- * be saved is tried until somebody has put it right.
+ * Wrong password or role, no such database or schema, tables that are not there or not as we made them, a missing right. A
+ * prepared statement that exists already (42P05) is a matter of the connection.
  */
-const misconfigured = /^(42501|42P01|42703|42883|42704|3F000)$/;
+const misconfigured = /^(28|3D|3F|42(?!P05))/;
+/** The server ended the connection under the statement, or does not know how the statement ended. */
+const ended = /^(08|57P0[1245]|40003)/;
 
-/** Converts a failed statement into the error that its sender acts on. A refusal of the data itself is returned as it is. */
+/** Whether PostgreSQL itself said it: its errors have a severity. */
+export function isFromServer(error: unknown): error is Error & { readonly severity: string } {
+  return error instanceof Error && "severity" in error;
+}
+
+/**
+ * Converts a failed statement into the error that its sender acts on. Three classes of answers refuse the data; every other
+ * answer of the server is retried. What comes neither from the server nor from the connection (a bug of ours, say) is
+ * returned as it is.
+ */
 export function explain(error: unknown, what: string): unknown {
   if (error instanceof OnceflowError) return error;
   const code = codeOf(error);
-  const fromServer = error instanceof Error && "severity" in error;
-  const why = fromServer ? `${code}: ${error.message}` : code;
-  if (passing.test(code) || (fromServer && misconfigured.test(code)))
-    return new UnreachableError(`[onceflow] [postgres] ${what} could not be done now (${why})`, error);
-  // Whatever else is thrown while a statement is under way (a bug of ours, say) is not a lost connection.
-  const lost = fromServer ? ended.test(code) : /^E[A-Z]+$/.test(code) || /connection|timeout|closed|socket/i.test(String(error));
+  if (isFromServer(error)) {
+    const answer = { store: "postgres", what, why: `${code}: ${error.message}`, cause: error };
+    if (refused.test(code)) return dataRefused(answer);
+    if (misconfigured.test(code)) return setUpWrong(answer);
+    return ended.test(code) || /^(FATAL|PANIC)$/.test(error.severity) ? mayBeDone(answer) : notDoneNow(answer);
+  }
+  const lost = /^E[A-Z]+$/.test(code) || (!isOwnMistake(error) && /connection|timeout|closed|socket/i.test(String(error)));
   if (!lost) return error;
   return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; whether it was done is not known`, error);
 }

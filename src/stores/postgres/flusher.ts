@@ -1,6 +1,7 @@
 import type pg from "pg";
-import { UnreachableError } from "../../core/errors.js";
-import { explain, ourLevel, type PgClient, type PgModule } from "./driver.js";
+import { OnceflowError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
+import { setUpWrong } from "../../core/server-answer.js";
+import { explain, isFromServer, isMisconfigured, ourLevel, type PgClient, type PgModule } from "./driver.js";
 
 /** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */
 export class Flusher {
@@ -24,7 +25,9 @@ export class Flusher {
       return await work(client);
     } catch (error) {
       const meaning = explain(error, what);
-      if (meaning !== error) this.#drop(client);
+      // Only a refusal of the data says nothing about the connection: its server may have become read-only, or a statement
+      // that we prepared may be gone.
+      if (meaning === error ? !(error instanceof OnceflowError) : !(meaning instanceof StoreRefusedError)) this.#drop(client);
       throw meaning;
     }
   }
@@ -52,6 +55,8 @@ export class Flusher {
       void client.end().catch(() => {});
       const { host, port, database } = client;
       const why = error instanceof Error ? error.message : String(error);
+      if (isFromServer(error) && isMisconfigured(error))
+        throw setUpWrong({ store: "postgres", what: `connecting to ${host}:${port}/${database ?? ""}`, why, cause: error });
       throw new UnreachableError(`[onceflow] [postgres] cannot connect to ${host}:${port}/${database ?? ""}: ${why}`, error);
     }
   }

@@ -35,8 +35,9 @@ export async function flushPackets(connection: PacketConnection, operations: rea
   } catch (error) {
     // "Nothing was written" is not true of a flush whose other operations were.
     const some = open.length < operations.length || rest.length > 0;
-    if (some && explain(error, "a flush of packets") instanceof UnreachableError)
-      throw new NotKnownError("[onceflow] [postgres] a flush of packets was interrupted; which of them were written is not known", error);
+    const meaning = explain(error, "a flush of packets");
+    if (some && meaning instanceof UnreachableError)
+      throw new NotKnownError(`${meaning.message}; which operations of the flush were written is not known`, error, meaning);
     throw error;
   }
   return quick.map((answer) => answer ?? rest.shift() ?? "again");

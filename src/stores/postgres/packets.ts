@@ -1,3 +1,4 @@
+import { StoreRefusedError } from "../../core/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../core/packet-operation.js";
 import { explain, openPool } from "./driver.js";
 import { Flusher } from "./flusher.js";
@@ -53,7 +54,8 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
       try {
         return await work({ client, schema, prepared: true });
       } catch (error) {
-        if (explain(error, what) !== error) broken = error as Error;
+        // Also after an error of our own: the transaction may still be open.
+        if (!(explain(error, what) instanceof StoreRefusedError)) broken = error as Error;
         throw error;
       } finally {
         client.off("error", onError);

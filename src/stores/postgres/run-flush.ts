@@ -47,8 +47,9 @@ export async function flushRuns(
 function refused(error: unknown, operations: number): "again" {
   if (lostRace.test(codeOf(error))) return "again";
   // "Nothing was written" is not true of a flush whose other operations were.
-  if (operations > 1 && explain(error, "a flush of runs") instanceof UnreachableError)
-    throw new NotKnownError("[onceflow] [postgres] a flush of runs was interrupted; which of them were written is not known", error);
+  const meaning = explain(error, "a flush of runs");
+  if (operations > 1 && meaning instanceof UnreachableError)
+    throw new NotKnownError(`${meaning.message}; which operations of the flush were written is not known`, error, meaning);
   throw error;
 }
 

@@ -33,10 +33,21 @@ export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): 
     await client.query("ROLLBACK").catch((failure: Error) => {
       broken = failure;
     });
+    broken ??= await becameReadOnly(client);
     throw error;
   } finally {
     client.off("error", onError);
     client.release(broken);
+  }
+}
+
+/** The server of this connection takes no writes any more, after a failover say: the next transaction needs another connection. */
+async function becameReadOnly(client: PgClient): Promise<Error | undefined> {
+  try {
+    const { rows } = await client.query<{ transaction_read_only: string }>("SHOW transaction_read_only");
+    return rows[0]?.transaction_read_only === "on" ? new Error("the server became read-only") : undefined;
+  } catch (error) {
+    return error as Error;
   }
 }
 

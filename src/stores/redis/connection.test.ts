@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NotKnownError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors.js";
 import { Connection } from "./connection.js";
 import type { RedisLink } from "./link.js";
 
@@ -30,6 +30,8 @@ const answer = (connection: Connection, link: RedisLink, message: string) =>
 test.each([
   ["READONLY You can't write against a read only replica.", UnreachableError],
   ["CLUSTERDOWN The cluster is down", UnreachableError],
+  ["ERR Script attempted to access a non local key in a cluster node", NotKnownError],
+  ["NOAUTH Authentication required.", ConfigurationError],
   ["Socket closed unexpectedly", NotKnownError],
 ])("after %j another connection is made: who is to be asked now is somebody else", async (message, meaning) => {
   const { made, connection } = links(false);
@@ -42,7 +44,6 @@ test.each([
 test.each([
   ["OOM command not allowed when used memory > 'maxmemory'.", UnreachableError],
   ["TRYAGAIN Multiple keys request during rehashing of slot", UnreachableError],
-  ["ERR Script attempted to access a non local key in a cluster node", NotKnownError],
   ["WRONGTYPE Operation against a key holding the wrong kind of value", Error],
 ])("after %j the connection is kept", async (message, meaning) => {
   const { made, connection } = links(false);

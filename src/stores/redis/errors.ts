@@ -1,12 +1,14 @@
-import { NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { isOwnMistake, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
 
-/** Busy, loading, out of room, on the move, not the master: nothing was written, and it may go through later. */
-const passing =
-  /^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|NOREPLICAS|MISCONF|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|UNBLOCKED) /;
-/** This server is no longer the one to ask: look again who is. */
-const elsewhere = /^(READONLY|CLUSTERDOWN|MASTERDOWN|MOVED|ASK|NOREPLICAS) /;
 /** The data itself is refused, and always will be. */
 const refused = /^WRONGTYPE |string exceeds maximum allowed size/;
+/** A wrong password, a missing right, a server that lacks a command of ours. */
+const misconfigured = /^(NOAUTH|NOPERM|WRONGPASS) |^ERR unknown command/;
+/** Busy, loading, out of room, on the move, not the master: nothing was written, and it may go through later. */
+const passing = /^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|NOREPLICAS|MISCONF|MOVED|ASK|UNBLOCKED) /;
+/** The state of this server, or a value: another connection to it gets the same answer. */
+const keepsLink = /^(LOADING|BUSY|TRYAGAIN|OOM|MISCONF|NOPERM|NOSCRIPT|WRONGTYPE) |string exceeds maximum allowed size/;
 /** The driver had no connection, and kept the command to itself. */
 const notSent = /^The client is (offline|closed)|Stream isn't writeable/;
 
@@ -15,22 +17,24 @@ function isReply(error: unknown): boolean {
   return error instanceof Error && /^[A-Z]{2,} /.test(error.message);
 }
 
-/** What a failed command means to whoever sent it. Refusals of the data itself pass through as they are. */
+/**
+ * Converts a failed command into the error that its sender acts on. A short list of replies refuses the data; every other
+ * reply is retried. A bug of our own is returned as it is.
+ */
 export function explain(error: unknown, what: string): unknown {
   if (error instanceof OnceflowError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  if (refused.test(message)) return error;
-  if (passing.test(message) || notSent.test(message))
-    return new UnreachableError(`[onceflow] [redis] ${what} could not be done now (${message.slice(0, 200)})`, error);
-  if (isReply(error))
-    return new NotKnownError(
-      `[onceflow] [redis] ${what} ended in the middle; whether it was done is not known: ${message.slice(0, 200)}`,
-      error,
-    );
+  const reply = { store: "redis", what, why: message.slice(0, 200), cause: error };
+  if (refused.test(message)) return dataRefused(reply);
+  if (misconfigured.test(message)) return setUpWrong(reply);
+  if (passing.test(message)) return notDoneNow(reply);
+  if (isReply(error)) return mayBeDone(reply);
+  if (isOwnMistake(error)) return error;
+  if (notSent.test(message)) return new UnreachableError(`[onceflow] [redis] ${what} could not be done now (${reply.why})`, error);
   return new NotKnownError(`[onceflow] [redis] the connection was lost during ${what}; whether it was done is not known`, error);
 }
 
 /** Whether the next command needs another connection. */
 export function breaksLink(error: unknown): boolean {
-  return isReply(error) ? elsewhere.test((error as Error).message) : true;
+  return !(isReply(error) && keepsLink.test((error as Error).message));
 }

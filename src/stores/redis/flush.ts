@@ -1,5 +1,6 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../core/decide.js";
-import { assert, OnceflowError } from "../../core/errors.js";
+import { assert, StoreRefusedError } from "../../core/errors.js";
+import { isConnectionLoss } from "../../core/flush-failure.js";
 import type { Operation, Resolve, Settle } from "../../core/operation.js";
 import { effectClasses } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
@@ -17,9 +18,9 @@ const flushing = script(flushScript, 128);
 export async function flush(connection: Connection, link: RedisLink, layout: Layout, operations: readonly Operation[]) {
   const items = operations.map((operation) => ({ key: layout.recordOf(operation), args: argsOf(operation) }));
   const said = await runScript(connection, link, flushing, items, { what: "a flush", withNames: true });
-  // A refusal of the data is one operation's, and a call has many: they go again one by one.
-  const refusal = said.find((one) => one instanceof Error && !(one instanceof OnceflowError));
-  if (refusal !== undefined) throw refusal;
+  // The server's answer may be about one operation, and a call has many: they go again one by one.
+  const answered = said.find((one) => one instanceof Error && !isConnectionLoss(one));
+  if (answered !== undefined) throw answered;
   return said.map((one, i) => (one instanceof Error ? one : judge(operations[i] as Operation, one)));
 }
 
@@ -37,7 +38,7 @@ function argsOf(operation: Operation): string[] {
   switch (operation.verb) {
     case "begin": {
       const { owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, over, progress } = operation;
-      if (fingerprint === "") throw new Error("an empty fingerprint cannot be told from none");
+      if (fingerprint === "") throw new StoreRefusedError("[onceflow] [redis] an empty fingerprint cannot be told from none");
       return [
         "b",
         owner,
@@ -79,6 +80,6 @@ function optional(text: string | null): string {
 }
 
 function whole(number: number): string {
-  if (!Number.isSafeInteger(number)) throw new Error(`${number} is not a whole number`);
+  if (!Number.isSafeInteger(number)) throw new StoreRefusedError(`[onceflow] [redis] ${number} is not a whole number`);
   return String(number);
 }

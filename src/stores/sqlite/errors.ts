@@ -1,7 +1,9 @@
 import { ConfigurationError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { dataRefused, setUpWrong } from "../../core/server-answer.js";
 
 /** Primary result codes of SQLite: https://www.sqlite.org/rescode.html */
 const code = {
+  error: 1,
   busy: 5,
   locked: 6,
   readOnly: 8,
@@ -11,11 +13,20 @@ const code = {
   tooBig: 18,
   constraint: 19,
   mismatch: 20,
+  misuse: 21,
+  range: 25,
   notADatabase: 26,
 };
 
-/** The value or the row itself is not accepted: the same write never will be. Every other code is about the file. */
-const aboutTheData: ReadonlySet<number> = new Set([code.tooBig, code.constraint, code.mismatch]);
+/** The file was deleted or moved while it was open (SQLITE_READONLY_DBMOVED). */
+const moved = 1032;
+
+/** The value or the row itself is not accepted: the same write never will be. */
+const refused: ReadonlySet<number> = new Set([code.tooBig, code.constraint, code.mismatch]);
+/** Our own code has used SQLite wrongly. */
+const ownMistake: ReadonlySet<number> = new Set([code.misuse, code.range]);
+/** A table that is not there, or not as we made it; a file that is no database, or no longer one. */
+const misconfigured: ReadonlySet<number> = new Set([code.error, code.corrupt, code.notADatabase]);
 
 /** Another connection writes right now. */
 export function isBusy(error: unknown): boolean {
@@ -29,11 +40,19 @@ function primaryCode(error: unknown): number | undefined {
   return error.errcode & 0xff;
 }
 
-/** Converts what the file or its disk has refused: nothing was written, and the same may go through later. Else the error as it is. */
+/**
+ * Converts a failed statement into the error that its sender acts on. Three result codes refuse the data; every other one is
+ * about the file, and is retried. What is not SQLite's is returned as it is.
+ */
 export function explain(error: unknown, path: string): unknown {
   const found = primaryCode(error);
-  if (found === undefined || aboutTheData.has(found) || isBusy(error)) return error;
-  return new UnreachableError(`[onceflow] [sqlite] "${path}" could not be used: ${adviceOn(error as Error, found)}`, error);
+  if (found === undefined || ownMistake.has(found) || isBusy(error)) return error;
+  const { errcode, message } = error as Error & { readonly errcode: number };
+  const answer = { store: "sqlite", what: `writing "${path}"`, why: `${errcode}: ${message}`, cause: error };
+  if (refused.has(found)) return dataRefused(answer);
+  const why = `${errcode}: ${adviceOn(error as Error, found)}`;
+  if (misconfigured.has(found) || errcode === moved) return setUpWrong({ ...answer, what: `using "${path}"`, why });
+  return new UnreachableError(`[onceflow] [sqlite] "${path}" could not be used (${why})`, error, { answered: true });
 }
 
 /** The same while the store is opened: a file that will never be a database is a mistake of the configuration. */
