@@ -2,10 +2,12 @@ import { key as keyOf, once, open, type Store } from "onceflow";
 import { createOutbox } from "onceflow/outbox";
 import { createHook, sleep, step, work, workflow } from "onceflow/workflow";
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import type { StartRun } from "../src/core/run-operation.js";
-import { type ForgetfulPooler, forgetfulPooler } from "./forgetful-pooler.js";
+import { acquire } from "./servers/acquire.js";
 import { execute, type FreshDatabase, freshDatabase } from "./servers/free-database.js";
+import { startPgBouncer } from "./servers/pgbouncer.js";
+import type { Server } from "./servers/provider.js";
 
 const server = inject("postgres");
 
@@ -21,27 +23,32 @@ async function closeAll(stores: readonly Store[]): Promise<void> {
 const cases = [
   ["repeatable read", "directly"],
   ["serializable", "directly"],
-  ["repeatable read", "through a pooler that forgets settings"],
-  ["serializable", "through a pooler that forgets settings"],
+  ["repeatable read", "through PgBouncer in transaction mode"],
+  ["serializable", "through PgBouncer in transaction mode"],
 ] as const;
 
 describe.skipIf(!server.ok).for(cases)("a database whose default isolation level is %s, %s", ([level, way]) => {
   let database: FreshDatabase;
-  let pooler: ForgetfulPooler | undefined;
+  let pooler: Server | undefined;
   let address = "";
+  let missing: string | undefined;
+  beforeEach(({ skip }) => missing !== undefined && skip(missing));
   beforeAll(async () => {
     database = await freshDatabase(server.ok ? server.url : "");
     const name = new URL(database.url).pathname.slice(1);
     await execute(database.url, `ALTER DATABASE ${name} SET default_transaction_isolation = '${level}'`);
-    const url = new URL(database.url);
-    if (way !== "directly") {
-      pooler = await forgetfulPooler({ host: url.hostname, port: Number(url.port) });
-      url.port = String(pooler.port);
+    address = database.url;
+    if (way === "directly") return;
+    const program = await acquire("pgbouncer");
+    if (!program.ok) {
+      missing = program.reason;
+      return;
     }
-    address = url.href;
+    pooler = await startPgBouncer(program.running, { target: database.url, pool_mode: "transaction", default_pool_size: 10 });
+    address = pooler.url;
   });
   afterAll(async () => {
-    await pooler?.close();
+    await pooler?.stop();
     await database?.drop();
   });
 
@@ -49,7 +56,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     for (let round = 0; round < 3; round++) await closeAll(await openMany(`${address}?schema=opened_${round}`, 12));
   });
 
-  test.skipIf(way !== "directly")("every write of ours is READ COMMITTED", async () => {
+  test("every write of ours is READ COMMITTED", async () => {
     const schema = "watched";
     const stores = await openMany(`${address}?schema=${schema}`, 1);
     const [store] = stores as [Store];

@@ -8,6 +8,7 @@ import { LeaseKeeper } from "./lease-keeper.js";
 import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import { PacketCommit } from "./packet-commit.js";
+import { PurgeLoop } from "./purge-loop.js";
 import type { RecordId } from "./record.js";
 import type { Entry, RunAnswer, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
 import {
@@ -40,8 +41,6 @@ export interface StoreOptions {
   /** Encrypts what is kept: results, errors, inputs, journals. Default: it is stored in the clear. */
   readonly encryption?: EncryptionOptions;
 }
-
-const purgeLimit = 500;
 
 /** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
 export function createStore(given: Backend, options: StoreOptions = {}): Store {
@@ -85,7 +84,12 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
   let stopWatching: (() => void) | undefined;
   const endings = new Set<() => Promise<void>>();
   let closing: Promise<void> | undefined;
-  let cancelPurge = schedulePurge();
+  const purges = new PurgeLoop(clock, backend.name, {
+    keys: (limit) => store.purge({ limit }),
+    runs: (limit) => Promise.resolve(backend.runs?.purge(limit)),
+    packets: (limit) => Promise.resolve(backend.packets?.purge(limit)),
+  });
+  purges.start(purgeEveryMs);
 
   function onAnswers(answered: readonly Answered[]): void {
     leases.note(answered);
@@ -124,27 +128,10 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     return { alive: () => standIn?.alive(), release: () => standIn?.drop([lease.owner]) };
   }
 
-  function schedulePurge(): () => void {
-    if (purgeEveryMs === 0) return () => {};
-    return clock.after(purgeEveryMs, () => void purgeAll(), true);
-  }
-
-  /** In bounded batches, one per turn, until nothing is left to remove; what fails today is removed tomorrow. */
-  async function purgeAll(): Promise<void> {
-    try {
-      while ((await store.purge({ limit: purgeLimit })) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
-      while ((await backend.runs?.purge(purgeLimit)) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
-      while ((await backend.packets?.purge(purgeLimit)) === purgeLimit) await new Promise<void>((go) => clock.soon(go));
-    } catch {
-      // Expiry is part of every condition: what is not removed yet is expired all the same.
-    }
-    cancelPurge = schedulePurge();
-  }
-
   async function close(): Promise<void> {
     // At once when nobody works on it: what comes after this call is refused.
     if (endings.size > 0) await Promise.all([...endings].map((end) => end()));
-    cancelPurge();
+    purges.stop();
     stopWatching?.();
     await Promise.all([group.close(), packets?.close()]);
     await log?.close();

@@ -3,8 +3,8 @@ import { whole } from "./key-ref.js";
 import type { Store } from "./store.js";
 
 /**
- * Removes what is over (retention and horizon), and the results of what is past its retention. Never what is running
- * or unknown. It also runs by itself; this is for those who want it now. Returns how many records it touched.
+ * Removes what is over (retention and horizon), the results of what is past its retention, and abandoned attempts: running
+ * records of the classes `idempotent` and `keyed` whose lease ended that long ago. Never what is unknown. It also runs by itself; this is for those who want it now. Returns how many records it touched.
  */
 export async function purge(store: Store, options: { readonly before?: Date | number; readonly limit?: number } = {}): Promise<number> {
   const { before, limit = 1000 } = options;

@@ -81,6 +81,14 @@ export function stateAt(record: LedgerRecord, now: number): State {
   return hasLapsed(record, now) && !mayRunAgain(record.effect) ? "unknown" : record.state;
 }
 
+/**
+ * When a running record may be removed whose owner never came back: as late as if it had been settled when its lease ended. Null: never.
+ * Only of classes that any caller may execute again: of the others it is the evidence that an effect may have happened.
+ */
+export function abandonedAt({ state, effect, leaseUntil, retentionMs, horizonMs }: LedgerRecord): number | null {
+  return state === "running" && mayRunAgain(effect) && retentionMs !== null ? leaseUntil + retentionMs + horizonMs : null;
+}
+
 /** Whether there is an outcome that can still be replayed. */
 export function hasKept({ state, expiresAt }: LedgerRecord, now: number): boolean {
   return (state === "completed" || state === "failed") && (expiresAt === null || now < expiresAt);

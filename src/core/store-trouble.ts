@@ -30,7 +30,7 @@ export class StoreTrouble {
 }
 
 /** By the codes of the error and its causes: messages may have other names and times in them every time. */
-function kindOf(error: unknown): string {
+export function kindOf(error: unknown): string {
   const codes: unknown[] = [];
   for (let cause = error; cause instanceof Error && codes.length < 10; cause = cause.cause) {
     const { code, errcode } = cause as { readonly code?: unknown; readonly errcode?: unknown };

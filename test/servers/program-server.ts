@@ -6,6 +6,7 @@ import { excerpt, poll, START_BOUND_MS } from "./bounded.js";
 import { freePort } from "./free-port.js";
 import { type Guard, startGuard } from "./guard.js";
 import { hasEnded, launchServer } from "./launch.js";
+import { handToUnprivilegedUser, type RunAs } from "./postgres-user.js";
 import { signal } from "./processes.js";
 import type { Server } from "./provider.js";
 
@@ -18,6 +19,8 @@ export interface ServerProgram {
   env?(place: PlaceOfProgram): NodeJS.ProcessEnv;
   url(port: number): string;
   answers(url: string): Promise<boolean>;
+  /** It does not run as root: root starts it as a user without rights, who gets its folder. */
+  readonly unprivileged?: boolean;
   /** How long it may take to start, where that is longer than others do on a machine with much to do. */
   readonly startMsMax?: number;
 }
@@ -30,6 +33,7 @@ interface PlaceOfProgram {
 interface Place {
   readonly program: ServerProgram;
   readonly guard: Guard;
+  readonly user: RunAs;
   readonly port: number;
 }
 
@@ -37,11 +41,12 @@ interface Place {
 export async function startProgram(program: ServerProgram): Promise<Server> {
   const guard = await startGuard(join(tmpdir(), "onceflow-server-"), "SIGKILL");
   try {
+    const user = program.unprivileged ? await handToUnprivilegedUser(guard.folder) : {};
     return await poll(
       boundOf(program),
       async () => {
         // Somebody may take the port before the server does: then it is another one's turn.
-        const place = { program, guard, port: await freePort() };
+        const place = { program, guard, user, port: await freePort() };
         const server = await tryToStart(place);
         return server && runningAt(place, server);
       },
@@ -101,7 +106,7 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   throw new Error(`${title} ended as soon as it was started: ${excerpt(said)}`);
 }
 
-function launch({ program, guard, port }: Place, log: string): ChildProcess {
+function launch({ program, guard, user, port }: Place, log: string): ChildProcess {
   const place = { port, folder: guard.folder };
   const env = program.env?.(place);
   return launchServer({
@@ -110,6 +115,7 @@ function launch({ program, guard, port }: Place, log: string): ChildProcess {
     cwd: guard.folder,
     log,
     guard,
+    user,
     ...(env === undefined ? {} : { env: { ...process.env, ...env } }),
   });
 }

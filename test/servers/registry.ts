@@ -3,6 +3,7 @@ import { kafka } from "./kafka.js";
 import { jongodb, mongodb, mongodbOld, mongodbStandalone } from "./mongodb.js";
 import { nats } from "./nats.js";
 import { node22, node24 } from "./node.js";
+import { pgbouncer } from "./pgbouncer.js";
 import { postgres } from "./postgres.js";
 import { rabbitmq } from "./rabbitmq.js";
 import { redis } from "./redis.js";
@@ -20,6 +21,7 @@ export const providers = {
   nats,
   node22,
   node24,
+  pgbouncer,
   postgres,
   rabbitmq,
   redis,

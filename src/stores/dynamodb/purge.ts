@@ -4,14 +4,17 @@ import { unchangedSince } from "./condition.js";
 import type { Item, Table } from "./driver.js";
 import type { Ledger } from "./flush.js";
 import { fromId, number } from "./item.js";
+import type { Observations } from "./observed.js";
 import { scan } from "./scan.js";
 import { isConditionFailure, namesIn, updateItem } from "./write.js";
 
-/** Only what is settled can be over: what runs or is unknown is not even looked at. */
-const settled = {
-  filter: "attribute_exists(#rev) AND attribute_exists(#retentionMs) AND #state IN (:completed, :failed, :free)",
-  values: { ":completed": { S: "completed" }, ":failed": { S: "failed" }, ":free": { S: "free" } },
-  projection: "#id, #rev, #owner, #settledAt, #retentionMs, #horizonMs, #outcome",
+/** What is settled can be over, and a running record can be abandoned; what is unknown is not even looked at. */
+const ending = {
+  filter:
+    "attribute_exists(#rev) AND attribute_exists(#retentionMs) AND " +
+    "(#state IN (:completed, :failed, :free) OR (#state = :running AND #effect IN (:idempotent, :keyed)))",
+  values: Object.fromEntries(["completed", "failed", "free", "running", "idempotent", "keyed"].map((name) => [`:${name}`, { S: name }])),
+  projection: "#id, #rev, #owner, #state, #settledAt, #retentionMs, #horizonMs, #outcome, #startedAt, #leaseMs, #leaseUntil",
 };
 
 /** Reads the whole table until `limit` records are found that are over. DynamoDB's own removal costs nothing, and comes later. */
@@ -19,8 +22,10 @@ export async function purgeRecords({ table, seen, gate }: Ledger, { before, limi
   const { now } = seen.moment();
   const until = Math.min(before ?? now, now);
   let purged = 0;
-  for await (const items of scan(table, settled)) {
-    const due = items.map((item) => ({ item, what: dueOf(item, until) })).filter(({ what }) => what !== undefined);
+  for await (const items of scan(table, ending)) {
+    const due = items
+      .map((item) => ({ item, what: item["state"]?.S === "running" ? abandonedOf(table, item, seen, until) : dueOf(item, until) }))
+      .filter(({ what }) => what !== undefined);
     const work = due
       .slice(0, limit - purged)
       .map(({ item, what }) => gate.through(() => (what === "gone" ? remove(table, item) : strip(table, item))));
@@ -37,6 +42,19 @@ function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
   const expiresAt = n("settledAt") + n("retentionMs");
   if (expiresAt + Number(item["horizonMs"]?.N ?? 0) <= until) return "gone";
   return expiresAt <= until && item["outcome"] !== undefined ? "expired" : undefined;
+}
+
+/**
+ * As `abandonedAt` in core/record.ts, on the clock of its owner; and only when this process has seen it silent for a lease:
+ * clocks of two machines may differ by more than a retention. So a purge that sees it for the first time leaves it.
+ */
+function abandonedOf(table: Table, item: Item, seen: Observations, until: number): "gone" | undefined {
+  const n = (name: string) => Number(item[name]?.N ?? 0);
+  const [rev, owner, leaseMs] = [n("rev"), item["owner"]?.S ?? "", n("leaseMs")];
+  const moment = seen.moment();
+  const silent = seen.leaseUntil(fromId(item[table.partitionKey]?.S ?? ""), { rev, owner, leaseMs }, moment) <= moment.now;
+  const leaseUntil = Math.max(n("startedAt") + leaseMs, n("leaseUntil"));
+  return silent && leaseUntil + n("retentionMs") + n("horizonMs") <= until ? "gone" : undefined;
 }
 
 const asSeen = (item: Item) => unchangedSince({ rev: Number(item["rev"]?.N), owner: item["owner"]?.S ?? "" });

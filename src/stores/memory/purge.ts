@@ -1,14 +1,16 @@
+import { abandonedAt } from "../../core/record.js";
 import type { PurgeQuery } from "../../core/store.js";
 import type { MemoryLedger } from "./memory-ledger.js";
 
-/** Only settled records have `goneAt` and `expiresAt`: what is running or unknown is never touched. */
+/** Removes settled records that are over, and running ones that were abandoned; never one that is unknown. */
 export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery): number {
   const now = ledger.now();
   const until = Math.min(before ?? now, now);
   let purged = 0;
   for (const [row, record] of ledger.records) {
     if (purged === limit) break;
-    if (record.goneAt !== null && record.goneAt <= until) {
+    const goneAt = record.goneAt ?? abandonedAt(record);
+    if (goneAt !== null && goneAt <= until) {
       ledger.records.delete(row);
       ledger.attempts.delete(row);
       ledger.audit.delete(row);

@@ -1,6 +1,7 @@
 import { InvalidInputError, UnreachableError } from "../../core/errors.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
+import { AbandonedRecords } from "./abandoned.js";
 import { appendAudit, readAudit } from "./audit.js";
 import { collectionsOf, createIndexes, createRunCollections } from "./collections.js";
 import { asking, explain, loadDriver, type MongoClient } from "./driver.js";
@@ -88,6 +89,7 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
     sayWhatIsUnusual(client, replicated);
   }
 
+  const abandoned = new AbandonedRecords(collections);
   const inTurn = atMost(atOnceMax);
   const queue = replicated ? mongoRuns(client, collections) : undefined;
   return {
@@ -98,7 +100,7 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
     read: (id) => asking("a read", () => readRecord(collections, id)),
     attempts: (query) => asking("a read", () => readAttempts(collections, query)),
     list: (query) => asking("a listing", () => listRecords(collections, query)),
-    purge: (query) => asking("a purge", () => purgeRecords(collections, query)),
+    purge: (query) => asking("a purge", () => purgeRecords(collections, abandoned, query)),
     audit: (entries) => asking("an audit entry", () => appendAudit(collections, entries)),
     audited: (id, limit) => asking("a read", () => readAudit(collections, id, limit)),
     ...(queue === undefined

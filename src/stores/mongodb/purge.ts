@@ -1,15 +1,20 @@
 import type { PurgeQuery } from "../../core/store.js";
+import type { AbandonedRecords } from "./abandoned.js";
 import type { Collections } from "./collections.js";
 import { serverTime } from "./read.js";
 
 /**
- * Only what is settled has an expiry: what is running or unknown is never touched. The condition stands in the writes
+ * Removes settled records that are over, and running ones that were abandoned; never one that is unknown. The condition stands in the writes
  * themselves, so that a key that starts afresh in between is left alone.
  */
-export async function purgeRecords(collections: Collections, { before, limit }: PurgeQuery): Promise<number> {
-  const { records, audit } = collections;
+export async function purgeRecords(collections: Collections, abandoned: AbandonedRecords, { before, limit }: PurgeQuery): Promise<number> {
   const time = await serverTime(collections);
   const until = Math.min(before ?? time, time);
+  const purged = await purgeSettled(collections, until, limit);
+  return purged === limit ? purged : purged + (await abandoned.remove(until, limit - purged));
+}
+
+async function purgeSettled({ records, audit }: Collections, until: number, limit: number): Promise<number> {
   const over = await records
     .find({ purgeFrom: { $lte: until } }, { projection: { _id: 1, goneAt: 1 } })
     .sort({ purgeFrom: 1 })

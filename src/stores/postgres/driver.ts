@@ -72,12 +72,6 @@ export function isMisconfigured(error: unknown): boolean {
  */
 export const beginOurs = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/**
- * Sent once on every connection of ours, for statements outside of a transaction. A pooler in transaction mode forgets it:
- * there such a statement may fail to serialize, and `sentAgain` repeats it.
- */
-export const ourLevel = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED";
-
 const triesMax = 20;
 
 /** Repeats a statement that stands alone while it cannot be serialized, or is the victim of a deadlock: nothing was written. */
@@ -91,23 +85,4 @@ export async function sentAgain<T>(send: () => Promise<T>): Promise<T> {
       await new Promise((again) => setTimeout(again, Math.random() * Math.min(2 ** tries, 50)));
     }
   }
-}
-
-/** A pool for statements of ours that stand alone, and for transactions that `beginOurs` begins. */
-export function openPool(pg: PgModule, config: pg.PoolConfig): pg.Pool {
-  const verify = (client: pg.PoolClient, verified: (error?: Error) => void): void => {
-    // The pool listens to idle clients only: a connection that breaks during this query must not end the process.
-    client.on("error", () => {});
-    client.query(ourLevel).then(() => verified(), verified);
-  };
-  const pool = new pg.Pool({ ...config, allowExitOnIdle: true, verify } as pg.PoolConfig);
-  // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
-  pool.on("error", () => {});
-  return pool;
-}
-
-/** The pool as a client whose every query stands alone. */
-export function standingAlone(pool: pg.Pool): PgClient {
-  const query = ((...asked: unknown[]) => sentAgain(() => Reflect.apply(pool.query, pool, asked) as Promise<unknown>)) as PgClient["query"];
-  return { query };
 }

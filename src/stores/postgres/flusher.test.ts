@@ -36,7 +36,7 @@ afterEach(() => {
 });
 
 it("a connection that breaks while it is opened fails the flush, and leaves no unhandled rejection that would end the process", async () => {
-  const flusher = new Flusher({ Client: ClosedAtOnce } as unknown as PgModule, {});
+  const flusher = new Flusher({ Client: ClosedAtOnce } as unknown as PgModule, { settings: {}, pooled: false });
   await expect(flusher.run("a flush", async () => "done")).rejects.toMatchObject({ code: "STORE_UNREACHABLE" });
   // Node reports unhandled rejections after the microtasks of a turn.
   await new Promise((turn) => setImmediate(turn));

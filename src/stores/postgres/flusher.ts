@@ -1,15 +1,16 @@
 import type pg from "pg";
 import { OnceflowError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
 import { setUpWrong } from "../../core/server-answer.js";
-import { explain, isFromServer, isMisconfigured, ourLevel, type PgClient, type PgModule } from "./driver.js";
+import { explain, isFromServer, isMisconfigured, type PgClient, type PgModule } from "./driver.js";
+import { beginSession, type ConnectionConfig, refusesStartUp, sessionOf, startUp } from "./session.js";
 
 /** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */
 export class Flusher {
   readonly #pg: PgModule;
-  readonly #config: pg.ClientConfig;
+  #config: ConnectionConfig;
   #client: Promise<pg.Client> | undefined;
 
-  constructor(pg: PgModule, config: pg.ClientConfig) {
+  constructor(pg: PgModule, config: ConnectionConfig) {
     this.#pg = pg;
     this.#config = config;
   }
@@ -22,7 +23,7 @@ export class Flusher {
   async run<T>(what: string, work: (client: PgClient) => Promise<T>): Promise<T> {
     const client = await this.#connected();
     try {
-      return await work(client);
+      return await work(sessionOf(client));
     } catch (error) {
       const meaning = explain(error, what);
       // Only a refusal of the data says nothing about the connection: its server may have become read-only, or a statement
@@ -43,16 +44,26 @@ export class Flusher {
     return this.#client;
   }
 
+  /** As it connects now: `pooled` once a connection has turned out to lead to a pooler. */
+  get config(): ConnectionConfig {
+    return this.#config;
+  }
+
   async #connect(): Promise<pg.Client> {
-    const client = new this.#pg.Client(this.#config);
+    const client = new this.#pg.Client(startUp(this.#config));
     client.on("error", () => this.#drop(client));
     try {
       await client.connect();
-      await client.query(ourLevel);
+      await beginSession(client, this.#config);
+      if (sessionOf(client) !== client) this.#config = { ...this.#config, pooled: true };
       return client;
     } catch (error) {
       this.#client = undefined;
       void client.end().catch(() => {});
+      if (refusesStartUp(error) && !this.#config.pooled) {
+        this.#config = { ...this.#config, pooled: true };
+        return await this.#connected();
+      }
       const { host, port, database } = client;
       const why = error instanceof Error ? error.message : String(error);
       if (isFromServer(error) && isMisconfigured(error))

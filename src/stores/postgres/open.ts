@@ -3,12 +3,13 @@ import type { AttemptEntry } from "../../core/record.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
 import { appendAudit, readAudit } from "./audit.js";
-import { explain, loadDriver, numberTypes, openPool, standingAlone } from "./driver.js";
+import { explain, loadDriver, numberTypes } from "./driver.js";
 import { flush } from "./flush.js";
 import { Flusher } from "./flusher.js";
 import { listRecords } from "./list.js";
 import { opening } from "./opening.js";
 import { postgresPackets } from "./packets.js";
+import { openPool, standingAlone } from "./pool.js";
 import { purgeRecords } from "./purge.js";
 import { readRecord } from "./read.js";
 import { postgresRuns } from "./runs.js";
@@ -23,6 +24,8 @@ export interface PostgresOptions {
   readonly connectMs?: number;
   /** How long a stuck process keeps its leases. */
   readonly stallMsMax?: number;
+  /** The URL leads to a pooler. Found out by itself, except by who opens without `check`. */
+  readonly pooled?: boolean;
   /** False: the schema is known to be there and up to date. */
   readonly check?: boolean;
 }
@@ -32,19 +35,19 @@ const queryMsMax = 15_000;
 
 /**
  * Planned once, for any number of operations, and never as a scan of the table; a lock that somebody holds is waited
- * for within a bound. Set on our own connections only.
+ * for within a bound. Set on our own connections only, or in our own transactions where a pooler stands in between.
  */
-const settings = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c lock_timeout=5000 -c jit=off";
+const settings = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", lock_timeout: 5000, jit: "off" };
 
 /** Queue and journal join a few rows with a table: only ever by probes of its index, whatever the statistics say. */
-const probesOnly = "-c enable_hashjoin=off -c enable_mergejoin=off";
+const probesOnly = { enable_hashjoin: "off", enable_mergejoin: "off" };
 
 /**
  * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
  * queue and journal are in runs.ts.
  */
 export async function openPostgres(options: PostgresOptions): Promise<Backend> {
-  const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true } = options;
+  const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true, pooled = false } = options;
   checkedConnectMs("connectMs", connectMs);
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(name))
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");
@@ -61,11 +64,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Backend> {
     application_name: "onceflow",
     keepAlive: true,
   };
-  const config = { ...plain, query_timeout: queryMsMax, types: numberTypes(pg) };
-  const flusher = new Flusher(pg, { ...config, options: `${given} ${settings}`.trim() });
+  const flusher = new Flusher(pg, { ...plain, query_timeout: queryMsMax, types: numberTypes(pg), settings, pooled });
   if (check) await opening(flusher, schema, connectMs);
-  const pooled = openPool(pg, { ...config, max: 4 });
-  const pool = standingAlone(pooled);
+  const { config } = flusher;
+  const readers = openPool(pg, { ...config, settings: {} }, 4);
+  const pool = standingAlone(readers);
   // Handlers get a client as the driver makes it: how it reads numbers, and how long it waits, is theirs to know.
   const handlers = new pg.Pool({ ...plain, max: 8, allowExitOnIdle: true });
   // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
@@ -75,7 +78,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Backend> {
       throw explain(error, what);
     });
 
-  const connections = { pg, schema, pool, config: { ...config, options: `${given} ${settings} ${probesOnly}`.trim() } };
+  const connections = { pg, schema, pool, config: { ...config, settings: { ...settings, ...probesOnly } } };
   const { runs, close: closeRuns } = postgresRuns(connections);
   const { packets, close: closePackets } = postgresPackets(connections);
 
@@ -100,14 +103,14 @@ export async function openPostgres(options: PostgresOptions): Promise<Backend> {
     audited: (id, limit) => reading("a read", () => readAudit(pool, schema, id, limit)),
     transact: (work) => transact(handlers, work),
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
-    standIn: () => startStandIn({ kind: "postgres", url, schema: name }, stallMsMax),
+    standIn: () => startStandIn({ kind: "postgres", url, schema: name, pooled: config.pooled }, stallMsMax),
     runs,
     packets,
     close: async () => {
       await closePackets();
       await closeRuns();
       await flusher.close();
-      await Promise.all([pooled.end(), handlers.end()]);
+      await Promise.all([readers.end(), handlers.end()]);
     },
   };
 }

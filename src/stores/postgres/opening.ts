@@ -2,6 +2,7 @@ import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/
 import { codeOf, isMisconfigured } from "./driver.js";
 import type { Flusher } from "./flusher.js";
 import { migrate } from "./schema.js";
+import { StandbyError } from "./session.js";
 
 const backoffMsMax = 500;
 
@@ -14,6 +15,11 @@ export async function opening(flusher: Flusher, schema: string, connectMs: numbe
     } catch (error) {
       const cause = error instanceof Error ? error.cause : undefined;
       const passing = error instanceof NotKnownError || (error instanceof UnreachableError && mayPass(cause));
+      const refused = refusal(cause ?? error);
+      if (refused !== undefined) {
+        await flusher.close();
+        throw refused;
+      }
       if (!passing || performance.now() + backoffMs > until) {
         await flusher.close();
         throw isMisconfigured(cause) ? misconfigured(schema, cause as Error) : error;
@@ -21,6 +27,17 @@ export async function opening(flusher: Flusher, schema: string, connectMs: numbe
       await new Promise((again) => setTimeout(again, backoffMs));
     }
   }
+}
+
+/** For what stands at this address and can hold no store, however long we wait. */
+function refusal(cause: unknown): ConfigurationError | undefined {
+  if (cause instanceof StandbyError)
+    return new ConfigurationError(`[onceflow] [postgres] ${cause.message}`, { code: "POSTGRES_STANDBY", cause });
+  if (codeOf(cause) !== "08P01" || !/statement pooling mode/.test(String(cause))) return undefined;
+  return new ConfigurationError(
+    "[onceflow] [postgres] this pooler is in statement mode, which has no transactions: use one in transaction or session mode, or connect to the server directly",
+    { code: "POSTGRES_POOLER", cause },
+  );
 }
 
 /** False for a server that answers, and says no: to the password, or to the name of the database. */

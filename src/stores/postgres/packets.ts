@@ -1,6 +1,6 @@
 import { StoreRefusedError } from "../../core/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../core/packet-operation.js";
-import { explain, openPool } from "./driver.js";
+import { explain } from "./driver.js";
 import { Flusher } from "./flusher.js";
 import type { PacketConnection } from "./packet-ask.js";
 import { claimPackets } from "./packet-claim.js";
@@ -11,8 +11,10 @@ import * as list from "./packet-list.js";
 import { packetChannel } from "./packet-tell.js";
 import { sendWithin } from "./packet-within.js";
 import { giveBack, joinWorkers, leaveWorkers, renewWorker, setFlowState } from "./packet-worker.js";
-import { RunWatch } from "./run-watch.js";
+import { openPool } from "./pool.js";
+import { openWatch } from "./run-watch.js";
 import type { RunConnections } from "./runs.js";
+import { sessionOf } from "./session.js";
 
 /** A process that stops in the middle of a transaction keeps its locks no longer than this. */
 const restMsMax = 15_000;
@@ -25,10 +27,10 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   readonly packets: PacketBackend;
   close(): Promise<void>;
 } {
-  const config = { ...given, idle_in_transaction_session_timeout: restMsMax };
+  const config = { ...given, settings: { ...given.settings, idle_in_transaction_session_timeout: restMsMax } };
   const flusher = new Flusher(pg, config);
-  const queue = openPool(pg, { ...config, max: 3 });
-  const watch = new RunWatch(() => new pg.Client(config), packetChannel(schema));
+  const queue = openPool(pg, config, 3);
+  const watch = openWatch(pg, config, packetChannel(schema));
   const doubts = new Doubts();
   let last: Promise<unknown> = Promise.resolve();
   /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
@@ -52,7 +54,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
       };
       client.on("error", onError);
       try {
-        return await work({ client, schema, prepared: true });
+        return await work({ client: sessionOf(client), schema, prepared: true });
       } catch (error) {
         // Also after an error of our own: the transaction may still be open.
         if (!(explain(error, what) instanceof StoreRefusedError)) broken = error as Error;

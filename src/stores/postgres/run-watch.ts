@@ -1,9 +1,17 @@
 import type pg from "pg";
 import type { RunChange, WhatChanged } from "../../core/run-operation.js";
+import type { PgModule } from "./driver.js";
+import { PollingWatch } from "./polling-watch.js";
 import { chunksMark } from "./run-tell.js";
+import { type ConnectionConfig, startUp } from "./session.js";
 
 const backoffMsMin = 100;
 const backoffMsMax = 5000;
+
+/** By LISTEN; by polling where a pooler stands in between, because there no session is ours to listen with. */
+export function openWatch(pg: PgModule, config: ConnectionConfig, channel: string): RunWatch | PollingWatch {
+  return config.pooled ? new PollingWatch() : new RunWatch(() => new pg.Client(startUp(config)), channel);
+}
 
 /**
  * Hears what others tell (run-tell.ts), on a connection of its own while anybody watches.
@@ -16,7 +24,7 @@ const backoffMsMax = 5000;
  * Whatever was told before it listened was missed: so whenever it begins to listen, it says that something may have
  * changed.
  */
-export class RunWatch {
+class RunWatch {
   readonly #connect: () => pg.Client;
   readonly #channel: string;
   readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();

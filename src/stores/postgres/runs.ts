@@ -1,7 +1,7 @@
-import type pg from "pg";
 import type { RunBackend } from "../../core/run-operation.js";
-import { explain, openPool, type PgClient, type PgModule, standingAlone } from "./driver.js";
+import { explain, type PgClient, type PgModule } from "./driver.js";
 import { Flusher } from "./flusher.js";
+import { openPool, standingAlone } from "./pool.js";
 import { readChunks, readTail } from "./run-chunks.js";
 import { claimRuns } from "./run-claim.js";
 import { appendWithin, flushRuns, runStatements } from "./run-flush.js";
@@ -10,7 +10,8 @@ import { purgeRuns } from "./run-purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./run-read.js";
 import { readWorkers, removeWorker, renewRuns } from "./run-renew.js";
 import { channelOf } from "./run-tell.js";
-import { RunWatch } from "./run-watch.js";
+import { openWatch } from "./run-watch.js";
+import type { ConnectionConfig } from "./session.js";
 
 export interface RunConnections {
   readonly pg: PgModule;
@@ -18,7 +19,7 @@ export interface RunConnections {
   /** For reads, shared with the ledger. */
   readonly pool: PgClient;
   /** As flushes want it: planned once, by indexes. */
-  readonly config: pg.ClientConfig;
+  readonly config: ConnectionConfig;
 }
 
 /**
@@ -28,9 +29,9 @@ export interface RunConnections {
  */
 export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
   const flusher = new Flusher(pg, config);
-  const pooled = openPool(pg, { ...config, max: 2 });
+  const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
-  const watch = new RunWatch(() => new pg.Client(config), channelOf(schema));
+  const watch = openWatch(pg, config, channelOf(schema));
   const statements = runStatements(schema);
   let last: Promise<unknown> = Promise.resolve();
   /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */

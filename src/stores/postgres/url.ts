@@ -6,6 +6,7 @@ export interface PostgresAddress {
   readonly url: string;
   readonly schema?: string;
   readonly connectMs?: number;
+  readonly pooled?: boolean;
 }
 
 /** Parameters of libpq, which providers put into the URLs that they hand out; the driver knows some of them. */
@@ -34,6 +35,8 @@ export function parsePostgresUrl(parsed: URL): PostgresAddress {
   return {
     url: parsed.href,
     ...(schema == null ? {} : { schema }),
+    // As providers write it in the URLs of their poolers. Without it a pooler is found out at the first connection.
+    ...(searchParams.get("pgbouncer") === "true" ? { pooled: true } : {}),
     ...(connectMs == null ? {} : { connectMs: checkedConnectMs("url: connectMs", Number(connectMs)) }),
   };
 }

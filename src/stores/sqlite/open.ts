@@ -10,7 +10,7 @@ import { listRecords } from "./list.js";
 import { OwnTransactions } from "./own-transactions.js";
 import { createPackets } from "./packets.js";
 import { prepareOnce } from "./prepared.js";
-import { purgeRecords } from "./purge.js";
+import { RecordPurge } from "./purge.js";
 import { RecordStatements } from "./record-statements.js";
 import { attemptColumns } from "./row.js";
 import { createRunWatch } from "./run-watch.js";
@@ -36,6 +36,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   const attempts = main.prepare(
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
+  const purge = new RecordPurge(main);
   const inTurn = createTurns();
   let forTransactions: SqliteDatabase | undefined;
 
@@ -57,7 +58,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
       }),
     attempts: ({ scope, key, afterAttempt, limit }) => reading(() => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[]),
     list: (query) => reading(() => listRecords(main, statements.now(), query)),
-    purge: (query) => writing(() => purgeRecords(main, statements.now(), query)),
+    purge: (query) => writing(() => purge.purge(statements.now(), query)),
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
     audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>

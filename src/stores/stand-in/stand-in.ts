@@ -13,7 +13,7 @@ import { LeaseBoard } from "./lease-board.js";
  */
 export type StandInTarget =
   | { readonly kind: "sqlite"; readonly path: string; readonly driver: SqliteDriver }
-  | { readonly kind: "postgres"; readonly url: string; readonly schema: string }
+  | { readonly kind: "postgres"; readonly url: string; readonly schema: string; readonly pooled: boolean }
   | { readonly kind: "mongodb"; readonly url: string }
   | { readonly kind: "dynamodb"; readonly url: string }
   | { readonly kind: "redis"; readonly url: string };

@@ -12,6 +12,7 @@ import {
   membersOf,
   send,
   settle,
+  settleOf,
   start,
   startAndSettle,
   unknown,
@@ -29,11 +30,17 @@ async function keysLeft(scene: Scene): Promise<string[]> {
 export const purging: ContractGroup = {
   verb: "purge",
   cases: [
-    contractCase("what runs or is unknown is never removed, lapsed or not, whatever `before` says", async (scene) => {
+    contractCase("what runs or is unknown is never removed, whatever `before` says", async (scene) => {
       const store = await scene.store();
-      const lapsing = ["atMostOnce", "idempotent", "keyed", "reconcile"] as const;
-      await scene.die(...lapsing.map((effect) => beginOf({ ...over, key: `lapsed ${effect}`, effect, leaseMs: shortMs })));
-      for (const effect of lapsing) await scene.lapse({ scope: "", key: `lapsed ${effect}` });
+      const lapsing = ["atMostOnce", "reconcile"] as const;
+      await scene.die(
+        ...lapsing.map((effect) => beginOf({ ...over, key: `lapsed ${effect}`, effect, leaseMs: shortMs })),
+        beginOf({ key: "lapsed today", effect: "keyed", leaseMs: shortMs, retentionMs: dayMs, horizonMs: 0 }),
+        beginOf({ key: "lapsed in the horizon", effect: "idempotent", leaseMs: shortMs, retentionMs: 0, horizonMs: dayMs }),
+        beginOf({ key: "lapsed for ever", effect: "idempotent", leaseMs: shortMs, retentionMs: null }),
+      );
+      for (const key of [...lapsing.map((effect) => `lapsed ${effect}`), "lapsed today", "lapsed for ever"])
+        await scene.lapse({ scope: "", key });
       await start(store, beginOf({ ...over, key: "running" }));
       await startAndSettle(store, beginOf({ ...over, key: "unknown", effect: "atMostOnce" }), unknown);
       const before = await store.list({ limit });
@@ -45,6 +52,34 @@ export const purging: ContractGroup = {
         before.map(({ record }) => membersOf(record)),
       );
     }),
+
+    contractCase(
+      "an abandoned attempt of a class that may run again is removed after its retention, with its attempts",
+      async (scene) => {
+        const store = await scene.store();
+        const classes = ["idempotent", "keyed"] as const;
+        await scene.die(...classes.map((effect) => beginOf({ ...over, key: effect, effect, leaseMs: shortMs })));
+        // The second attempt is the one that is abandoned.
+        for (const key of classes) await scene.lapse({ scope: "", key });
+        const again = await scene.die(...classes.map((effect) => beginOf({ ...over, key: effect, effect, leaseMs: shortMs })));
+        assert.deepEqual(
+          again.map(({ attempt }) => attempt),
+          [2, 2],
+        );
+        const held = await start(store, beginOf({ ...over, key: "held", effect: "keyed" }));
+        for (const key of classes) await scene.lapse({ scope: "", key });
+        assert.deepEqual([await store.purge({ limit: 1 }), await store.purge({ limit }), await store.purge({ limit })], [1, 1, 0]);
+        assert.deepEqual(await keysLeft(scene), ["held"]);
+        for (const key of classes) {
+          assert.deepEqual(await store.attempts({ scope: "", key, afterAttempt: 0, limit }), []);
+          assert.equal((await start(store, beginOf({ key }))).attempt, 1);
+        }
+        // The owner that was silent for so long finds nothing to settle.
+        for (const late of again) expectKind(await send(store, settleOf(late, completed("late"))), "stale");
+        await settle(store, held, completed(1));
+      },
+      ({ name }) => (name.startsWith("redis") ? "Redis has no index of running records" : undefined),
+    ),
 
     contractCase("what is over is removed, with its attempts, and everything else stays", async (scene) => {
       const store = await scene.store();
