@@ -1,8 +1,11 @@
 import { crc32 } from "node:zlib";
+import { Cluster } from "ioredis";
 import { inspect, key, list, once, open, type Store } from "onceflow";
 import { redisStore } from "onceflow/store";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import type { RedisLink } from "../src/stores/redis/link.js";
+import { duplicating } from "../src/stores/redis/own-connection.js";
 import { beginOf, completed, type Held, renewOf, settleOf } from "../src/testing/contract/operations.js";
 import { takeTurns } from "./heavy.js";
 import { poll } from "./servers/bounded.js";
@@ -167,5 +170,29 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", { time
     expect(await store.commit({ ledger: renewOf(one) })).toMatchObject({ kind: "renewed" });
     await moving.finish();
     expect(await settle(store, one)).toEqual({ kind: "settled" });
+  });
+
+  test("a user without a right is refused by the master that lacks it", async () => {
+    const [first, second, third] = cluster.members as [RedisProcess, RedisProcess, RedisProcess];
+    for (const member of cluster.members)
+      await ask(urlOf(member), "ACL", "SETUSER", "shop", "reset", "on", ">secret", "~*", "+@all", ...(member === third ? ["-zadd"] : []));
+    const url = `redis+cluster://shop:secret@127.0.0.1:${first.port},127.0.0.1:${second.port}`;
+    await expect(open(url)).rejects.toThrow(/may not run ZADD/);
+  });
+
+  test("connections of the store's own are made from cluster clients too", async () => {
+    const nodeRedis = createCluster({ rootNodes: cluster.members.map((member) => ({ url: urlOf(member) })) });
+    nodeRedis.on("error", () => {});
+    await nodeRedis.connect();
+    onTestFinished(() => nodeRedis.destroy());
+    const ioRedis = new Cluster(cluster.members.map(({ port }) => ({ host: "127.0.0.1", port })));
+    ioRedis.on("error", () => {});
+    onTestFinished(() => ioRedis.disconnect());
+    for (const client of [nodeRedis, ioRedis] as const) {
+      const link = await (duplicating(client) as () => Promise<RedisLink>)();
+      onTestFinished(() => link.destroy());
+      expect(link.cluster).toBe(true);
+      for (const name of ["onceflow:{0}:x", "onceflow:{1}:x", "onceflow:{2}:x"]) expect(await link.send(["EXISTS", name], name)).toBe(0);
+    }
   });
 });

@@ -21,6 +21,8 @@ import type { RecordId } from "../../core/record.js";
 export const layoutVersion = 1;
 const shardCount = 64;
 
+export const defaultPrefix = "onceflow";
+
 export class Layout {
   readonly prefix: string;
   /** The beginnings of all keys of each shard. */
