@@ -13,6 +13,7 @@ import { redisProgram } from "./servers/redis.js";
 import { startRedisCluster, urlOf } from "./servers/redis-cluster.js";
 import { startRedisPair } from "./servers/redis-sentinel.js";
 import { ask, type RedisProcess } from "./servers/redis-server.js";
+import { beginSlotMove, shardOfSecond } from "./servers/redis-slot.js";
 
 takeTurns();
 
@@ -99,6 +100,7 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
       );
     const before = await opened(urlOf(pair.master));
     await charge(before, "replicated");
+    await hasReceivedAll(pair.replica, pair.master);
     await cutOff(pair.replica, pair.master);
     for (const name of namesOf("lost", 10)) expect((await charge(before, name)).status).toBe("executed");
     await promote(pair.replica, pair.master);
@@ -140,7 +142,7 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     const victim = cluster.members[0] as RedisProcess;
 
     // Names of one shard, in whose slot everything happens while it is moved away from the second master.
-    const shard = await shardOf(cluster.members[1] as RedisProcess);
+    const shard = await shardOfSecond(cluster.members[1] as RedisProcess);
     const moving = namesOf("moved", 12_000)
       .filter((name) => crc32(`\0${name}`) % 64 === shard)
       .slice(0, 121);
@@ -177,6 +179,17 @@ async function isMaster(server: RedisProcess): Promise<void> {
   );
 }
 
+/** Its own offset, not what the master last heard of it: a replica tells its master once a second. */
+async function hasReceivedAll(replica: RedisProcess, master: RedisProcess): Promise<void> {
+  const offset = (name: string, said: unknown) => Number(new RegExp(`${name}:(\\d+)`).exec(String(said))?.[1]);
+  const written = offset("master_repl_offset", await ask(urlOf(master), "INFO", "replication"));
+  await poll(
+    30_000,
+    async () => offset("slave_repl_offset", await ask(urlOf(replica), "INFO", "replication")) >= written || undefined,
+    () => "the replica did not receive what was written",
+  );
+}
+
 /** From now on it receives nothing: it stands still, and the connection is gone. */
 async function cutOff(replica: RedisProcess, master: RedisProcess): Promise<void> {
   signal(replica.pid as number, "SIGSTOP");
@@ -189,36 +202,19 @@ async function promote(replica: RedisProcess, master: RedisProcess): Promise<voi
   await ask(urlOf(replica), "REPLICAOF", "NO", "ONE");
 }
 
-async function shardOf(member: RedisProcess): Promise<number> {
-  const [from, to] = [Math.floor(16384 / 3), Math.floor((2 * 16384) / 3)] as const;
-  for (let shard = 0; shard < 64; shard++) {
-    const slot = Number(await ask(urlOf(member), "CLUSTER", "KEYSLOT", `onceflow:{${shard}}:names`));
-    if (slot >= from && slot < to) return shard;
-  }
-  throw new Error("the second master has no shard");
-}
-
-/**
- * As an operator's tool does it: key by key, with everybody working on them, from the second master to the third. The
- * index comes last, after `amid`.
- */
+/** Key by key, with everybody working on them. The index comes last, after `amid`. */
 async function moveSlot(shard: number, masters: readonly RedisProcess[], amid: () => Promise<void>): Promise<void> {
-  const [, source, target] = masters as [RedisProcess, RedisProcess, RedisProcess];
-  const tell = (server: RedisProcess, ...command: string[]) => ask(urlOf(server), ...command);
   const index = `onceflow:{${shard}}:names`;
-  const slot = String(await tell(source, "CLUSTER", "KEYSLOT", index));
-  const [sourceId, targetId] = [String(await tell(source, "CLUSTER", "MYID")), String(await tell(target, "CLUSTER", "MYID"))];
-  const keysLeft = async () => ((await tell(source, "CLUSTER", "GETKEYSINSLOT", slot, "10")) as string[]).filter((name) => name !== index);
-  const migrate = (...keys: string[]) => tell(source, "MIGRATE", "127.0.0.1", String(target.port), "", "0", "5000", "KEYS", ...keys);
+  const source = urlOf(masters[1] as RedisProcess);
+  const slot = String(await ask(source, "CLUSTER", "KEYSLOT", index));
   await poll(
     10_000,
-    async () => ((await keysLeft()).length >= 5 ? true : undefined),
+    async () => (Number(await ask(source, "CLUSTER", "COUNTKEYSINSLOT", slot)) >= 6 ? true : undefined),
     () => "nobody wrote into the slot",
   );
-  await tell(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceId);
-  await tell(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetId);
-  for (let keys = await keysLeft(); keys.length > 0; keys = await keysLeft()) await migrate(...keys);
+  const move = await beginSlotMove(shard, masters);
+  const keysLeft = async () => (await move.keysLeft()).filter((name) => name !== index);
+  for (let keys = await keysLeft(); keys.length > 0; keys = await keysLeft()) await move.migrate(...keys);
   await amid();
-  await migrate(index);
-  for (const master of [target, ...masters]) await tell(master, "CLUSTER", "SETSLOT", slot, "NODE", targetId);
+  await move.finish();
 }

@@ -20,8 +20,7 @@ const appending = forEachKey(
 
 const reading = forEachKey(
   `
-  local head, row = split(key)
-  answers[i + 1] = call('LRANGE', head .. 'u:' .. row, -ARGV[p], -1)
+  answers[i + 1] = call('LRANGE', key, -ARGV[p], -1)
   p = p + 1`,
   1,
 );
@@ -30,12 +29,13 @@ export async function appendAudit(connection: Connection, layout: Layout, entrie
   const items = entries.map(({ owner, answer, attempt, ...id }) => ({
     key: layout.recordOf(id),
     args: [JSON.stringify([owner, answer, attempt])],
+    also: [layout.besideOf(id, "u")],
   }));
   await askScript(connection, appending, items, { what: "an audit entry" });
 }
 
 export async function readAudit(connection: Connection, layout: Layout, { scope, key }: RecordId, limit: number): Promise<AuditedEntry[]> {
-  const item = { key: layout.recordOf({ scope, key }), args: [String(limit)] };
+  const item = { key: layout.besideOf({ scope, key }, "u"), args: [String(limit)] };
   const [said] = await askScript(connection, reading, [item], { what: "a read" });
   return ((said as Said).reply as string[]).map((text) => {
     const entry = text.indexOf("[");

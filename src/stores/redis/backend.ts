@@ -4,7 +4,7 @@ import { appendAudit, readAudit } from "./audit.js";
 import { checkServers } from "./check.js";
 import type { Connection } from "./connection.js";
 import { flush } from "./flush.js";
-import { Layout } from "./layout.js";
+import { defaultPrefix, Layout } from "./layout.js";
 import { listRecords } from "./list.js";
 import { purgeRecords } from "./purge.js";
 import { readAttempts, readRecords } from "./read.js";
@@ -25,7 +25,7 @@ interface Internals {
 }
 
 export async function redisBackend(connection: Connection, options: RedisBackendOptions & Internals): Promise<Backend> {
-  const { prefix = "onceflow", strict = false, waitReplicas, check, standIn } = options;
+  const { prefix = defaultPrefix, strict = false, waitReplicas, check, standIn } = options;
   const layout = new Layout(prefix);
   if (waitReplicas !== undefined) checkWait(waitReplicas);
   try {

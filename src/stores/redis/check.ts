@@ -2,6 +2,7 @@ import { ConfigurationError } from "../../core/errors.js";
 import type { Connection } from "./connection.js";
 import { type Layout, layoutVersion } from "./layout.js";
 import type { RedisLink, RedisServer } from "./link.js";
+import { checkPermissions } from "./permissions.js";
 
 interface CheckOptions {
   readonly strict: boolean;
@@ -22,6 +23,7 @@ export async function checkServers(connection: Connection, layout: Layout, optio
     const problems = findings.map(({ problem }) => problem).join("; ");
     throw new ConfigurationError(`[onceflow] [redis] strict: ${problems}`, { code: "REDIS_WEAK" });
   }
+  await connection.answer(link, "opening the store", checkPermissions(link, layout, { waits: options.waitsFor > 0 }));
   await connection.answer(link, "opening the store", checkLayout(link, layout));
   for (const { code, problem } of findings) process.emitWarning(`[onceflow] [redis] ${problem}`, { type: "OnceflowWarning", code });
 }

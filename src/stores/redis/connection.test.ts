@@ -1,12 +1,12 @@
-import { expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors.js";
 import { Connection } from "./connection.js";
 import type { RedisLink } from "./link.js";
 
 /** Links that are always ready, and remember whether they were ended. */
-function links(borrowed: boolean) {
+function links(of: "ours" | "the user's" | "the user's, that cannot be duplicated" = "ours") {
   const made: (RedisLink & { ended: boolean })[] = [];
-  const connect = async () => {
+  const make = () => {
     const link = {
       cluster: false,
       ended: false,
@@ -21,7 +21,9 @@ function links(borrowed: boolean) {
     made.push(link);
     return link;
   };
-  return { made, connection: new Connection({ connect, borrowed }) };
+  const connect = async () => make();
+  const options = of === "ours" ? { connect } : { borrowed: make(), ...(of === "the user's" ? { connect } : {}) };
+  return { made, connection: new Connection(options) };
 }
 
 const answer = (connection: Connection, link: RedisLink, message: string) =>
@@ -34,7 +36,7 @@ test.each([
   ["NOAUTH Authentication required.", ConfigurationError],
   ["Socket closed unexpectedly", NotKnownError],
 ])("after %j another connection is made: who is to be asked now is somebody else", async (message, meaning) => {
-  const { made, connection } = links(false);
+  const { made, connection } = links();
   const link = await connection.link();
   await expect(answer(connection, link, message)).rejects.toThrow(meaning);
   expect(await connection.link()).not.toBe(link);
@@ -46,7 +48,7 @@ test.each([
   ["TRYAGAIN Multiple keys request during rehashing of slot", UnreachableError],
   ["WRONGTYPE Operation against a key holding the wrong kind of value", Error],
 ])("after %j the connection is kept", async (message, meaning) => {
-  const { made, connection } = links(false);
+  const { made, connection } = links();
   const link = await connection.link();
   await expect(answer(connection, link, message)).rejects.toThrow(meaning);
   expect(await connection.link()).toBe(link);
@@ -54,10 +56,48 @@ test.each([
 });
 
 test("a link of the user's own is never ended, whatever happens", async () => {
-  const { made, connection } = links(true);
+  const { made, connection } = links("the user's");
   const link = await connection.link();
   await expect(answer(connection, link, "Socket closed unexpectedly")).rejects.toThrow(NotKnownError);
   expect(await connection.link()).toBe(link);
   await connection.close();
   expect(made.map(({ ended }) => ended)).toEqual([false]);
+});
+
+describe("a link of the user's own that does not answer", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  const fallSilent = async (connection: Connection, link: RedisLink, times: number) => {
+    const asked = Array.from({ length: times }, () => connection.answer(link, "a flush", new Promise(() => {})));
+    const failed = Promise.all(asked.map((one) => expect(one).rejects.toThrow(NotKnownError)));
+    await vi.advanceTimersByTimeAsync(5000);
+    await failed;
+  };
+
+  test("is left, once and with a warning; what takes its place is ours", async () => {
+    const { made, connection } = links("the user's");
+    const borrowed = await connection.link();
+    await fallSilent(connection, borrowed, 3);
+    expect(vi.mocked(process.emitWarning)).toHaveBeenCalledTimes(1);
+    const own = await connection.link();
+    expect(own).not.toBe(borrowed);
+    await fallSilent(connection, own, 1);
+    expect(await connection.link()).not.toBe(own);
+    expect(made.map(({ ended }) => ended)).toEqual([false, true, false]);
+  });
+
+  test("stays in use where it cannot be duplicated", async () => {
+    const { connection } = links("the user's, that cannot be duplicated");
+    const borrowed = await connection.link();
+    await fallSilent(connection, borrowed, 1);
+    expect(await connection.link()).toBe(borrowed);
+    expect(vi.mocked(process.emitWarning)).not.toHaveBeenCalled();
+  });
 });

@@ -1,16 +1,20 @@
-import { NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { assert, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
 import { breaksLink, explain } from "./errors.js";
 import type { RedisLink } from "./link.js";
 
 /** Longer than any script of ours takes, and short enough that a silent server does not cost anybody's lease. */
 const commandMsMax = 5000;
-const connectMsMax = 5000;
+export const connectMsMax = 5000;
 
 export interface ConnectionOptions {
-  /** Makes a link when one is needed; whatever breaks it, the next command gets a new one. */
-  readonly connect: () => Promise<RedisLink>;
-  /** It is the user's: it mends itself, and is not ours to close. */
-  readonly borrowed: boolean;
+  /** Makes a link of our own when one is needed; whatever breaks it, the next command gets a new one. */
+  readonly connect?: () => Promise<RedisLink>;
+  /**
+   * The user's: it connects again by itself, and is not ours to close. It is used first. If it does not answer, a link of
+   * our own takes its place, where one can be made: the driver may not notice for a quarter of an hour that the other
+   * side has vanished, and ending the connection would end what others have under way on it.
+   */
+  readonly borrowed?: RedisLink;
 }
 
 /**
@@ -26,13 +30,14 @@ export class Connection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#link = options.borrowed;
   }
 
   /** One that is ready. Throws UnreachableError: nothing was sent. */
   async link(): Promise<RedisLink> {
     const link = this.#link;
     if (link?.ready()) return link;
-    if (link !== undefined && this.#options.borrowed) {
+    if (link !== undefined && link === this.#options.borrowed) {
       await untilReady(link);
       return link;
     }
@@ -48,7 +53,9 @@ export class Connection {
     try {
       return await within(commandMsMax, asked, what);
     } catch (error) {
-      if (error instanceof NotKnownError || breaksLink(error)) this.#drop(link);
+      const silent = error instanceof NotKnownError;
+      if (link === this.#options.borrowed) this.#leave(link, silent);
+      else if (silent || breaksLink(error)) this.#drop(link);
       throw explain(error, what);
     }
   }
@@ -57,10 +64,12 @@ export class Connection {
     await this.#connecting?.catch(() => {});
     const link = this.#link;
     this.#link = undefined;
-    if (link !== undefined && !this.#options.borrowed) await within(connectMsMax, link.close(), "closing").catch(() => destroy(link));
+    if (link !== undefined && link !== this.#options.borrowed)
+      await within(connectMsMax, link.close(), "closing").catch(() => destroy(link));
   }
 
   async #connect(): Promise<RedisLink> {
+    assert(this.#options.connect !== undefined, "without a link of the user's there is a way to make one");
     const connecting = this.#options.connect();
     try {
       this.#link = await within(connectMsMax, connecting, "connecting");
@@ -74,8 +83,16 @@ export class Connection {
     }
   }
 
+  #leave(borrowed: RedisLink, silent: boolean): void {
+    if (!silent || this.#link !== borrowed || this.#options.connect === undefined) return;
+    this.#link = undefined;
+    process.emitWarning(
+      `[onceflow] [redis] the client did not answer for ${commandMsMax} ms: the store makes connections of its own, with the client's settings, from now on`,
+      { type: "OnceflowWarning", code: "ONCEFLOW_REDIS_SILENT" },
+    );
+  }
+
   #drop(link: RedisLink): void {
-    if (this.#options.borrowed) return;
     if (this.#link === link) this.#link = undefined;
     destroy(link);
   }

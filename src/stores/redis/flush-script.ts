@@ -1,5 +1,8 @@
 import { prologue } from "./record-script.js";
 
+/** A longer outcome is a key of its own: one long value would cost the whole hash its compact form. */
+export const shortBytesMax = 64;
+
 /**
  * A flush: the conditions of core/decide.ts, in Lua, over any mixture of operations. A script runs alone, so what it has
  * read is true until it ends. Each operation is answered with
@@ -94,8 +97,7 @@ local function settle(key, byHand)
   local kept = outcome ~= ''
   if kept then
     outcome = string.sub(outcome, 2)
-    -- One long value would cost the whole hash its compact form.
-    if #outcome > 64 then
+    if #outcome > ${shortBytesMax} then
       call('SET', head .. 'o:' .. row, outcome)
       set[9], set[10], n = 'y', '1', 10
     else
@@ -112,7 +114,7 @@ local function settle(key, byHand)
   if state ~= 'running' and note == '' then call('HDEL', key, 'm') end
   if r[8] and to ~= 'unknown' then call('HDEL', key, 'p') end
   if erased then
-    local aside = kept and #outcome > 64
+    local aside = kept and #outcome > ${shortBytesMax}
     if aside or not kept then call('HDEL', key, 'k') end
     if not aside then
       call('UNLINK', head .. 'o:' .. row)

@@ -5,7 +5,7 @@ import type { Operation, Resolve, Settle } from "../../core/operation.js";
 import { effectClasses } from "../../core/record.js";
 import type { Verdicted } from "../../core/store.js";
 import type { Connection } from "./connection.js";
-import { flushScript } from "./flush-script.js";
+import { flushScript, shortBytesMax } from "./flush-script.js";
 import type { Layout } from "./layout.js";
 import type { RedisLink } from "./link.js";
 import { type Fields, toRecord } from "./record.js";
@@ -16,8 +16,12 @@ const flushing = script(flushScript, 128);
 
 /** One trip for any mixture; what was not simply granted is explained with the one state machine there is. */
 export async function flush(connection: Connection, link: RedisLink, layout: Layout, operations: readonly Operation[]) {
-  const items = operations.map((operation) => ({ key: layout.recordOf(operation), args: argsOf(operation) }));
-  const said = await runScript(connection, link, flushing, items, { what: "a flush", withNames: true });
+  const items = operations.map((operation) => ({
+    key: layout.recordOf(operation),
+    args: argsOf(operation),
+    also: link.cluster ? keysBeside(layout, operation) : [],
+  }));
+  const said = await runScript(connection, link, flushing, items, { what: "a flush" });
   // The server's answer may be about one operation, and a call has many: they go again one by one.
   const answered = said.find((one) => one instanceof Error && !isConnectionLoss(one));
   if (answered !== undefined) throw answered;
@@ -58,6 +62,31 @@ function argsOf(operation: Operation): string[] {
       return ["h", ...settlementOf(operation, "resolved", operation.erase)];
     case "renew":
       return ["r", operation.owner, whole(operation.attempt), whole(operation.leaseMs), optional(operation.progress ?? null)];
+  }
+}
+
+/**
+ * The keys beside its record that an operation may write, and those that its answer depends on. A refused settle or renewal
+ * may be told the record without its outcome where that is on the other side; its owner goes by the state.
+ */
+function keysBeside(layout: Layout, operation: Operation): string[] {
+  switch (operation.verb) {
+    case "begin":
+      return [
+        layout.indexOf(operation, "names"),
+        layout.indexOf(operation, "over"),
+        layout.besideOf(operation, "o"),
+        layout.besideOf(operation, "a"),
+      ];
+    case "settle":
+    case "resolve": {
+      const { to } = operation;
+      const erase = operation.verb === "resolve" && operation.erase === true;
+      const aside = erase || Buffer.byteLength(outcomeOf(to) ?? "") > shortBytesMax;
+      return [...(to.state === "unknown" ? [] : [layout.indexOf(operation, "over")]), ...(aside ? [layout.besideOf(operation, "o")] : [])];
+    }
+    case "renew":
+      return [];
   }
 }
 

@@ -21,6 +21,8 @@ import type { RecordId } from "../../core/record.js";
 export const layoutVersion = 1;
 const shardCount = 64;
 
+export const defaultPrefix = "onceflow";
+
 export class Layout {
   readonly prefix: string;
   /** The beginnings of all keys of each shard. */
@@ -38,8 +40,28 @@ export class Layout {
   }
 
   recordOf(id: RecordId): string {
-    const row = rowOf(id);
+    return this.recordOfRow(rowOf(id));
+  }
+
+  recordOfRow(row: string): string {
     return `${this.headOf(row)}r:${row}`;
+  }
+
+  /** A key beside the record: its outcome, its ended attempts, or who asked for it. */
+  besideOf(id: RecordId, kind: "o" | "a" | "u"): string {
+    const row = rowOf(id);
+    return `${this.headOf(row)}${kind}:${row}`;
+  }
+
+  /** An index of the record's shard. */
+  indexOf(id: RecordId, index: "names" | "over"): string {
+    return `${this.headOf(rowOf(id))}${index}`;
+  }
+
+  /** All that belongs to a record, beside itself: what goes with it. */
+  besideRow(row: string): string[] {
+    const head = this.headOf(row);
+    return [`${head}names`, `${head}over`, `${head}o:${row}`, `${head}a:${row}`, `${head}u:${row}`];
   }
 
   get version(): string {

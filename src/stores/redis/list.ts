@@ -9,7 +9,8 @@ import { forEachKey } from "./scripts.js";
 
 /**
  * The next names of a shard: at most so many that match, after looking at a bounded number. First in the answer is the
- * name up to which that is all there is; empty when it is the end.
+ * name up to which that is all there is; empty when it is the end. A record that is not here is on the other side of a
+ * slot on the move: its name is in the answer, because the records themselves are read next, wherever they are.
  */
 const paging = forEachKey(
   `
@@ -22,10 +23,10 @@ const paging = forEachKey(
     local nul = string.find(row, '\\0', 1, true)
     local ok = prefix == '' or string.sub(row, nul + 1, nul + #prefix) == prefix
     if ok and state ~= '' then
-      local r = call('HMGET', head .. 'r:' .. row, 's', 'l', 'c')
+      local r = redis.pcall('HMGET', head .. 'r:' .. row, 's', 'l', 'c')
       local is = r[1] or 'running'
       if is == 'running' and r[2] and now >= tonumber(r[2]) and (r[3] or '0') >= '2' then is = 'unknown' end
-      ok = r[2] and is == state
+      ok = not r[2] or is == state
     end
     if ok then found[#found + 1] = row end
     if (#found > count and n < #rows) or n == look then

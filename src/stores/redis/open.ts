@@ -20,7 +20,7 @@ export async function openRedis({ url, stallMsMax, check = true, driver }: Redis
   const address = parseAddress(url);
   const { prefix, strict, waitReplicas, waitMs } = address.options;
   const using = driver ?? (await loadDriver());
-  const connection = new Connection({ connect: () => connect(using, address), borrowed: false });
+  const connection = new Connection({ connect: () => connect(using, address) });
   return await redisBackend(connection, {
     check,
     ...(prefix === undefined ? {} : { prefix }),

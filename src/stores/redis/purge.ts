@@ -1,70 +1,99 @@
 import type { PurgeQuery } from "../../core/store.js";
 import type { Connection } from "./connection.js";
 import type { Layout } from "./layout.js";
-import { askScript } from "./run-script.js";
+import { askScript, isOnBothSides, runScript } from "./run-script.js";
 import { forEachKey } from "./scripts.js";
 
+const till = `
+  local till = now
+  if ARGV[p] ~= '' and tonumber(ARGV[p]) < now then till = tonumber(ARGV[p]) end`;
+
 const counting = forEachKey(
-  `
-  local till = at
-  if ARGV[p] ~= '' and tonumber(ARGV[p]) < now then till = ARGV[p] end
+  `${till}
   answers[i + 1] = call('ZCOUNT', key, '-inf', till)
   p = p + 1`,
   64,
 );
 
-/**
- * The index says where to look, and the record whether it is so: only settled ones have an end, and what is running or
- * unknown is never touched. The record goes last but for the index, so that what is interrupted is found again.
- */
-const purging = forEachKey(
-  `
-  local till = now
-  if ARGV[p] ~= '' and tonumber(ARGV[p]) < now then till = tonumber(ARGV[p]) end
-  local head, purged = split(key), 0
-  for _, row in ipairs(call('ZRANGEBYSCORE', key, '-inf', till, 'LIMIT', 0, ARGV[p + 1])) do
-    local record = head .. 'r:' .. row
-    local r = call('HMGET', record, 'o', 's', 'e', 'r', 'h', 'k', 'y', 'i')
-    local gone = goneAt(r[2], r[3], r[4], r[5])
-    if not r[1] or (gone and gone <= till) then
-      call('UNLINK', head .. 'o:' .. row, head .. 'a:' .. row, head .. 'u:' .. row)
-      call('DEL', record)
-      call('ZREM', head .. 'names', row)
-      call('ZREM', key, row)
-      if r[1] then purged = purged + 1 end
-    elseif gone then
-      if (r[6] or r[7]) and r[3] + r[4] <= till then
-        if r[7] then call('UNLINK', head .. 'o:' .. row) end
-        call('HSET', record, 'i', (r[8] or 1) + 1)
-        call('HDEL', record, 'k', 'y')
-        purged = purged + 1
-      end
-      call('ZADD', key, gone, row)
-    else
-      call('ZREM', key, row)
-    end
-  end
-  p = p + 2
-  answers[i + 1] = purged`,
-  4,
+const finding = forEachKey(
+  `${till}
+  answers[i + 1] = call('ZRANGEBYSCORE', key, '-inf', till, 'LIMIT', 0, ARGV[p + 1])
+  p = p + 2`,
+  16,
 );
 
-/** Two trips: how much is over in each shard, and then as much of it as is wanted. */
-export async function purgeRecords(connection: Connection, { heads }: Layout, { before, limit }: PurgeQuery): Promise<number> {
+/**
+ * The index says where to look, and the record whether it is so: only settled ones have an end, and what is running or
+ * unknown is never touched.
+ *
+ * Whatever needs memory comes after a delete: at its `maxmemory` Redis refuses a write that may need some, unless the
+ * script has written before. So a purge makes room where nothing else can be written.
+ */
+const purging = forEachKey(
+  `${till}
+  local head, row = split(key)
+  local over, purged = head .. 'over', 0
+  local r = call('HMGET', key, 'o', 's', 'e', 'r', 'h', 'k', 'y', 'i')
+  local gone = goneAt(r[2], r[3], r[4], r[5])
+  if not r[1] or (gone and gone <= till) then
+    call('UNLINK', head .. 'o:' .. row, head .. 'a:' .. row, head .. 'u:' .. row)
+    call('DEL', key)
+    call('ZREM', head .. 'names', row)
+    call('ZREM', over, row)
+    if r[1] then purged = 1 end
+  elseif gone then
+    local due = gone
+    if r[6] or r[7] then
+      local expired = r[3] + r[4]
+      if expired <= till then
+        if r[7] then call('UNLINK', head .. 'o:' .. row) end
+        call('HDEL', key, 'k', 'y')
+        call('HSET', key, 'i', (r[8] or 1) + 1)
+        purged = 1
+      else
+        due = expired
+      end
+    end
+    call('ZREM', over, row)
+    call('ZADD', over, due, row)
+  else
+    call('ZREM', over, row)
+  end
+  p = p + 1
+  answers[i + 1] = purged`,
+  64,
+);
+
+/** Three trips: how much is over in each shard, the names of as much of it as is wanted, and the purge of these. */
+export async function purgeRecords(connection: Connection, layout: Layout, { before, limit }: PurgeQuery): Promise<number> {
   const until = before === undefined ? "" : String(Math.floor(before));
   const what = "a purge";
+  const indexes = rotated(layout.heads).map((head) => `${head}over`);
   const counts = await askScript(
     connection,
     counting,
-    heads.map((head) => ({ key: `${head}over`, args: [until] })),
+    indexes.map((key) => ({ key, args: [until] })),
     { what },
   );
   let left = limit;
-  const items = heads.flatMap((head, shard) => {
-    const share = Math.min(left, Number(counts[shard]?.reply));
+  const shares = indexes.flatMap((key, i) => {
+    const share = Math.min(left, Number(counts[i]?.reply));
     left -= share;
-    return share === 0 ? [] : [{ key: `${head}over`, args: [until, String(share)] }];
+    return share === 0 ? [] : [{ key, args: [until, String(share)] }];
   });
-  const purged = await askScript(connection, purging, items, { what });
-  return purged.reduce((sum, { reply }) => sum + Number(reply), 0);
+  const rows = (await askScript(connection, finding, shares, { what })).flatMap(({ reply }) => reply as string[]);
+  const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.besideRow(row) }));
+  if (items.length === 0) return 0;
+  const said = await runScript(connection, await connection.link(), purging, items, { what });
+  // Records of a slot on the move are purged when the move is over. Others need not wait for them.
+  return said.reduce((sum, one) => {
+    if (one instanceof Error && !isOnBothSides(one)) throw one;
+    return one instanceof Error ? sum : sum + Number(one.reply);
+  }, 0);
+}
+
+/** Beginning anywhere: a shard that cannot be purged now must not use up everybody's limit each time. */
+function rotated(heads: readonly string[]): string[] {
+  const first = Math.floor(Math.random() * heads.length);
+  return [...heads.slice(first), ...heads.slice(0, first)];
 }

@@ -15,15 +15,14 @@ const reading = forEachKey(
 
 const readingAttempts = forEachKey(
   `
-  local head, row = split(key)
-  answers[i + 1] = call('ZRANGEBYSCORE', head .. 'a:' .. row, '(' .. ARGV[p], '+inf', 'LIMIT', 0, ARGV[p + 1])
+  answers[i + 1] = call('ZRANGEBYSCORE', key, '(' .. ARGV[p], '+inf', 'LIMIT', 0, ARGV[p + 1])
   p = p + 2`,
   1,
 );
 
 /** In the order asked for; undefined for what is not there. */
 export async function readRecords(connection: Connection, layout: Layout, ids: readonly RecordId[]): Promise<(Reading | undefined)[]> {
-  const items = ids.map((id) => ({ key: layout.recordOf(id), args: [] }));
+  const items = ids.map((id) => ({ key: layout.recordOf(id), args: [], also: [layout.besideOf(id, "o")] }));
   const said = await askScript(connection, reading, items, { what: "a read" });
   return said.map(({ now, reply }, i) =>
     Array.isArray(reply) ? { record: toRecord(ids[i] as RecordId, reply as Fields), now } : undefined,
@@ -31,7 +30,7 @@ export async function readRecords(connection: Connection, layout: Layout, ids: r
 }
 
 export async function readAttempts(connection: Connection, layout: Layout, query: AttemptsQuery): Promise<AttemptEntry[]> {
-  const item = { key: layout.recordOf(query), args: [String(query.afterAttempt), String(query.limit)] };
+  const item = { key: layout.besideOf(query, "a"), args: [String(query.afterAttempt), String(query.limit)] };
   const [said] = await askScript(connection, readingAttempts, [item], { what: "a read" });
   return ((said as Said).reply as string[]).map(toEntry);
 }

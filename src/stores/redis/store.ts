@@ -3,7 +3,9 @@ import { InvalidInputError } from "../../core/errors.js";
 import type { Store } from "../../core/store.js";
 import { type RedisBackendOptions, redisBackend } from "./backend.js";
 import { Connection } from "./connection.js";
+import { defaultPrefix } from "./layout.js";
 import { linkOf, type RedisClient } from "./link.js";
+import { duplicating } from "./own-connection.js";
 
 export interface RedisStoreOptions extends RedisBackendOptions, StoreOptions {
   /** A connected client: `createClient` or `createCluster` of node-redis, `Redis` or `Cluster` of ioredis. */
@@ -12,7 +14,8 @@ export interface RedisStoreOptions extends RedisBackendOptions, StoreOptions {
 
 /**
  * A store on a Redis client of your own, which stays yours: closing the store does not close it. Nobody renews leases
- * while the event loop is stuck, because a thread cannot share your client; open the store by its URL for that.
+ * while the event loop is stuck, because a thread cannot share your client; open the store by its URL for that. A client
+ * that does not answer for 5 s is left: the store then makes connections of its own with the client's settings.
  *
  * @example
  * const store = await redisStore({ client: await createClient().connect() });
@@ -22,6 +25,22 @@ export async function redisStore({ client, ...options }: RedisStoreOptions): Pro
     throw new InvalidInputError("client", "must be a client or cluster of the packages redis or ioredis");
   if ("getSentinelNode" in client || "acquire" in client)
     throw new InvalidInputError("client", "must not be a sentinel client or a pool; open redis+sentinel:// instead");
-  const connection = new Connection({ connect: async () => linkOf(client), borrowed: true });
+  checkKeyPrefix(client, options.prefix ?? defaultPrefix);
+  const connect = duplicating(client);
+  const connection = new Connection({ borrowed: linkOf(client), ...(connect === undefined ? {} : { connect }) });
   return createStore(await redisBackend(connection, { ...options, check: true }), options);
+}
+
+/**
+ * ioredis puts its `keyPrefix` before the names of our keys. Scripts find the shard of a key at its first "}:", which a
+ * prefix such as "{app}:" would be: the indexes would stand under names that listings and purges do not look at.
+ */
+function checkKeyPrefix(client: RedisClient, prefix: string): void {
+  const { options } = client as { readonly options?: { readonly keyPrefix?: unknown } };
+  const keyPrefix = String(options?.keyPrefix ?? "");
+  if (!`${keyPrefix}${prefix}`.includes("}:")) return;
+  throw new InvalidInputError(
+    "client",
+    `has the keyPrefix ${JSON.stringify(keyPrefix)}: with "}:" in it, the store's records could be neither listed nor purged. Use a client without a keyPrefix, or with one that has no braces; keys that were used under this one are new under another`,
+  );
 }

@@ -23,12 +23,13 @@ export async function withReplicas(
   { count, timeoutMs }: WaitReplicas,
   write: () => Promise<(Verdicted | Error)[]>,
 ): Promise<(Verdicted | Error)[]> {
-  const before = await link.servers("connected");
+  const connected = () => connection.answer(link, "waiting for replicas", link.servers("connected"));
+  const before = await connected();
   const verdicts = await write();
   if (verdicts.every((verdict) => verdict instanceof Error)) return verdicts;
   let doubt: unknown;
   try {
-    const after = await link.servers("connected");
+    const after = await connected();
     const servers = new Map([...before, ...after].map((server) => [server.client, server]));
     const waits = [...servers.values()].map((server) => server.send(["WAIT", String(count), String(timeoutMs)]));
     const fewest = Math.min(...(await connection.answer(link, "waiting for replicas", Promise.all(waits))).map(Number));

@@ -1,0 +1,51 @@
+import { connectMsMax } from "./connection.js";
+import { linkOf, type RedisClient, type RedisLink } from "./link.js";
+
+/** What `duplicate` of every driver makes: another client with the same settings, not connected yet. */
+type Duplicate = RedisClient & {
+  connect(): Promise<unknown>;
+  on(event: "error", handle: () => void): unknown;
+  unref?(): void;
+  readonly stream?: { unref?(): void };
+};
+
+/** Our links end with their connection, as those by URL do: nothing waits in a driver's queue, and nothing is sent twice. */
+const ioRedisOptions = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  retryStrategy: () => null,
+  sentinelRetryStrategy: () => null,
+};
+const ioRedisClusterOptions = { lazyConnect: true, enableOfflineQueue: false, clusterRetryStrategy: () => null };
+
+/** Makes links of our own with the settings of the user's client. Undefined: this client cannot be duplicated. */
+export function duplicating(client: RedisClient): (() => Promise<RedisLink>) | undefined {
+  if (!("duplicate" in client) || typeof client.duplicate !== "function") return undefined;
+  const duplicate = client.duplicate.bind(client) as (...settings: unknown[]) => Duplicate;
+  return async () => {
+    if ("masters" in client) return await connected(duplicate({ minimizeConnections: true }));
+    if ("call" in client) return await connected("nodes" in client ? duplicate([], ioRedisClusterOptions) : duplicate(ioRedisOptions));
+    return await connected(duplicate({ disableOfflineQueue: true }));
+  };
+}
+
+async function connected(own: Duplicate): Promise<RedisLink> {
+  own.on("error", () => {});
+  const link = linkOf(own);
+  // By its settings the driver may try for ever.
+  const timer = setTimeout(() => link.destroy(), connectMsMax);
+  try {
+    await own.connect();
+  } catch (error) {
+    link.destroy();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  // The process does not live on for it.
+  if (own.unref === undefined) own.stream?.unref?.();
+  else own.unref();
+  return link;
+}
