@@ -3,6 +3,14 @@ export interface Reply {
   readonly status: number;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: Uint8Array | null;
+  /** The response was thrown as an error (Koa): a replay throws it again. */
+  readonly thrown?: Thrown;
+}
+
+export interface Thrown {
+  readonly name: string;
+  readonly message: string;
+  readonly properties: Readonly<Record<string, unknown>>;
 }
 
 /** A response as the handler made it. Not `whole`: it is longer than what is kept, and the framework still has the rest. */

@@ -1,4 +1,4 @@
-import type { Captured, Reply } from "./reply.js";
+import type { Captured, Reply, Thrown } from "./reply.js";
 
 /**
  * A response as it is kept: JSON, readable by a person where the body is text. Bytes that are no UTF-8 are kept as
@@ -10,6 +10,7 @@ export type StoredResponse =
       readonly headers: readonly (readonly [string, string])[];
       readonly text?: string;
       readonly base64?: string;
+      readonly thrown?: Thrown;
     }
   | { readonly status: number; readonly notKept: true };
 
@@ -23,21 +24,26 @@ export function headerFilter(names: readonly string[]): (name: string) => boolea
   return (name) => !neverKept.test(name) && (exact.has(name) || prefixes.some((prefix) => name.startsWith(prefix)));
 }
 
-export function toStored({ status, headers, body, whole }: Captured, keeps: (name: string) => boolean, isHead: boolean): StoredResponse {
+export function toStored(
+  { status, headers, body, whole, thrown }: Captured,
+  keeps: (name: string) => boolean,
+  isHead: boolean,
+): StoredResponse {
   if (!whole) return { status, notKept: true };
   // The length is made from the body again. An answer to HEAD has the length of a body that is not there.
   const kept = headers.filter(([name]) => keeps(name) && (name !== "content-length" || isHead || status === 304));
-  if (body === null || body.byteLength === 0) return { status, headers: kept };
+  const head = { status, headers: kept, ...(thrown === undefined ? {} : { thrown }) };
+  if (body === null || body.byteLength === 0) return head;
   const text = textOf(body);
-  return text === undefined ? { status, headers: kept, base64: Buffer.from(body).toString("base64") } : { status, headers: kept, text };
+  return text === undefined ? { ...head, base64: Buffer.from(body).toString("base64") } : { ...head, text };
 }
 
 /** Undefined when nothing was kept. */
 export function fromStored(stored: StoredResponse): Reply | undefined {
   if ("notKept" in stored) return undefined;
-  const { status, headers, text, base64 } = stored;
+  const { status, headers, text, base64, thrown } = stored;
   const body = text !== undefined ? Buffer.from(text) : base64 !== undefined ? Buffer.from(base64, "base64") : null;
-  return { status, headers, body };
+  return { status, headers, body, ...(thrown === undefined ? {} : { thrown }) };
 }
 
 /** A byte order mark is part of the bytes: it must come back. */

@@ -24,8 +24,7 @@ export function idempotency(options: IdempotentOptions<Request>): RequestHandler
     answer(policy, asked, execute).then(
       (reply) => (reply === "captured" ? capture.release(policy.ownHeaders) : capture.replace(reply)),
       (error: unknown) => {
-        capture.abandon();
-        next(error);
+        if (!capture.abandon()) next(error);
       },
     );
   };

@@ -1,8 +1,10 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isResponse } from "../../core/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
+import { ownHeaders, withEarlier } from "../own-headers.js";
 import { problemReply, Refusal } from "../problem.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
@@ -10,8 +12,11 @@ import { peek } from "./peek.js";
 
 /** A request that is being worked on: the handler's response goes one way, and what may be sent comes back. */
 interface Flight {
-  readonly land: (captured: Captured) => void;
+  /** With the response, or the promise of it: it rejects when the response cannot be read. */
+  readonly land: (captured: Captured | Promise<Captured>) => void;
   readonly reply: Promise<Reply | "captured">;
+  /** The handler's own headers, when it sends. */
+  readonly sentHeaders: () => Reply["headers"];
 }
 
 /**
@@ -33,6 +38,9 @@ export function idempotency(app: FastifyInstance, options: IdempotentOptions<Fas
 function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   const bodies = new WeakMap<FastifyRequest, Uint8Array | Refusal>();
   const flights = new WeakMap<FastifyRequest, Flight>();
+  /** Headers that were set before the handler ran. */
+  const before = new WeakMap<FastifyRequest, Reply["headers"]>();
+  const earlier = (request: FastifyRequest, found: Reply) => withEarlier(found, before.get(request) ?? []);
   const askedOf = (request: FastifyRequest): Asked<FastifyRequest> => {
     const at = request.originalUrl.indexOf("?");
     return {
@@ -53,7 +61,8 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
       return payload;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      send(reply, problemReply(error.problem, policy, error.message));
+      before.set(request, headerList(reply.getHeaders()));
+      send(reply, earlier(request, problemReply(error.problem, policy, error.message)));
       return reply as never;
     }
   });
@@ -61,6 +70,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   app.addHook("preHandler", (request, reply, go) => {
     const asked = askedOf(request);
     if (!isKeyed(policy, asked)) return go();
+    before.set(request, headerList(reply.getHeaders()));
     let land: Flight["land"] = () => {};
     let landed = false;
     const response = new Promise<Captured>((resolve) => {
@@ -70,7 +80,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
       };
     });
     const answered = answer(policy, asked, () => {
-      flights.set(request, { land, reply: answered });
+      flights.set(request, { land, reply: answered, sentHeaders: headersAtSend(reply) });
       go();
       return response;
     });
@@ -81,7 +91,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
       tell();
     };
     answered.then(
-      (found) => instead(() => send(reply, found as Reply)),
+      (found) => instead(() => send(reply, earlier(request, found as Reply))),
       (error: Error) => instead(() => go(error)),
     );
   });
@@ -90,14 +100,44 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
     const flight = flights.get(request);
     if (flight === undefined) return payload;
     flights.delete(request);
-    const taken = await bodyOf(payload, policy.responseBytesMax);
-    const { statusCode: status } = reply;
-    flight.land({ status, headers: headerList(reply.getHeaders()), body: taken?.bytes ?? null, whole: taken?.rest === undefined });
+    const body = isResponse(payload) ? headOf(reply, payload) : payload;
+    const taking = bodyOf(body, policy.responseBytesMax);
+    flight.land(
+      taking.then((taken) => {
+        // Hooks that ran before this one have set headers for this request: of those only what describes the body is stored.
+        const describing = headerList(reply.getHeaders()).filter(([name]) => name.startsWith("content-"));
+        const sent = [...flight.sentHeaders(), ...(isResponse(payload) ? payload.headers : [])].filter(
+          ([name]) => !name.startsWith("content-"),
+        );
+        const headers = ownHeaders([...sent, ...describing], before.get(request) ?? []);
+        return { status: reply.statusCode, headers, body: taken?.bytes ?? null, whole: taken?.rest === undefined };
+      }),
+    );
+    // Rejects when the stream of the response broke: Fastify answers with an error, and the key is free.
     const answered = await flight.reply;
-    if (answered !== "captured") return replace(reply, answered);
+    const taken = await taking;
+    if (answered !== "captured") return replace(reply, earlier(request, answered));
     for (const [name, value] of policy.ownHeaders) reply.header(name, value);
-    return taken === null ? payload : taken.rest === undefined ? Buffer.from(taken.bytes) : Readable.from(whole(taken));
+    return taken === null ? body : taken.rest === undefined ? Buffer.from(taken.bytes) : Readable.from(whole(taken));
   });
+}
+
+/** Looks at the headers at the moment at which the handler, or an error handler, sends; hooks come after that. */
+function headersAtSend(reply: FastifyReply): () => Reply["headers"] {
+  const { send: original } = reply;
+  let headers: Reply["headers"] | undefined;
+  reply.send = (payload?: unknown) => {
+    headers = headerList(reply.getHeaders());
+    return original.call(reply, payload);
+  };
+  return () => headers ?? headerList(reply.getHeaders());
+}
+
+/** Fastify takes status and headers of a Response only after the hooks. */
+function headOf(reply: FastifyReply, { status, headers, body }: Response): unknown {
+  reply.code(status);
+  for (const [name, value] of headersByName([...headers])) reply.header(name, value);
+  return body;
 }
 
 // For the app, not only for what is registered inside of this plugin.
@@ -116,7 +156,10 @@ function send(reply: FastifyReply, answered: Reply): void {
 }
 
 function replace(reply: FastifyReply, { status, headers, body }: Reply): Buffer | null {
-  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  for (const name of Object.keys(reply.getHeaders())) {
+    reply.removeHeader(name);
+    reply.raw.removeHeader(name);
+  }
   reply.code(status);
   for (const [name, value] of headersByName(headers)) reply.header(name, value);
   return body === null ? null : Buffer.from(body);

@@ -2,6 +2,8 @@ import type { Context, MiddlewareHandler } from "hono";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
+import { ownHeaders, withEarlier } from "../own-headers.js";
+import type { Reply } from "../reply.js";
 import { type Capture, capture, requestBytes, sent, tooLong } from "../web.js";
 
 /**
@@ -16,14 +18,16 @@ export function idempotency(options: IdempotentOptions<Context>): MiddlewareHand
     const asked = askedOf(c);
     if (!isKeyed(policy, asked)) return await next();
     let made: Capture | undefined;
+    // A response that is not sent: it has the headers that earlier middleware has set so far.
+    const before: Reply["headers"] = [...c.body(null).headers];
     const reply = await answer(policy, asked, async () => {
       await next();
       made = await capture(c.res, policy.responseBytesMax);
-      return made.captured;
+      return { ...made.captured, headers: ownHeaders(made.captured.headers, before) };
     });
     // Set to nothing first: Hono would mix the headers of the two.
     c.res = undefined;
-    c.res = sent(reply, made, policy.ownHeaders);
+    c.res = sent(reply === "captured" ? reply : withEarlier(reply, before), made, policy.ownHeaders);
   };
 }
 

@@ -5,8 +5,10 @@ import { isResponse } from "../../core/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
+import { ownHeaders, withEarlier } from "../own-headers.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
+import { errorOf, thrownBy } from "./koa-errors.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";
 
 /**
@@ -20,13 +22,26 @@ export function idempotency(options: IdempotentOptions<ParameterizedContext>): M
   return async (ctx, next) => {
     const asked = askedOf(ctx);
     if (!isKeyed(policy, asked)) return await next();
+    const before = headerList(ctx.response.headers);
+    let refusal: { readonly error: unknown } | undefined;
     const reply = await answer(policy, asked, async () => {
       const letGo = keepFromClosing(ctx);
-      await next().catch((error: unknown) => refused(ctx, error));
-      return await captured(ctx, letGo(), policy.responseBytesMax);
+      try {
+        await next();
+      } catch (error) {
+        letGo();
+        const thrown = thrownBy(error);
+        if (thrown === undefined) throw error;
+        refusal = { error };
+        return { ...thrown, whole: true };
+      }
+      const made = await captured(ctx, letGo(), policy.responseBytesMax);
+      return { ...made, headers: ownHeaders(made.headers, before) };
     });
-    if (reply === "captured") for (const [name, value] of policy.ownHeaders) ctx.set(name, value);
-    else replace(ctx, reply);
+    if (reply !== "captured") return replace(ctx, withEarlier(reply, before));
+    for (const [name, value] of policy.ownHeaders) ctx.set(name, value);
+    // Outer middleware gives errors their form.
+    if (refusal !== undefined) throw refusal.error;
   };
 }
 
@@ -41,17 +56,6 @@ function askedOf(ctx: ParameterizedContext): Asked<ParameterizedContext> {
     header: (name) => ctx.req.headers[name.toLowerCase()] as string | undefined,
     body: (bytesMax) => nodeBody(ctx.req, ctx.request as MaybeParsed, bytesMax),
   };
-}
-
-/** `ctx.throw(404)` is how Koa answers: it is a response like any other, and has the form that Koa would give it. */
-function refused(ctx: ParameterizedContext, error: unknown): void {
-  const { status, expose, message, headers } = error as { status?: unknown; expose?: unknown; message?: string; headers?: object };
-  if (typeof status !== "number" || status < 400 || status >= 500 || expose !== true) throw error;
-  for (const name of Object.keys(ctx.response.headers)) ctx.remove(name);
-  for (const [name, value] of headerList((headers ?? {}) as Record<string, unknown>)) ctx.append(name, value);
-  ctx.status = status;
-  ctx.type = "text";
-  ctx.body = message ?? STATUS_CODES[status];
 }
 
 /**
@@ -76,10 +80,23 @@ function keepFromClosing({ response }: ParameterizedContext): () => unknown {
 }
 
 async function captured(ctx: ParameterizedContext, body: unknown, bytesMax: number): Promise<Captured> {
+  const { status } = ctx;
+  const text = body === undefined || body === null ? statusText(ctx, status) : undefined;
+  if (text !== undefined) {
+    const headers = headerList({ ...ctx.response.headers, "content-type": "text/plain; charset=utf-8" });
+    return { status, headers, body: Buffer.from(text), whole: true };
+  }
   const taken = await bodyOf(body, bytesMax);
   if (taken !== null) ctx.body = taken.rest === undefined ? Buffer.from(taken.bytes) : Readable.from(whole(taken));
-  const { status } = ctx;
   return { status, headers: headerList(ctx.response.headers), body: taken?.bytes ?? null, whole: taken?.rest === undefined };
+}
+
+/** What Koa sends when a handler has set a status and no body; undefined where it sends none. */
+function statusText(ctx: ParameterizedContext, status: number): string | undefined {
+  if ([204, 205, 304].includes(status) || ctx.method === "HEAD") return undefined;
+  if ((ctx.response as { _explicitNullBody?: boolean })._explicitNullBody === true) return undefined;
+  if (ctx.req.httpVersionMajor >= 2) return String(status);
+  return ctx.status === status ? ctx.message || String(status) : (STATUS_CODES[status] ?? String(status));
 }
 
 /** Whatever Koa takes for a body. */
@@ -92,11 +109,18 @@ async function bodyOf(body: unknown, bytesMax: number): Promise<Taken | null> {
   return await take(Readable.from([bytes]), bytesMax);
 }
 
-function replace(ctx: ParameterizedContext, { status, headers, body }: Reply): void {
+function replace(ctx: ParameterizedContext, { status, headers, body, thrown }: Reply): void {
   for (const name of Object.keys(ctx.response.headers)) ctx.remove(name);
-  ctx.body = body === null ? null : Buffer.from(body);
+  if (thrown !== undefined) {
+    for (const [name, value] of headersByName(headers)) if (!name.startsWith("content-")) ctx.set(name, value);
+    throw errorOf(ctx, status, thrown, headers);
+  }
+  // A body that Koa makes of the status by itself is left to Koa: outer middleware finds what it found the first time.
+  if (body === null || Buffer.from(body).toString() !== statusText(ctx, status)) {
+    ctx.body = body === null ? null : Buffer.from(body);
+    if (body === null) ctx.remove("content-type");
+  }
   // Setting a body sets a status and a type of Koa's own.
   ctx.status = status;
-  if (body === null) ctx.remove("content-type");
   for (const [name, value] of headersByName(headers)) ctx.set(name, value);
 }

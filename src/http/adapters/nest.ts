@@ -44,6 +44,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
           resolve(of(undefined));
         },
         (error: unknown) => {
+          // Of a response that the handler has destroyed, Nest has the Observable already: this changes nothing then.
           capture.abandon();
           reject(error);
         },

@@ -1,101 +1,89 @@
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { ownHeaders, withEarlier } from "../own-headers.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
+import { ResponseLayer } from "./response-layer.js";
 
 type Done = (error?: Error | null) => void;
 
 /**
  * Holds back what is written to a Node response until it may go out.
  *
- *   held ──end, or longer than what is kept──▶ captured ──release──▶ as if nobody had held it
- *                                                       └─replace──▶ another response
+ *   held ──end, or longer than what is kept──▶ captured ──release──▶ passes on to the layer below
+ *     └──destroy──▶ failed                              └─replace──▶ another response; late writes are dropped
  *
- * Meanwhile a client that leaves is not noticed by the handler: its work is finished, and kept for the retry.
+ * Hooks that earlier middleware installed (express-session, compression) are the layer below: they see the response when it
+ * is released or replaced. Meanwhile a client that leaves is not noticed by the handler: its work is finished, and kept for
+ * the retry.
  */
 export class NodeCapture {
+  /** Rejects when the handler destroys the response before it has ended. */
   readonly captured: Promise<Captured>;
   readonly #response: ServerResponse;
+  readonly #layer: ResponseLayer;
+  readonly #before: Reply["headers"];
   readonly #bytesMax: number;
   readonly #chunks: Buffer[] = [];
   readonly #onEnd: Done[] = [];
   #bytes = 0;
   #ended = false;
   #full = false;
-  #closed = false;
+  #destroyed: { readonly error: Error | undefined } | undefined;
   #begunWith: number | undefined;
-  #tell: (captured: Captured) => void = () => {};
+  #resolve: (captured: Captured) => void = () => {};
+  #reject: (error: Error) => void = () => {};
 
   constructor(response: ServerResponse, bytesMax: number) {
     this.#response = response;
     this.#bytesMax = bytesMax;
-    this.captured = new Promise((resolve) => {
-      this.#tell = resolve;
+    this.#before = headerList(response.getHeaders());
+    this.captured = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
-    this.#hold();
+    // A handler that was given up on may still destroy the response: then the rejection has no reader.
+    this.captured.catch(() => {});
+    this.#layer = new ResponseLayer(response, {
+      ended: () => this.#ended,
+      destroyed: () => this.#destroyed !== undefined,
+      writeHead: (status, rest) => this.#writeHead(status, rest),
+      write: (chunk, rest) => this.#write(chunk, rest),
+      end: (rest) => this.#end(rest),
+      destroy: (error) => this.#destroy(error),
+    });
   }
 
-  /** What was held goes out, and what is still to come goes out by itself. */
+  /** The held response goes out, and what the handler still writes follows it. */
   release(more: Reply["headers"]): void {
     const response = this.#response;
-    this.#letGo();
-    if (isGone(response)) return this.#tellClosed();
+    const waiting = this.#layer.pass();
+    if (this.#layer.isGone) return;
     for (const [name, value] of more) response.setHeader(name, value);
     const whole = Buffer.concat(this.#chunks);
-    if (this.#ended) return void response.end(whole, () => this.#onEnd.forEach((done) => void done()));
-    // Whoever writes was told to wait.
-    if (response.write(whole)) response.emit("drain");
+    if (this.#ended) return void this.#layer.end(whole, () => this.#onEnd.forEach((done) => void done()));
+    // The writer waits for "drain".
+    if (this.#layer.write(whole)) for (const resume of waiting) resume.call(response);
   }
 
-  /** Something else goes out; whatever is written after this goes nowhere. */
-  replace({ status, headers, body }: Reply): void {
+  /** Another response goes out, with the headers of earlier middleware. What the handler writes after this is dropped. */
+  replace(reply: Reply): void {
     const response = this.#response;
-    this.#letGo();
-    if (isGone(response)) return this.#tellClosed();
+    this.#layer.pass();
+    if (this.#layer.isGone) return;
+    const { status, headers, body } = withEarlier(reply, this.#before);
     for (const name of response.getHeaderNames()) response.removeHeader(name);
     response.statusCode = status;
     response.statusMessage = "";
     for (const [name, value] of headersByName(headers)) response.setHeader(name, value);
-    response.end(body ?? undefined);
-    this.#silence();
+    this.#layer.drop(status);
+    this.#layer.end(body ?? undefined);
   }
 
-  /** The framework answers with an error of its own. */
-  abandon(): void {
-    this.#letGo();
-    this.#tellClosed();
-  }
-
-  #hold(): void {
-    const response = this.#response;
-    const own = (name: string, value: unknown) => Object.defineProperty(response, name, { value, configurable: true, writable: true });
-    own("writeHead", (status: number, ...rest: unknown[]) => this.#writeHead(status, rest));
-    own("flushHeaders", () => {});
-    own("write", (chunk: unknown, ...rest: unknown[]) => this.#write(chunk, rest));
-    own("end", (...rest: unknown[]) => this.#end(rest));
-    own("emit", (event: string, ...values: unknown[]) => {
-      if (event !== "close") return Object.getPrototypeOf(response).emit.call(response, event, ...values);
-      this.#closed = true;
-      return false;
-    });
-    // Nothing is sent until the handler is done: until then an error can still be answered as such.
-    Object.defineProperty(response, "headersSent", { get: () => this.#ended, configurable: true });
-    Object.defineProperty(response, "writableEnded", { get: () => this.#ended, configurable: true });
-  }
-
-  #letGo(): void {
-    const response = this.#response as unknown as Record<string, unknown>;
-    for (const name of ["writeHead", "flushHeaders", "write", "end", "emit", "headersSent", "writableEnded"]) delete response[name];
-  }
-
-  /** Who does not know that it was answered may still be writing. */
-  #silence(): void {
-    const response = this.#response;
-    const nothing = { value: () => response, configurable: true, writable: true };
-    for (const name of ["end", "writeHead", "setHeader", "appendHeader", "removeHeader"]) Object.defineProperty(response, name, nothing);
-    Object.defineProperty(response, "write", { value: () => true, configurable: true, writable: true });
-  }
-
-  #tellClosed(): void {
-    if (this.#closed) this.#response.emit("close");
+  /** The framework answers with an error of its own. True: the handler has destroyed the response, so it cannot. */
+  abandon(): boolean {
+    this.#layer.pass();
+    if (this.#destroyed === undefined) return false;
+    this.#response.destroy(this.#destroyed.error);
+    return true;
   }
 
   #writeHead(status: number, rest: unknown[]): ServerResponse {
@@ -109,13 +97,18 @@ export class NodeCapture {
     return response;
   }
 
+  /** As Node does: a hook on `writeHead` that later middleware installed has to see the first write. */
+  #implicitHead(): void {
+    if (this.#begunWith === undefined) this.#response.writeHead(this.#response.statusCode);
+  }
+
   #write(chunk: unknown, rest: unknown[]): boolean {
     this.#take(chunk, rest[0]);
     const done = rest.find((one) => typeof one === "function") as Done | undefined;
     if (done) process.nextTick(done);
     if (this.#bytes > this.#bytesMax && !this.#full) {
       this.#full = true;
-      this.#tell(this.#capture(false));
+      this.#resolve(this.#capture(false));
     }
     return !this.#full;
   }
@@ -125,15 +118,25 @@ export class NodeCapture {
     const done = rest.find((one) => typeof one === "function") as Done | undefined;
     if (done) this.#onEnd.push(done);
     if (typeof rest[0] !== "function" && rest[0] !== undefined && rest[0] !== null) this.#take(rest[0], rest[1]);
+    else this.#implicitHead();
     this.#ended = true;
-    this.#tell(this.#capture(this.#bytes <= this.#bytesMax));
+    this.#resolve(this.#capture(this.#bytes <= this.#bytesMax));
     return this.#response;
   }
 
+  /** Without this the attempt would wait for an end that never comes. False: the outcome is known, so the layer below may be destroyed. */
+  #destroy(error: Error | undefined): boolean {
+    if (this.#ended || this.#full) return false;
+    this.#destroyed ??= { error };
+    this.#reject(error ?? new Error("the handler destroyed the response before it ended"));
+    return true;
+  }
+
   #take(chunk: unknown, encoding: unknown): void {
+    this.#implicitHead();
     const { statusCode } = this.#response;
-    // Somebody has begun and failed, and somebody else answers in its place: that is the whole response.
-    if (this.#begunWith !== undefined && this.#begunWith !== statusCode && !this.#full) {
+    // A first response was begun and failed, and an error handler answers in its place: that is the whole response.
+    if (this.#begunWith !== statusCode && !this.#full) {
       this.#chunks.length = 0;
       this.#bytes = 0;
     }
@@ -145,12 +148,9 @@ export class NodeCapture {
 
   #capture(whole: boolean): Captured {
     const { statusCode: status } = this.#response;
-    return { status, headers: headerList(this.#response.getHeaders()), body: whole ? Buffer.concat(this.#chunks) : null, whole };
+    const headers = ownHeaders(headerList(this.#response.getHeaders()), this.#before);
+    return { status, headers, body: whole ? Buffer.concat(this.#chunks) : null, whole };
   }
-}
-
-function isGone(response: ServerResponse): boolean {
-  return response.destroyed || response.socket?.destroyed === true;
 }
 
 function encodingOf(encoding: unknown): BufferEncoding {
