@@ -228,7 +228,7 @@ still("ephemeral behind durable: paused, it waits; resumed, it goes on", async (
       await go.opened;
     },
   });
-  await triggered(runtime, {});
+  await runtime.trigger("flow", undefined, {});
   await begun.opened;
   await runtime.pause("flow");
   go.open();
