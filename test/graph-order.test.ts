@@ -1,6 +1,6 @@
 import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still, triggered } from "./graph-scene.js";
+import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still } from "./graph-scene.js";
 import { type Gate, gate, onStores } from "./workflow-scene.js";
 
 /** Triggers many before anybody works on them. */

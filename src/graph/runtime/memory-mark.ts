@@ -83,7 +83,17 @@ export function lostRoute(routeOf: RouteOf, { place, document }: Pick<FlowPlan, 
     outgoing: [],
     place,
   };
-  const flow: FlowPlan = { id: memoryFlow, document, tags: [], nodes: new Map(), edges: [], entries: [], order: [], place };
+  const flow: FlowPlan = {
+    id: memoryFlow,
+    document,
+    tags: [],
+    nodes: new Map(),
+    edges: [],
+    entries: [],
+    order: [],
+    unsupported: [],
+    place,
+  };
   const retry = { maxAttempts: 1, backoff: "fixed", initialDelayMs: 0, maxDelayMs: 0, jitter: false } as const;
   const delivery = { mode: "durable", retry, priority: 5, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
   const node = { plan, work: () => {}, outgoing: [], ports: [], load: noLoad(undefined) };
