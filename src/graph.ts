@@ -37,3 +37,4 @@ export type { Triggered, TriggerOptions } from "./graph/runtime/trigger.js";
 export type { DeadLetterDetails, DeadLetterView, ExecutionDetails, ExecutionView, NoteView, PacketView } from "./graph/runtime/views.js";
 export { toSarif } from "./graph/sarif.js";
 export type { JsonSchema } from "./graph/schema-compiler.js";
+export type { Substitute, Unsupported } from "./graph/substitutes.js";

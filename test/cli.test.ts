@@ -166,7 +166,13 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
   });
 
   test("the examples are well", async () => {
-    expect(await onceflow(["validate", examples])).toMatchObject({ code: 0, out: "3 files, 0 errors, 0 warnings\n" });
+    // One of them has an edge of mode stream, for which the runtime has a substitute.
+    const { code, out } = await onceflow(["validate", examples]);
+    expect([code, out.match(/ warning .*/g), out.endsWith("3 files, 0 errors, 1 warning\n")]).toEqual([
+      0,
+      [expect.stringMatching(/FLOW_UNSUPPORTED.*substitutes: \["stream"\]/)],
+      true,
+    ]);
   });
 });
 

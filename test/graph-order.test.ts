@@ -1,6 +1,6 @@
 import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still, triggered } from "./graph-scene.js";
+import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still } from "./graph-scene.js";
 import { type Gate, gate, onStores } from "./workflow-scene.js";
 
 /** Triggers many before anybody works on them. */
@@ -228,7 +228,7 @@ still("ephemeral behind durable: paused, it waits; resumed, it goes on", async (
       await go.opened;
     },
   });
-  await triggered(runtime, {});
+  await runtime.trigger("flow", undefined, {});
   await begun.opened;
   await runtime.pause("flow");
   go.open();

@@ -66,7 +66,7 @@ test("every flow here runs with these nodes, and has its effects once", async ()
   const documents = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith(".flowdsl.yaml"))
     .map((name) => join(import.meta.dirname, name));
-  const runtime = await createRuntime({ store, documents, nodes, streams: "store" });
+  const runtime = await createRuntime({ store, documents, nodes, substitutes: ["stream", "store"] });
   const address = { street: "Main Street 1", country: "de" };
   const order = { orderId: "t-1", total: 42, lines: [{ article: "tea", count: 2 }] };
   const email = { from: "ann@example.org", body: "" };

@@ -16,7 +16,7 @@ const documents = readdirSync(folder)
   .map((name) => join(folder, name));
 
 const store = await open(process.env["ONCEFLOW_URL"] || "sqlite:.onceflow/flows.db");
-const runtime = await createRuntime({ store, documents, nodes, streams: "store" });
+const runtime = await createRuntime({ store, documents, nodes, substitutes: ["stream", "store"] });
 runtime.on(print);
 const server = await serve(runtime, { port: Number(process.env["PORT"] ?? 4000) });
 

@@ -11,7 +11,7 @@ export async function withLookingRuntime<T>(
   work: (runtime: Runtime) => Promise<T>,
 ): Promise<T> {
   return await withStore(url, { create }, async (store) => {
-    const runtime = await createRuntime({ store, documents, work: false, streams: "store" });
+    const runtime = await createRuntime({ store, documents, work: false });
     try {
       return await work(runtime);
     } finally {

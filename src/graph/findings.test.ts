@@ -120,6 +120,8 @@ const inB: readonly Case[] = [
   ["FLOW_NO_KIND", "{ operationId: charge, kind: action,", "«{ operationId: charge,", "/nodes/Charge"],
   ["FLOW_WEAK_STORE", "mode: durable", "mode: durable, store: «redis", "/edges/0/delivery/store"],
   ["FLOW_FIELD_NOT_USED", "mode: durable", "mode: durable, topic: «orders", "/edges/0/delivery/topic"],
+  ["FLOW_UNSUPPORTED", "    delivery:", "    protocol: «grpc\n    delivery:", "/edges/0/protocol"],
+  ["FLOW_FIELD_NOT_USED", ', idempotencyKey: "{{payload.id}}-charge" }', ", idempotencyTtl: «P7D }", "/edges/0/delivery/idempotencyTtl"],
   ["FLOW_GENERIC_KEY", '"{{payload.id}}-charge"', '«"{{payload.id}}"', "/edges/0/delivery/idempotencyKey"],
   ["FLOW_NO_KEY", ', idempotencyKey: "{{payload.id}}-charge" }', " }«", "/edges/0/delivery"],
   ["FLOW_AMBIGUOUS_PORT", "outputs: { out: { packet: Order } }", "outputs: { out: {}, other: {} }«", "/edges/0/from"],

@@ -22,7 +22,7 @@ export function linkDelivery({ delivery }: Pick<Edge, "delivery">, around: Aroun
   const { flow, ends } = around;
   const { mode, topic, bus, timeoutMs, inFlightMax, recovery, store, partitionKey, consumerGroup } = delivery;
   const nodeTimeoutMs = timeoutMs ?? ends.to.node.execution.timeoutMs ?? flow.defaults.execution.timeoutMs;
-  const key = keyOf(delivery.key, around);
+  const key = keyOf(delivery, around);
   const partition = partitionKey && compileKey(partitionKey, { ...around, namesOperation: false });
   const deadLetters = deadLettersOf(
     delivery.deadLetters,
@@ -67,14 +67,14 @@ function retryOf({ flow, ends }: Around, direct: boolean): RetryPolicy {
   return direct ? { ...defaultRetry, maxAttempts: 1 } : defaultRetry;
 }
 
-function keyOf(onEdge: Edge["delivery"]["key"], around: Around): PlannedKey | undefined {
+function keyOf({ key: onEdge, keyTtlMs }: Edge["delivery"], around: Around): PlannedKey | undefined {
   const onNode = around.ends.to.node.idempotency;
   const made = compileOr(onEdge ?? onNode?.key, around);
   if (made === undefined) return undefined;
   return {
     ...made,
     from: onEdge === undefined ? "node" : "edge",
-    retentionMs: onNode?.ttlMs ?? retentionMsDefault,
+    retentionMs: keyTtlMs ?? onNode?.ttlMs ?? retentionMsDefault,
     ...(onNode?.store && { store: onNode.store }),
   };
 }

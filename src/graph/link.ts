@@ -35,6 +35,7 @@ export function link(flow: Flow, document: DocumentInfo, packets: Packets, findi
     edges: planned,
     entries,
     order: orderOf([...nodes.keys()], planned).order,
+    unsupported: [],
     place: placeOf(flow.spot),
     ...(summary !== undefined && { summary }),
     ...(description !== undefined && { description }),

@@ -10,6 +10,7 @@ import { Packets } from "./packets.js";
 import type { FlowPlan } from "./plan.js";
 import { readText } from "./read-text.js";
 import { validate } from "./validate/index.js";
+import { findUnsupported } from "./validate/unsupported.js";
 
 /** A path; or the text itself, with the path that findings and relative references are to go by. */
 export type FlowSource = string | { readonly text: string; readonly file?: string };
@@ -55,7 +56,7 @@ function limitsOf(given: Partial<Limits> = {}): Limits {
   return limits;
 }
 
-/** load → normalise → link → validate */
+/** load → normalise → link → validate → what the runtime does not do */
 async function plansOf(
   text: { readonly text: string; readonly file: string },
   allowRemote: boolean,
@@ -72,5 +73,5 @@ async function plansOf(
   validate(linked, findings);
   components.reportUnused();
   packets.checkUnused();
-  return linked.map(({ plan }) => plan);
+  return linked.map((each) => ({ ...each.plan, unsupported: findUnsupported(each, { tree: root, pointer: "" }, findings) }));
 }

@@ -164,6 +164,8 @@ export interface Delivery {
   readonly mode: DeliveryMode;
   readonly retry?: RetryPolicy;
   readonly key?: Written;
+  /** How long a completed key is remembered. */
+  readonly keyTtlMs?: number;
   /** False: what fails for good is dropped. A text: the name of the queue. */
   readonly deadLetters?: boolean | string;
   readonly timeoutMs?: number;

@@ -14,7 +14,7 @@ import {
 } from "./model.js";
 import { type Normalising, spelledIn } from "./normalise.js";
 import { messageOf } from "./normalise-node.js";
-import { durationMs, normaliseRetry } from "./normalise-policy.js";
+import { durationMs, normaliseRetry, retentionBounds } from "./normalise-policy.js";
 import { childOf, type Spot } from "./tree.js";
 import { written } from "./written.js";
 
@@ -29,6 +29,7 @@ export function normaliseEdge(spot: Spot, about: Normalising): Edge | undefined 
   const when = written(fields, "when");
   const protocol = fields.oneOf("protocol", protocols);
   const description = fields.text("description");
+  fields.at("runtimeBindings");
   const onEdge = messageOf(fields.at("packet"), findings);
   spelledIn("A", fields.at("packet"), "an edge's packet", about);
   const delivered = readDelivery(fields.at("delivery"), about);
@@ -64,6 +65,7 @@ function readDelivery(spot: Spot | undefined, about: Normalising): { readonly de
     spot: fields.spot,
     retry: retry?.policy,
     key,
+    keyTtlMs: durationMs(fields, "idempotencyTtl", about, retentionBounds),
     deadLetters: fields.text("deadLetterQueue") ?? retry?.deadLetters,
     timeoutMs: durationMs(fields, "timeout", about),
     priority: fields.integer("priority", 0, 10),
@@ -77,6 +79,7 @@ function readDelivery(spot: Spot | undefined, about: Normalising): { readonly de
     ...readStream(fields, about),
     queueLengthMax: fields.integer("maxLen", 1, countMax),
   });
+  fields.at("runtimeBindings");
   fields.done();
   return { delivery, ...(message && { message }) };
 }

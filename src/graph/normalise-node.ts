@@ -34,6 +34,7 @@ export function normaliseNode(id: string, spot: Spot, about: Normalising): Node 
   const idempotency = readIdempotency(fields.fields("idempotency"), about);
   const alert = readAlert(childOf(fields.spot, "x-alerts"), findings);
   const settings = fields.plain("settings");
+  fields.at("runtimeBindings");
   const node: Node = {
     id,
     operationId: operationId ?? id,
@@ -165,7 +166,9 @@ function readIdempotency(fields: Fields | undefined, about: Normalising): NodeId
 
 function readAlert(spot: Spot | undefined, findings: Findings): Alert | undefined {
   const alert = Fields.of(Fields.of(spot, findings)?.at("onDeadLetter"), findings);
-  const webhook = alert?.required("webhook");
+  // Another channel instead of it is no error of the document: the runtime does not have it.
+  const other = alert !== undefined && entriesOf(alert.spot).some(({ name }) => name !== "message" && name !== "minSeverity");
+  const webhook = other ? alert?.text("webhook") : alert?.required("webhook");
   const message = alert?.text("message");
   return webhook === undefined ? undefined : { webhook, ...(message !== undefined && { message }) };
 }

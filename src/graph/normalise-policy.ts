@@ -14,17 +14,31 @@ export const defaultRetry: RetryPolicy = {
   jitter: false,
 };
 
+interface Bounds {
+  readonly min: number;
+  readonly max: number;
+  readonly inWords: string;
+}
+
+const delayBounds: Bounds = { min: 0, max: delayMsMax, inWords: "30 days" };
+export const retentionBounds: Bounds = { min: 1, max: 10 * 366 * 86_400_000, inWords: "ten years" };
+
 /** `initialDelayMs: 2000` (form A) or `initialDelay: PT2S` (form B). */
-export function durationMs(fields: Fields, name: string, about: Normalising): number | undefined {
-  const inMs = fields.integer(`${name}Ms`, 0, delayMsMax);
+export function durationMs(
+  fields: Fields,
+  name: string,
+  about: Normalising,
+  { min, max, inWords }: Bounds = delayBounds,
+): number | undefined {
+  const inMs = fields.integer(`${name}Ms`, min, max);
   const text = fields.text(name);
   const spot = fields.at(name);
   if (fields.at(`${name}Ms`) !== undefined) spelledIn("A", fields.at(`${name}Ms`), `${name}Ms`, about);
   if (text === undefined || spot === undefined) return inMs;
   spelledIn("B", spot, name, about);
   const ms = isoDurationMs(text);
-  if (ms !== undefined && ms <= delayMsMax) return inMs ?? ms;
-  about.findings.add("FLOW_BAD_VALUE", spot, `"${text}" is no ISO 8601 duration of at most 30 days`, "write it like PT2S, PT5M or PT1H");
+  if (ms !== undefined && ms >= min && ms <= max) return inMs ?? ms;
+  about.findings.add("FLOW_BAD_VALUE", spot, `"${text}" is no ISO 8601 duration of at most ${inWords}`, "write it like PT2S, PT5M or PT1H");
   return inMs;
 }
 

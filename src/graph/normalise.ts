@@ -33,7 +33,7 @@ export function normalise(root: Tree, components: Components, findings: Findings
   const about: Normalising = { findings, components, dialect };
   readVersion(top, findings);
   const info = readInfo(top, findings);
-  for (const name of ["servers", "externalDocs", "asyncapi", "openapi", "components"]) top.at(name);
+  for (const name of ["servers", "externalDocs", "asyncapi", "openapi", "components", "runtimeBindings"]) top.at(name);
   const flows = [...namedFlows(top, about), ...topFlow(top, info, about)];
   if (flows.length === 0 && !top.has("flows"))
     findings.add("FLOW_MISSING_FIELD", top.spot, 'there is no flow: neither "flows" nor "nodes"', "add `flows:`, or `nodes:` and `edges:`");
@@ -91,6 +91,7 @@ function normaliseFlow(id: string, spot: Spot, about: Normalising): Flow | undef
   const summary = fields.text("summary");
   const description = fields.text("description");
   const tags = fields.texts("tags");
+  fields.at("runtimeBindings");
   fields.done();
   return { ...flow, tags, ...(summary !== undefined && { summary }), ...(description !== undefined && { description }) };
 }

@@ -17,6 +17,7 @@ import type {
   StoreName,
 } from "./model.js";
 import type { PacketType } from "./packets.js";
+import type { Unsupported } from "./substitutes.js";
 
 /** A flow with everything resolved: names, ports, packets, policies, defaults. What runs a flow needs nothing else. */
 export interface FlowPlan {
@@ -31,6 +32,8 @@ export interface FlowPlan {
   readonly entries: readonly PlannedEntry[];
   /** Ids of nodes, each behind everything that leads to it. */
   readonly order: readonly string[];
+  /** What it asks for and the runtime does not do: it runs only where the user has opted into these substitutes. */
+  readonly unsupported: readonly Unsupported[];
   readonly place: Place;
 }
 

@@ -10,6 +10,7 @@ const ofRuntime = {
   retried: "Deliveries that failed and are tried again",
   dead: "Packets that failed for good",
   ended: "Executions that ended here",
+  lost: "Packets that a process had in memory when it died or stopped, found here",
   leasesLost: "How often this process was silent for longer than its lease",
 } as const satisfies Partial<Record<keyof RuntimeMetrics, string>>;
 

@@ -1,7 +1,8 @@
 import { Console } from "node:console";
 import { type Command, Option } from "commander";
 import { leaseMsMax, leaseMsMin } from "../../core/options.js";
-import { createRuntime, type FlowPlan, type Runtime } from "../../graph.js";
+import { substituteNames } from "../../graph/substitutes.js";
+import { createRuntime, type FlowPlan, type Runtime, type Substitute } from "../../graph.js";
 import { ConfigurationError, InvalidInputError, type Store } from "../../index.js";
 import type { Served } from "../../server.js";
 import { eventLines } from "../event-lines.js";
@@ -20,6 +21,7 @@ interface Options {
   readonly store?: string;
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
+  readonly substitute?: readonly Substitute[];
   readonly concurrency?: number;
   readonly leaseMs?: number;
   readonly port?: number;
@@ -43,6 +45,12 @@ export function addRun(program: Command): void {
     .option("--partial", "other processes have the nodes that are missing here")
     .addOption(
       new Option("--streams <how>", "edges of mode stream: refuse them, or deliver them by the store").choices(["refuse", "store"]),
+    )
+    .addOption(
+      new Option(
+        "--substitute <fields...>",
+        "run documents with these fields although the runtime does something else; `validate` says what",
+      ).choices(substituteNames),
     )
     .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
     .option("--lease-ms <ms>", "how long it may be silent before others take over (default: 30000)", wholeNumber(leaseMsMin, leaseMsMax))
@@ -93,7 +101,7 @@ async function made(
   store: Store,
   documents: readonly FlowPlan[],
   loaded: NodesModule,
-  { partial, streams, concurrency, leaseMs }: Options,
+  { partial, streams, substitute, concurrency, leaseMs }: Options,
 ): Promise<Runtime> {
   return await createRuntime({
     store,
@@ -101,6 +109,7 @@ async function made(
     ...loaded,
     ...(partial === undefined ? {} : { partial }),
     ...(streams === undefined ? {} : { streams }),
+    ...(substitute === undefined ? {} : { substitutes: substitute }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(leaseMs === undefined ? {} : { leaseMs }),
   });

@@ -15,8 +15,9 @@ import { Checkpoints } from "./checkpoint.js";
 import { Delivery, type DeliveryHost, deliver, type Settling } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { FlowStates } from "./flow-states.js";
-import type { Sender } from "./outgoing.js";
-import type { Payload, Trace } from "./payload.js";
+import type { Mark } from "./memory-mark.js";
+import type { Origin, Sender } from "./outgoing.js";
+import type { Payload } from "./payload.js";
 import type { Route } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import { Search, type SearchHost } from "./search.js";
@@ -82,15 +83,16 @@ export class Courier implements DeliveryHost, SearchHost {
     this.#checkpoints = new Checkpoints(store.clock);
     this.#batches = new Batches(store.clock, this.capacity, this.#begin);
     this.#numbers = new Numbers(store, options.leaseMs);
-    const { onMismatch, joinWaitMs } = options;
+    const { onMismatch, joinWaitMs, deadRetentionMs } = options;
     const { next } = this.#numbers;
-    this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, next, reserve: this.#reserve };
+    this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, deadRetentionMs, next, reserve: this.#reserve };
     this.#search = new Search(store, worked, this.capacity, options, this);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: options.leaseMs,
       background: !options.work,
       renewing: () => this.states.look(),
-      idle: () => this.capacity.taken === 0,
+      // The marks of what is in memory have this worker's number.
+      idle: () => this.capacity.taken === 0 && ephemeral.length === 0,
       lost: () => {
         teller.leaseLost();
         this.#abortAll();
@@ -140,7 +142,7 @@ export class Courier implements DeliveryHost, SearchHost {
   }
 
   hasNothing(): boolean {
-    return this.#deliveries.size === 0 && this.#sending.size === 0 && !this.#batches.waiting;
+    return this.#deliveries.size === 0 && this.#sending.size === 0 && !this.#batches.waiting && this.#ephemeral.length === 0;
   }
 
   async startOver(worker: number): Promise<void> {
@@ -176,13 +178,14 @@ export class Courier implements DeliveryHost, SearchHost {
     return deliver(delivery, this.#stopped);
   }
 
-  delivered(delivery: Delivery, { to, failure, packets, ephemeral }: Settling, answer: PacketAnswer): void {
+  delivered(delivery: Delivery, { to, failure, packets, ephemeral, marks = [] }: Settling, answer: PacketAnswer): void {
     if (answer.kind !== "packetSettled") {
       this.giveBack(packets);
       return;
     }
     const { route, packet, trace } = delivery;
-    if (ephemeral.length > 0) this.#ephemeral.send(ephemeral, packet.execution, trace);
+    if (ephemeral.length > 0)
+      this.#ephemeral.send(ephemeral, { execution: packet.execution, trace }, marksOf(marks, packet.owner as number));
     this.#teller.settled(route, packet, { to, failure, ms: delivery.ms });
     this.take(answer, packets);
     this.#woken(answer.woken);
@@ -245,8 +248,8 @@ export class Courier implements DeliveryHost, SearchHost {
 
   // ——— as a host of deliveries
 
-  sendEphemeral(sent: readonly Sent[], execution: number | null, trace: Trace): void {
-    this.#ephemeral.send(sent, execution, trace);
+  sendEphemeral(sent: readonly Sent[], origin: Origin, marks: readonly Mark[]): void {
+    this.#ephemeral.send(sent, origin, marks);
   }
 
   needsRoom(sent: readonly Sent[]): void {
@@ -354,6 +357,10 @@ const nothing = Promise.resolve();
 /** Whether packets of it may be in the store: of an ephemeral edge those are that were dead letters, and are re-injected. */
 function isStored({ delivery: { mode }, letter }: Route): boolean {
   return mode === "ephemeral" ? letter !== null : mode !== "direct";
+}
+
+export function marksOf(marks: readonly NewPacket[], worker: number): readonly Mark[] {
+  return marks.map(({ no }) => ({ no, worker }));
 }
 
 export function routeKey(flow: string, queue: string): string {

@@ -10,8 +10,9 @@ import type { BatchCall } from "./batch.js";
 import { type Failure, failureOf, judge } from "./failure.js";
 import { withFailure } from "./history.js";
 import { executionId, packetId } from "./ids.js";
-import { packetsFor, type Sender } from "./outgoing.js";
-import { decodePayload, encodeOutput, inputsOf, type Payload } from "./payload.js";
+import type { Sender } from "./outgoing.js";
+import { pack } from "./pack.js";
+import { decodePayload, inputsOf, type Payload } from "./payload.js";
 import { recover } from "./recovery.js";
 import type { Route } from "./routes.js";
 import { type Leaving, runStage, type Sent } from "./stage.js";
@@ -48,6 +49,8 @@ export interface Settling {
   readonly outputs: readonly string[];
   /** What goes on in memory, once this is in the store. */
   readonly ephemeral: readonly Sent[];
+  /** Marks of those, sent in the same commit. */
+  readonly marks?: readonly NewPacket[];
   readonly failure: Failure | undefined;
 }
 
@@ -144,7 +147,8 @@ function handedBack({ batch }: Delivery): Settling {
 
 /** At once, where nothing has to be waited for. */
 function settlingOf(delivery: Delivery): Settling | Promise<Settling> {
-  const { packet, batch } = delivery;
+  const { packet, batch, route } = delivery;
+  if (route.report !== undefined) return route.report(delivery);
   if (packet.crashes > 0 || batch !== undefined) return carefully(delivery);
   try {
     const asking = delivery.ready(delivery.begin());
@@ -195,18 +199,13 @@ function call(delivery: Delivery, by?: typeof handle): Leaving | Promise<Leaving
   return running instanceof Promise ? delivery.within(host.store.clock, host.graceMs, host.timeoutMs, running) : running;
 }
 
-function done(delivery: Delivery, { stored, ephemeral, outputs }: Leaving): Settling {
+function done(delivery: Delivery, leaving: Leaving): Settling {
   const { host, route, packet, trace } = delivery;
+  const { ephemeral } = leaving;
   host.returned(delivery);
   if (ephemeral.length > 0) host.needsRoom(ephemeral);
-  try {
-    const kept = outputs.length === 0 ? nothing : outputs.map((output) => encodeOutput(output, host.store.valueBytesMax));
-    const packets = stored.length === 0 ? nothing : packetsFor(host.sender, stored, { execution: packet.execution, trace });
-    return { to: route.keep ? doneAndKept : isDone, packets, outputs: kept, ephemeral, failure: undefined };
-  } catch (error) {
-    // The node has done its work, and what it sends cannot be kept: to call it again would not help.
-    throw new NodeError("PERMANENT", failureOf(error).message, error);
-  }
+  const packed = pack(host.sender, leaving, { execution: packet.execution, trace });
+  return { to: route.keep ? doneAndKept : isDone, ...packed, ephemeral, failure: undefined };
 }
 
 const isDone: PacketOutcome = { kind: "done", keep: false, note: null };
@@ -229,9 +228,17 @@ export function dead({ host, route, packet }: Delivery, failure: Failure, histor
   return { to: { kind: "dead", history }, packets, outputs: nothing, ephemeral: nothing, failure };
 }
 
-function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, outputs }: Settling): SettlePacket {
+function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, outputs, marks = nothing }: Settling): SettlePacket {
   // The number under which it was claimed: this process may have got another one since.
-  return { verb: "settlePacket", no, worker: owner as number, attempt, to, packets, outputs };
+  return {
+    verb: "settlePacket",
+    no,
+    worker: owner as number,
+    attempt,
+    to,
+    packets: marks.length === 0 ? packets : [...packets, ...marks],
+    outputs,
+  };
 }
 
 /** A failed save is not a failed delivery: tried until it is in the store, or the packet is somebody else's. */

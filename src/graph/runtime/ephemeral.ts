@@ -3,14 +3,18 @@ import { NodeError } from "../node/node-error.js";
 import { Attempt } from "./attempt.js";
 import { type Failure, failureOf, judge } from "./failure.js";
 import { withFailure } from "./history.js";
+import type { Mark } from "./memory-mark.js";
 import type { Origin } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 import { keyOf, type Leaving, problemOf, runStage, type Sent } from "./stage.js";
+import { storeMade } from "./store-made.js";
 import type { Teller } from "./teller.js";
 
 /** What such a queue holds where its edge does not say. */
 const lengthMaxDefault = 10_000;
+
+const nothingLeaves: Leaving = { stored: [], ephemeral: [], outputs: [] };
 
 export interface Item extends Sent {
   readonly execution: number | null;
@@ -19,28 +23,36 @@ export interface Item extends Sent {
   readonly no: number;
   /** Of the attempts that have failed. */
   readonly history: string | null;
+  /** Undefined: its flow keeps nothing, and no execution waits for it. */
+  readonly mark: Mark | undefined;
 }
+
+/** How a packet with a key ended: its node ran, or the key was completed before. */
+export type ByKey = "executed" | "duplicate" | "mismatch";
 
 export interface EphemeralHost {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly graceMs: number;
   readonly random: () => number;
+  readonly onMismatch: "acknowledge" | "deadLetter";
   readonly teller: Teller;
   next(): number;
   take(route: Route): boolean;
   give(route: Route): void;
+  /** Whether this process still has the packet: its lease was not lost since the packet was sent. */
+  isOurs(item: Item): boolean;
   /** Runs it once per key, where its edge has one. */
-  onceByKey(route: Route, key: string | undefined, item: Sent, work: () => Promise<void>): Promise<void>;
-  /** What it sends on. */
-  send(leaving: Leaving, origin: Origin): Promise<void>;
+  onceByKey(route: Route, key: string | undefined, item: Sent, work: () => Promise<void>): Promise<ByKey>;
+  /** One commit: it is over, and what it sends on is sent. */
+  send(leaving: Leaving, item: Item): Promise<void>;
   /** It failed for good; the last time is in its history. */
   dead(item: Item, failure: Failure): Promise<void>;
 }
 
 /**
  * Edges of mode `ephemeral`: queues in memory that smooth bursts. What is in them when the process dies is lost, as their
- * mode says.
+ * mode says; its mark in the store shows the loss.
  */
 export class Ephemeral {
   readonly #queues = new Map<Route, Item[]>();
@@ -69,11 +81,13 @@ export class Ephemeral {
     return undefined;
   }
 
-  send(sent: readonly Sent[], execution: number | null, trace: Trace): void {
-    for (const { route, data, problem } of sent) {
+  send(sent: readonly Sent[], { execution, trace }: Origin, marks: readonly Mark[]): void {
+    sent.forEach(({ route, data, problem }, i) => {
+      const mark = marks[i];
+      const no = mark?.no ?? this.#host?.next() ?? 0;
       this.#count(route, 1);
-      this.#put({ route, data, problem, execution, trace, attempt: 1, no: this.#host?.next() ?? 0, history: null });
-    }
+      this.#put({ route, data, problem, execution, trace, attempt: 1, no, history: null, mark });
+    });
   }
 
   /** There is room again. */
@@ -102,21 +116,33 @@ export class Ephemeral {
     const { route } = item;
     const began = host.clock.now();
     try {
+      // Its mark is another process's, which reports it as lost.
+      if (!host.isOurs(item)) return this.#count(route, -1);
       host.teller.delivering(route, item);
-      await this.#deliver(host, item);
+      const ended = await this.#deliver(host, item);
+      if (ended === "mismatch" && host.onMismatch === "deadLetter") {
+        await this.#failed(host, item, { ...storeMade("mismatch"), final: true }, host.clock.now() - began);
+        return;
+      }
+      if (ended !== "executed") await host.send(nothingLeaves, item);
       this.#count(route, -1);
-      host.teller.settled(route, item, { to: { kind: "done", keep: false, note: null }, failure: undefined, ms: host.clock.now() - began });
+      if (ended !== "executed") host.teller.acknowledged(route, item, ended === "mismatch");
+      else
+        host.teller.settled(route, item, {
+          to: { kind: "done", keep: false, note: null },
+          failure: undefined,
+          ms: host.clock.now() - began,
+        });
     } catch (error) {
-      await this.#failed(host, item, error, host.clock.now() - began);
+      await this.#failed(host, item, failureOf(error), host.clock.now() - began);
     } finally {
       host.give(route);
       this.pump();
     }
   }
 
-  async #failed(host: EphemeralHost, tried: Item, error: unknown, took: number): Promise<void> {
+  async #failed(host: EphemeralHost, tried: Item, failure: Failure, took: number): Promise<void> {
     const { route, attempt } = tried;
-    const failure = failureOf(error);
     const ms = Math.round(took);
     const item = { ...tried, history: withFailure(tried.history, failure, { attempt, at: Date.now() - ms, ms }) };
     const judged = judge(failure, route.delivery.retry, attempt, host.random);
@@ -131,17 +157,17 @@ export class Ephemeral {
     host.teller.settled(route, item, { to: { kind: "dead", history: null }, failure, ms: 0 });
   }
 
-  async #deliver(host: EphemeralHost, item: Item): Promise<void> {
-    const { route, data, execution, trace } = item;
+  async #deliver(host: EphemeralHost, item: Item): Promise<ByKey> {
+    const { route, data, trace } = item;
     const key = keyOf(route, data);
     const wrong = item.problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why);
     if (wrong !== undefined) throw new NodeError("VALIDATION", `edge ${route.queue}: ${wrong}`);
     const name = key.ok ? key.value : undefined;
     const attempt = new Attempt(route, item, trace);
-    await host.onceByKey(route, name, item, async () => {
+    return await host.onceByKey(route, name, item, async () => {
       const running = runStage(attempt, { [route.port]: data }, name);
       const leaving = running instanceof Promise ? await attempt.within(host.clock, host.graceMs, host.timeoutMs, running) : running;
-      await host.send(leaving, { execution, trace });
+      await host.send(leaving, item);
     });
   }
 }

@@ -1,6 +1,5 @@
 import { ConfigurationError } from "../../core/errors.js";
-import type { Store } from "../../core/store.js";
-import { findingText } from "../finding.js";
+import { type Finding, findingText } from "../finding.js";
 import { loadFlows } from "../load-flows.js";
 import { BaseNode, type FlowNode } from "../node/node.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
@@ -8,6 +7,7 @@ import { alertRoute } from "./alert.js";
 import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
 import type { ResolvedOptions, RuntimeOptions } from "./runtime-options.js";
 import { type ChildFlows, checkChildren, subworkflow } from "./subworkflow.js";
+import { checkSupported } from "./supported.js";
 import { tellWebhooks } from "./webhook.js";
 
 /** Documents → plans → routes, with the nodes of this process in them. Throws what is wrong, all at once where it can. */
@@ -29,9 +29,8 @@ export async function routeFlows(
     routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan)]) });
   }
   checkNodes(plans, options, workOf);
-  checkStreams(plans, options);
+  checkSupported(plans, options);
   checkChildren(plans, ({ operationId }) => given.has(operationId));
-  tellBindings(plans, options.store);
   if (resolved.work) tellWebhooks(plans);
   await initNodes(plans, workOf);
   return routed;
@@ -47,9 +46,20 @@ async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan
     const { ok, flows, findings } = await loadFlows(document, load);
     const errors = findings.filter(({ severity }) => severity === "error").map(findingText);
     if (!ok) throw new ConfigurationError(`[onceflow] a flow document cannot be run:\n${errors.join("\n")}`, { code: "FLOW_INVALID" });
+    tellUnknownFields(findings);
     plans.push(...flows);
   }
   return plans;
+}
+
+/** A field that is misspelt asks for something that nothing does. */
+function tellUnknownFields(findings: readonly Finding[]): void {
+  const unknown = findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD").map(findingText);
+  if (unknown.length === 0) return;
+  process.emitWarning(`a flow document has fields that mean nothing:\n${unknown.join("\n")}`, {
+    type: "OnceflowWarning",
+    code: "ONCEFLOW_UNKNOWN_FIELD",
+  });
 }
 
 type WorkOf = (node: PlannedNode) => FlowNode | undefined;
@@ -79,34 +89,6 @@ function checkNodes(plans: readonly FlowPlan[], { partial = false, work = true }
     `[onceflow] there is no node for ${missing.join(", ")}; add them to \`nodes\`, or set \`partial\` if other processes have them`,
     { code: "NODES_MISSING" },
   );
-}
-
-function checkStreams(plans: readonly FlowPlan[], { streams = "refuse" }: RuntimeOptions): void {
-  const edges = plans.flatMap(({ edges }) => edges.filter(({ delivery }) => delivery.mode === "stream"));
-  if (edges.length === 0 || streams === "store") return;
-  throw new ConfigurationError(
-    `[onceflow] edges of mode stream need a broker, and there is no binding for one yet: ${edges.map(({ id }) => id).join(", ")}; ` +
-      'write mode: durable, or set streams: "store" to deliver them by the store',
-    { code: "STREAM_UNBOUND" },
-  );
-}
-
-/** A document may name another database than the one that it is run on: it runs all the same, and that is said. */
-function tellBindings(plans: readonly FlowPlan[], { name }: Store): void {
-  for (const { id, edges } of plans) {
-    const others = new Set(
-      edges.map(({ delivery: { store } }) => store).filter((store) => store !== undefined && bindingOf(store) !== name),
-    );
-    if (others.size === 0) continue;
-    process.emitWarning(`flow "${id}" names ${[...others].join(", ")}; it runs on ${name}, the store that it was given`, {
-      type: "OnceflowWarning",
-      code: "ONCEFLOW_STORE_BINDING",
-    });
-  }
-}
-
-function bindingOf(store: string): string {
-  return store === "mongo" ? "mongodb" : store;
 }
 
 /** Once for each node of each flow: its settings are its own. One object for two nodes is told of both. */

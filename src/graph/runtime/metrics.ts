@@ -9,6 +9,8 @@ export interface RuntimeMetrics {
   readonly retried: number;
   readonly dead: number;
   readonly ended: number;
+  /** Packets that another process had in memory when it died or stopped, found by this one. */
+  readonly lost: number;
   readonly leasesLost: number;
   /** Packets with this process now. */
   readonly inFlight: number;
@@ -37,6 +39,7 @@ export class Counters {
     retried: 0,
     dead: 0,
     ended: 0,
+    lost: 0,
     leasesLost: 0,
   };
   readonly #nodes = new Map<RunningNode, { -readonly [Name in keyof NodeMetrics]: NodeMetrics[Name] }>();

@@ -11,6 +11,8 @@ export interface Sender {
   readonly valueBytesMax: number;
   readonly onMismatch: "acknowledge" | "deadLetter";
   readonly joinWaitMs: number;
+  /** How long dead letters are kept. Null: without end. */
+  readonly deadRetentionMs: number | null;
   /** The number of the next packet. */
   readonly next: () => number;
   /** True: this process takes the packet in the commit that sends it, and has kept room for it, and what it brings. */

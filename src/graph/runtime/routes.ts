@@ -4,6 +4,7 @@ import type { Expression } from "../expression.js";
 import { BaseNode, type FlowNode, NodeOutput } from "../node/node.js";
 import type { PacketType } from "../packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../plan.js";
+import type { Delivery, Settling } from "./delivery.js";
 import { type Load, noLoad } from "./load.js";
 
 /** A way into a node: an edge of the flow, or an entry. */
@@ -22,6 +23,8 @@ export interface Route {
   /** Delivered packets are kept until their execution ends: another edge may want to begin from here again. */
   readonly keep: boolean;
   readonly load: Load;
+  /** Settles a packet of this queue without calling a node: the mark of a packet that was lost in memory. */
+  readonly report?: (delivery: Delivery) => Settling;
 }
 
 /** A node of a flow, and what does its work. */

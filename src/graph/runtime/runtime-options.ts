@@ -4,6 +4,7 @@ import type { Store } from "../../core/store.js";
 import type { WorkflowFunction } from "../../workflow/define.js";
 import type { FlowSource, LoadOptions } from "../load-flows.js";
 import type { FlowPlan } from "../plan.js";
+import { type Substitute, substituteNames } from "../substitutes.js";
 import type { NodesOption } from "./routes.js";
 
 export interface RuntimeOptions extends LoadOptions {
@@ -37,7 +38,12 @@ export interface RuntimeOptions extends LoadOptions {
   /** How long executions are kept after their end, keys of triggers, and dead letters. Default 30 days each. */
   readonly retentionMs?: number | "forever";
   readonly deadLetterRetentionMs?: number | "forever";
-  /** Edges of mode `stream` need a broker. "store": they are delivered durably by the store instead. Default: refused. */
+  /**
+   * What documents may ask for although the runtime does something else, by the name of the field: `["backend", "store"]`.
+   * Default none: a flow with such a field does not run. What each of them does instead is in the reference of documents.
+   */
+  readonly substitutes?: readonly Substitute[];
+  /** "store": as `substitutes: ["stream"]`. */
   readonly streams?: "refuse" | "store";
   /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
   readonly random?: () => number;
@@ -77,6 +83,9 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
   duration("joinWaitMs", joinWaitMs, 1);
   oneOf("onMismatch", onMismatch, ["acknowledge", "deadLetter"]);
   oneOf("streams", options.streams ?? "refuse", ["refuse", "store"]);
+  const { substitutes = [] } = options;
+  if (!Array.isArray(substitutes)) throw new InvalidInputError("substitutes", "must be a list of names of fields");
+  for (const name of substitutes) oneOf("substitutes", name, substituteNames);
   return {
     work,
     concurrency,

@@ -1,7 +1,7 @@
 import { sleep } from "../../core/clock.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
 import { duration } from "../../core/options.js";
-import { type ExecutionRecord, type ExecutionStatus, type FlowState, statusOf } from "../../core/packet.js";
+import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packet.js";
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
 import { requirePackets, type Store } from "../../core/store.js";
 import type { FlowPlan } from "../plan.js";
@@ -11,7 +11,9 @@ import { Ephemeral } from "./ephemeral.js";
 import { ephemeralHost } from "./ephemeral-host.js";
 import { type Listener, Listeners, type RuntimeEvent } from "./event.js";
 import { routeFlows } from "./flows.js";
-import { executionNo, packetNo } from "./ids.js";
+import { historyOf } from "./history.js";
+import { executionNo, packetId, packetNo } from "./ids.js";
+import { lostCode, lostRoute, memoryRoute } from "./memory-mark.js";
 import { Counters, type RuntimeMetrics } from "./metrics.js";
 import type { Data } from "./payload.js";
 import type { Routed } from "./routes.js";
@@ -90,6 +92,14 @@ export class Runtime {
     const routes = new Map(
       [...flows].flatMap(([flow, { routes }]) => [...routes].map(([queue, route]) => [routeKey(flow, queue), route] as const)),
     );
+    const [first] = [...flows.values()].filter(({ plan }) => plan.edges.some(({ delivery }) => delivery.mode === "ephemeral"));
+    if (first) {
+      const { flow, queue } = memoryRoute;
+      routes.set(
+        routeKey(flow, queue),
+        lostRoute((...edge) => routes.get(routeKey(...edge)), first.plan),
+      );
+    }
     this.#teller = new Teller(this.#counters, this.#listeners);
     this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
     this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
@@ -145,7 +155,7 @@ export class Runtime {
     return executionDetails(found, await packets.notes(found.no, pageMax), await packets.packetsOf(found.no, pageMax));
   }
 
-  /** The execution when it has ended. What is still in memory only, on ephemeral edges, is not waited for. */
+  /** The execution when it has ended, with everything on ephemeral edges. */
   async wait(
     id: string,
     { signal, timeoutMs = Number.POSITIVE_INFINITY }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
@@ -211,6 +221,7 @@ export class Runtime {
     const letter = await packets.packet(packetNo(id));
     const routed = letter && this.#flows.get(letter.flow);
     const route = letter && routed?.routes.get(letter.queue);
+    if (letter?.dead) checkNotLost(letter);
     if (letter?.dead) checkEdge(letter, routed);
     const alert = route && alertAhead(this.#courier.sender, route, letter);
     const done = letter !== undefined && (await packets.reinject(letter.no, alert));
@@ -282,6 +293,15 @@ export class Runtime {
     if (flow) return flow;
     throw new InvalidInputError("flow", `there is no flow "${String(id)}"; there are ${[...this.#flows.keys()].join(", ") || "none"}`);
   }
+}
+
+/** Its payload is gone: to deliver it again would call the node with nothing. */
+function checkNotLost(letter: PacketRecord): void {
+  if (historyOf(letter.history).at(-1)?.code !== lostCode) return;
+  throw new ConfigurationError(
+    `[onceflow] dead letter ${packetId(letter.no)} was lost in memory, and its payload with it: trigger its execution again, or discard the letter`,
+    { code: "PAYLOAD_LOST" },
+  );
 }
 
 /** To begin again from the top, as if nothing had been said, would never come to an end. */

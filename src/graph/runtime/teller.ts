@@ -26,11 +26,13 @@ export class Teller {
   }
 
   delivering(route: Route, packet: About): void {
-    if (this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
+    if (route.report === undefined && this.#listeners.any) this.#listeners.tell({ type: "delivering", ...about(route, packet) });
   }
 
   settled(route: Route, packet: About, { to, failure, ms }: Pick<Settling, "to" | "failure"> & { readonly ms: number }): void {
     if (to.kind === "release") return;
+    // The dead letter that it leaves is told by itself.
+    if (route.report !== undefined) return this.#counters.add("lost");
     const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
     this.#counters.add(counter, route, ms);
     if (!this.#listeners.any) return;
@@ -72,6 +74,11 @@ export class Teller {
       this.#counters.add("ended");
       if (this.#listeners.any) this.#listeners.tell({ type: "ended", flow, executionId: executionId(no), status });
     }
+  }
+
+  /** A packet in memory whose key was completed. */
+  acknowledged(route: Route, packet: About, mismatch: boolean): void {
+    this.#acknowledged(route, packet, mismatch);
   }
 
   leaseLost(): void {

@@ -174,7 +174,7 @@ async function triggerDirect(
     const leaving = running instanceof Promise ? await attempt.within(clock, options.graceMs, options.timeoutMs, running) : running;
     if (leaving.ephemeral.length === 0) return;
     courier.needsRoom(leaving.ephemeral);
-    ephemeral.send(leaving.ephemeral, no, traceHeaders);
+    ephemeral.send(leaving.ephemeral, { execution: no, trace: traceHeaders }, []);
   };
   if (key === undefined) {
     await run();

@@ -1,44 +1,11 @@
 import type { Findings } from "../finding.js";
 import type { Linked, LinkedEdge } from "../link.js";
-import type { DeliveryMode } from "../model.js";
-import { childOf, entriesOf } from "../tree.js";
-
-/** Fields that mean something in some modes only. */
-const modesOf = new Map<string, readonly DeliveryMode[]>(
-  Object.entries({
-    idempotencyKey: ["durable", "checkpoint", "stream"],
-    store: ["durable", "checkpoint"],
-    backend: ["ephemeral"],
-    checkpointInterval: ["checkpoint"],
-    topic: ["stream"],
-    consumerGroup: ["stream"],
-    maxLen: ["ephemeral"],
-    stream: ["stream", "ephemeral"],
-    deadLetterQueue: ["durable", "ephemeral", "checkpoint", "stream"],
-    priority: ["durable", "ephemeral", "checkpoint"],
-  }),
-);
+import { childOf } from "../tree.js";
 
 /** Each mode needs a place to keep packets in; where the dialect has no word for it, there is a default. */
 export function checkDeliveries({ edges, flow }: Linked, findings: Findings): void {
   const isFormA = flow.spot.pointer !== "";
-  for (const linked of edges) {
-    checkUnused(linked, findings);
-    checkPlace(linked, isFormA, findings);
-  }
-}
-
-function checkUnused({ edge: { delivery } }: LinkedEdge, findings: Findings): void {
-  for (const { name, tree, pointer } of entriesOf(delivery.spot)) {
-    const modes = modesOf.get(name);
-    if (modes === undefined || modes.includes(delivery.mode)) continue;
-    findings.add(
-      "FLOW_FIELD_NOT_USED",
-      { tree, pointer },
-      `"${name}" means nothing to mode ${delivery.mode}`,
-      `it is for ${modes.join(", ")}`,
-    );
-  }
+  for (const linked of edges) checkPlace(linked, isFormA, findings);
 }
 
 function checkPlace({ edge: { delivery } }: LinkedEdge, isFormA: boolean, findings: Findings): void {

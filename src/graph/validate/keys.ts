@@ -1,6 +1,7 @@
 import type { Findings } from "../finding.js";
 import type { Linked } from "../link.js";
 import type { NodeKind } from "../model.js";
+import { childOf } from "../tree.js";
 
 const sideEffects: readonly NodeKind[] = ["action", "llm", "publish", "integration"];
 
@@ -8,6 +9,9 @@ const sideEffects: readonly NodeKind[] = ["action", "llm", "publish", "integrati
 export function checkKeys({ edges }: Linked, findings: Findings): void {
   for (const { edge, ends, planned } of edges) {
     const { node } = ends.to;
+    const ttl = childOf(edge.delivery.spot, "idempotencyTtl") ?? childOf(edge.delivery.spot, "idempotencyTtlMs");
+    if (ttl !== undefined && edge.delivery.key === undefined && node.idempotency === undefined)
+      findings.add("FLOW_FIELD_NOT_USED", ttl, "the edge has no key that could be remembered", "add `idempotencyKey:`, or remove it");
     const hasKey = planned.delivery.key !== undefined || edge.delivery.key !== undefined || node.idempotency !== undefined;
     if (edge.delivery.mode !== "durable" || hasKey || !sideEffects.includes(node.kind)) continue;
     findings.add(

@@ -1,0 +1,30 @@
+import type { NewPacket } from "../../core/packet-operation.js";
+import { NodeError } from "../node/node-error.js";
+import { failureOf } from "./failure.js";
+import { markFor } from "./memory-mark.js";
+import { type Origin, packetsFor, type Sender } from "./outgoing.js";
+import { encodeOutput } from "./payload.js";
+import type { Leaving } from "./stage.js";
+
+/** What leaves a stage, as the commit that ends the stage has it. */
+export interface Packed {
+  readonly packets: readonly NewPacket[];
+  /** One for each packet that goes on in memory, in order. */
+  readonly marks: readonly NewPacket[];
+  readonly outputs: readonly string[];
+}
+
+const nothing: readonly never[] = [];
+
+/** Throws PERMANENT where it cannot be kept: the node has done its work, and to call it again would not help. */
+export function pack(sender: Sender, { stored, ephemeral, outputs }: Leaving, origin: Origin): Packed {
+  const { execution } = origin;
+  try {
+    const kept = outputs.length === 0 ? nothing : outputs.map((output) => encodeOutput(output, sender.valueBytesMax));
+    const marks = ephemeral.length === 0 || execution === null ? nothing : ephemeral.map((sent) => markFor(sender, sent, execution));
+    const packets = stored.length === 0 ? nothing : packetsFor(sender, stored, origin);
+    return { packets, marks, outputs: kept };
+  } catch (error) {
+    throw new NodeError("PERMANENT", failureOf(error).message, error);
+  }
+}
