@@ -47,7 +47,7 @@ export function dynamoIdempotencyStore(client: DynamoClient, options: DynamoIdem
 
 export { OnceflowError, OnceflowError as OrchestrixError } from "./core/errors.js";
 export type { SchemaIssue, StandardSchema } from "./core/schema.js";
-export { FlowContext } from "./flow/context.js";
+export { FlowContext, type RunContext } from "./flow/context.js";
 export type { Backoff, ParallelOptions, ParallelStep, StepFunction, StepOptions } from "./flow/definition.js";
 export {
   FlowAlreadyRunningError,

@@ -1,5 +1,7 @@
-import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { randomUUID } from "node:crypto";
+import { CreateTableCommand, DeleteTableCommand, DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { Redis } from "ioredis";
+import { open } from "onceflow";
 import { create, createIdempotencyStore, dynamoIdempotencyStore, FlowAlreadyRunningError, redisIdempotencyStore } from "onceflow/flow";
 import { createClient } from "redis";
 import { describe, expect, inject, test, vi } from "vitest";
@@ -71,6 +73,31 @@ describe("distributed", () => {
     onTestFinished(() => client.destroy());
     const store = dynamoIdempotencyStore(client, { tableName: "orchestrix-idempotency", create: true });
     await runsOnce(store);
+  });
+
+  test("DynamoDB, on a table whose partition key is the seed's: key", async ({ skip, onTestFinished }) => {
+    if (!dynamodb.ok) return skip(dynamodb.reason);
+    const { hostname: region, searchParams } = new URL(dynamodb.url);
+    const credentials = { accessKeyId: "local", secretAccessKey: "local" };
+    const client = new DynamoDBClient({ region, endpoint: searchParams.get("endpoint") ?? "", credentials });
+    onTestFinished(() => client.destroy());
+    const tableName = `seed-${randomUUID()}`;
+    await client.send(
+      new CreateTableCommand({
+        TableName: tableName,
+        BillingMode: "PAY_PER_REQUEST",
+        KeySchema: [{ AttributeName: "key", KeyType: "HASH" }],
+        AttributeDefinitions: [{ AttributeName: "key", AttributeType: "S" }],
+      }),
+    );
+    onTestFinished(async () => void (await client.send(new DeleteTableCommand({ TableName: tableName }))));
+    await runsOnce(dynamoIdempotencyStore(client, { tableName }));
+    // By URL, too: also for the thread that renews leases in place of a stuck process.
+    const url = new URL(dynamodb.url);
+    url.pathname = `/${tableName}`;
+    const store = await open(url.href);
+    onTestFinished(() => store.close());
+    expect(await store.read({ scope: "", key: "payment:1" })).toMatchObject({ record: { state: "completed" } });
   });
 
   async function runsOnce(store: ReturnType<typeof createIdempotencyStore>): Promise<void> {

@@ -21,22 +21,32 @@ const order: Order = { id: "o-1", amount: 10 };
 describe("a store by hand", () => {
   test("get, start, complete, fail, delete, cleanup", async () => {
     const store = createIdempotencyStore();
-    expect(await store.get("k")).toBeUndefined();
+    expect(await store.get("k")).toBeNull();
     expect(await store.start("k", { ttlMs: 60_000 })).toMatchObject({ acquired: true, record: { key: "k", status: "running" } });
     expect(await store.start("k")).toMatchObject({ acquired: false, record: { status: "running" } });
     await store.complete("k", { paid: true });
     expect(await store.get("k")).toMatchObject({ status: "completed", result: { paid: true } });
     expect(await store.start("k")).toMatchObject({ acquired: false, record: { status: "completed", result: { paid: true } } });
     await store.delete("k");
-    expect(await store.get("k")).toBeUndefined();
+    expect(await store.get("k")).toBeNull();
     expect(await store.start("k", { ttlMs: 1 })).toMatchObject({ acquired: true });
     await store.fail("k", new Error("declined"));
-    await vi.waitFor(async () => expect(await store.get("k")).toBeUndefined());
+    await vi.waitFor(async () => expect(await store.get("k")).toBeNull());
     expect(await store.cleanup()).toBe(1);
     await store.start("running");
     await store.delete("running");
     expect(await store.start("running")).toMatchObject({ acquired: true });
     await (await store.ledger()).close();
+  });
+
+  test("run and start with key: undefined are refused: an unkeyed run in its place would repeat the effect", async () => {
+    const body = vi.fn();
+    const flow = create<Order>("payment", { idempotency: createIdempotencyStore() }).step("charge", body);
+    const options = { key: undefined } as unknown as RunOptions;
+    await expect(flow.run(order, options)).rejects.toMatchObject({ code: "INVALID_INPUT", field: "key" });
+    await expect(flow.start(order, options).result).rejects.toMatchObject({ code: "INVALID_INPUT", field: "key" });
+    expect(body).not.toHaveBeenCalled();
+    expect((await flow.run(order)).status).toBe("completed");
   });
 
   test("complete and fail of what was not started", async () => {
@@ -114,7 +124,7 @@ describe("bad input", () => {
     [{ key: "k", throwIfRunning: true, onRunning: "wait" }, /contradicts/],
   ])("run(…, %j) is refused before anything is written", async (options, message) => {
     await expect(flow.run(1, options as RunOptions)).rejects.toThrow(message);
-    expect(await createIdempotencyStore().get("k")).toBeUndefined();
+    expect(await createIdempotencyStore().get("k")).toBeNull();
   });
 
   test("an input that can't be stored is refused with its path", async () => {

@@ -32,6 +32,36 @@ describe("hooks and plugins", () => {
     expect(told).toEqual([...events, ...back].flatMap((event) => ["hooks", "a", "b"].map((who) => `${who} ${event}`)));
   });
 
+  test("every event names its flow and step, and has the run's input and context", async () => {
+    const told: unknown[][] = [];
+    const plugin: FlowPlugin = {
+      name: "all",
+      onEvent: (event) => {
+        const { type, flow, flowName, input, context } = event;
+        const { step, stepName } = { step: undefined, stepName: undefined, ...event };
+        expect([flowName, stepName]).toEqual([flow, step]);
+        told.push([type, flowName, stepName, input, context.input, context.get("charge")]);
+        if (type === "flowStart") context.set("by hook", true);
+      },
+    };
+    const result = await create<number>("order", { plugins: [plugin] })
+      .step("charge", (ctx) => ctx.set("charge", ctx.has("by hook")), { compensate: () => {} })
+      .step("ship", fail("no ship"))
+      .run(7);
+    expect(result.status).toBe("failed");
+    const of = (type: string, step: string | undefined, charge: unknown) => [type, "order", step, 7, 7, charge];
+    expect(told).toEqual([
+      of("flowStart", undefined, undefined),
+      of("stepStart", "charge", undefined),
+      of("stepComplete", "charge", true),
+      of("stepStart", "ship", true),
+      of("stepFail", "ship", true),
+      of("compensate", "charge", true),
+      of("compensateComplete", "charge", true),
+      of("flowFail", undefined, true),
+    ]);
+  });
+
   test("one that throws breaks nothing, and is warned about", async () => {
     const warned = new Promise<Error>((resolve) => void process.once("warning", resolve));
     const hooks = { onStepStart: fail("bad hook"), onFlowComplete: () => Promise.reject(new Error("bad hook")) };
@@ -88,6 +118,15 @@ describe("logging", () => {
       .step("charge", (ctx) => (ctx.attempt < 3 ? Promise.reject(new Error("later")) : undefined), { retries: 2, compensate: () => {} })
       .step("ship", fail("no\n\u001b[31mship"));
 
+  test("goes through the console as it is when a line is written, so that tools that replace it see the line", async () => {
+    const flow = create("order", { logging: { prefix: "shop" } }).step("charge", () => {});
+    const log = vi.spyOn(console, "log").mockImplementation(() => {});
+    await flow.run(undefined);
+    const written = log.mock.calls.map((line) => stripVTControlCharacters(line.join(" ")));
+    log.mockRestore();
+    expect(written).toEqual(["[shop] RUNNING order", "[shop] ✔ charge", "[shop] SUCCESS order"]);
+  });
+
   test("plain when piped: a line for everything", async () => {
     const { written, stream } = lines();
     await story(createConsoleLoggerPlugin({ prefix: "shop", stream })).run(undefined);
@@ -110,17 +149,17 @@ describe("logging", () => {
     expect(plain.written[0]).toBe("RUNNING order\n");
   });
 
-  test("logging: true and { prefix } write to standard output; enabled: false does not", async () => {
-    const write = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  test("logging: true and { prefix } write to the console; enabled: false does not", async () => {
+    const write = vi.spyOn(console, "log").mockImplementation(() => {});
     for (const logging of [true, { prefix: "p" }, { enabled: false, prefix: "q" }, false])
       await create("order", { logging }).run(undefined);
     const written = write.mock.calls.map(([text]) => String(text));
     write.mockRestore();
     expect(written.map((line) => stripVTControlCharacters(line))).toEqual([
-      "RUNNING order\n",
-      "SUCCESS order\n",
-      "[p] RUNNING order\n",
-      "[p] SUCCESS order\n",
+      "RUNNING order",
+      "SUCCESS order",
+      "[p] RUNNING order",
+      "[p] SUCCESS order",
     ]);
   });
 

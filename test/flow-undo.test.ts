@@ -1,4 +1,4 @@
-import { create, type FlowPlugin } from "onceflow/flow";
+import { create, createIdempotencyStore, type FlowPlugin } from "onceflow/flow";
 import { describe, expect, test, vi } from "vitest";
 import { fail } from "./failing-step.js";
 
@@ -112,5 +112,35 @@ describe("cancelling", () => {
       })
       .run(undefined, { signal: controller.signal });
     expect(result).toMatchObject({ status: "cancelled", error: { message: "enough" }, steps: [{ status: "cancelled" }] });
+  });
+
+  test.each(["alone", "in a group"])("during the last step, %s: what was done is undone, and the key is free", async (where) => {
+    const controller = new AbortController();
+    const told: string[] = [];
+    const plugin: FlowPlugin = { name: "all", onEvent: ({ type }) => void told.push(type) };
+    let charges = 0;
+    const charge = () => {
+      charges += 1;
+      if (charges === 1) controller.abort(new Error("enough"));
+    };
+    const options = {
+      compensate: () => {
+        charges -= 1;
+      },
+    };
+    const flow = create("order", { plugins: [plugin], idempotency: createIdempotencyStore() });
+    if (where === "alone") flow.step("charge", charge, options);
+    else flow.parallel("both", [{ name: "charge", fn: charge, options }]);
+    const result = await flow.run(undefined, { key: "k", signal: controller.signal });
+    expect(result).toMatchObject({
+      status: "cancelled",
+      error: { message: "enough" },
+      steps: [{ name: "charge", status: "completed" }],
+      compensations: [{ name: "charge", status: "completed" }],
+    });
+    expect(told).toEqual(["flowStart", "stepStart", "stepComplete", "compensate", "compensateComplete", "flowFail"]);
+    expect(charges).toBe(0);
+    charges = 1;
+    expect((await flow.run(undefined, { key: "k" })).status).toBe("completed");
   });
 });

@@ -4,10 +4,17 @@ import { OnceflowError } from "./errors.js";
 export interface CallBounds {
   /** Then its signal aborts. */
   readonly timeoutMs: number;
+  /** When the call began. Default: when `bound` is called. */
+  readonly beganAt?: number;
   /** How long after that it is given up. */
   readonly graceMs: number;
   /** What taking too long is called. */
   readonly late: () => Error;
+  /**
+   * Asked when the call succeeds after `timeoutMs`, within `graceMs`. Undefined: the success is the outcome. An error: the
+   * call has failed with that. Default: the success is the outcome.
+   */
+  readonly succeededLate?: (timeout: Error) => Error | undefined;
 }
 
 /** One call of somebody's code, bounded in time. Its signal is made when somebody asks for it. */
@@ -32,24 +39,33 @@ export class BoundedCall {
   }
 
   /**
-   * What `work` comes to. After `timeoutMs` its signal aborts, and it has `graceMs` to end: what it says by then counts,
-   * because it is known. After that its body may still be running, and the next attempt may overlap with it.
+   * The outcome of `work`. After `timeoutMs` its signal aborts, and it has `graceMs` to end. The promise settles when `work`
+   * has ended or `graceMs` is over: only in the second case may the next attempt overlap with it.
    */
-  bound<T>(clock: Clock, { timeoutMs, graceMs, late }: CallBounds, work: Promise<T>): Promise<T> {
+  bound<T>(clock: Clock, { timeoutMs, graceMs, late, succeededLate, beganAt = clock.now() }: CallBounds, work: Promise<T>): Promise<T> {
+    const dueAt = beganAt + timeoutMs;
     return new Promise((resolve, reject) => {
+      let timeout: Error | undefined;
+      const expire = (): Error => {
+        timeout = late();
+        this.abort(timeout);
+        return timeout;
+      };
       let cancel = clock.after(timeoutMs, () => {
-        const reason = late();
-        this.abort(reason);
-        cancel = clock.after(graceMs, () => reject(reason));
+        const error = expire();
+        cancel = clock.after(graceMs, () => reject(error));
       });
-      const end = (): void => cancel();
       work.then(
         (value) => {
-          end();
-          resolve(value);
+          cancel();
+          // A body that blocks the event loop ends before the timer can fire.
+          if (timeout === undefined && clock.now() > dueAt) expire();
+          const error = timeout === undefined ? undefined : succeededLate?.(timeout);
+          if (error === undefined) resolve(value);
+          else reject(error);
         },
         (error: unknown) => {
-          end();
+          cancel();
           // What it says for good is known; of anything else its being cut short may be the cause.
           reject(error instanceof OnceflowError && !error.retryable ? error : (this.#reason ?? error));
         },

@@ -42,9 +42,9 @@ export class OnceflowError extends Error {
   readonly attempt: number | undefined;
   readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, facts: ErrorFacts) {
+  constructor(message?: string, facts: ErrorFacts = { code: "ERROR" }) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
-    this.code = facts.code;
+    this.code = facts.code ?? "ERROR";
     this.retryable = facts.retryable ?? false;
     this.scope = facts.scope;
     this.key = facts.key;
@@ -83,13 +83,19 @@ export function revivedOurs(names: readonly string[], message: string, code: str
   return error;
 }
 
+/** Each may be absent: an error that a test or an application makes by hand must not throw another one in its place. */
 interface KeyFacts {
-  readonly scope: string;
-  readonly key: string;
+  readonly scope?: string;
+  readonly key?: string;
   readonly attempt?: number;
 }
 
-const named = ({ scope, key }: KeyFacts) => (scope === "" ? `key "${key}"` : `key "${key}" in scope "${scope}"`);
+function named({ scope = "", key }: KeyFacts): string {
+  if (key === undefined) return "the key";
+  return scope === "" ? `key "${key}"` : `key "${key}" in scope "${scope}"`;
+}
+
+const attemptOf = (facts: KeyFacts) => `${facts.attempt === undefined ? "an attempt" : `attempt ${facts.attempt}`} of ${named(facts)}`;
 
 /** Something handed to us is not allowed. Nothing was written. */
 export class InvalidInputError extends OnceflowError {
@@ -112,7 +118,7 @@ export class ConfigurationError extends OnceflowError {
 /** The same key was used before for a different input. The handler did not run. */
 export class MismatchError extends OnceflowError {
   static override readonly kind: string = "MismatchError";
-  constructor(facts: KeyFacts) {
+  constructor(facts: KeyFacts = {}) {
     super(
       `${named(facts)} was used before with another input; one key names one operation. Use a new key for a new operation, or send the first input again.`,
       { code: "MISMATCH", ...facts },
@@ -123,7 +129,7 @@ export class MismatchError extends OnceflowError {
 /** The outcome is no longer kept and the horizon is not over: a retry this late is refused. */
 export class GoneError extends OnceflowError {
   static override readonly kind: string = "GoneError";
-  constructor(facts: KeyFacts) {
+  constructor(facts: KeyFacts = {}) {
     super(`${named(facts)} was settled, and its outcome is no longer kept; a retry this late is refused. Look at the effect itself.`, {
       code: "GONE",
       ...facts,
@@ -134,8 +140,10 @@ export class GoneError extends OnceflowError {
 /** Somebody else is running this operation now. */
 export class RunningError extends OnceflowError {
   static override readonly kind: string = "RunningError";
-  constructor(facts: KeyFacts & { readonly retryAfterMs: number }) {
-    super(`${named(facts)} is running as attempt ${facts.attempt}; try again in ${facts.retryAfterMs} ms.`, {
+  constructor(facts: KeyFacts & { readonly retryAfterMs?: number } = {}) {
+    const { attempt, retryAfterMs } = facts;
+    const number = attempt === undefined ? "" : ` as attempt ${attempt}`;
+    super(`${named(facts)} is running${number}; try again ${retryAfterMs === undefined ? "later" : `in ${retryAfterMs} ms`}.`, {
       code: "RUNNING",
       retryable: true,
       ...facts,
@@ -146,7 +154,7 @@ export class RunningError extends OnceflowError {
 /** The operation completed, but its result could not be stored; it will not run again. */
 export class ResultNotKeptError extends OnceflowError {
   static override readonly kind: string = "ResultNotKeptError";
-  constructor(facts: KeyFacts) {
+  constructor(facts: KeyFacts = {}) {
     super(`${named(facts)} completed, but its result could not be kept (too large, or not storable); it is not run again.`, {
       code: "RESULT_NOT_KEPT",
       ...facts,
@@ -157,8 +165,8 @@ export class ResultNotKeptError extends OnceflowError {
 /** This attempt fell silent and lost its lease; its outcome was not recorded. Calling again finds the truth. */
 export class LeaseLostError extends OnceflowError {
   static override readonly kind: string = "LeaseLostError";
-  constructor(facts: KeyFacts, why: string) {
-    super(`attempt ${facts.attempt} of ${named(facts)} lost its lease: ${why}. Call again with the same key to get the outcome.`, {
+  constructor(facts: KeyFacts = {}, why = "it was silent for too long") {
+    super(`${attemptOf(facts)} lost its lease: ${why}. Call again with the same key to get the outcome.`, {
       code: "LEASE_LOST",
       retryable: true,
       ...facts,
@@ -169,25 +177,22 @@ export class LeaseLostError extends OnceflowError {
 /** The operation ended, and its outcome could not be saved before the caller gave up. The saving goes on. */
 export class NotSavedError extends OnceflowError {
   static override readonly kind: string = "NotSavedError";
-  constructor(facts: KeyFacts, cause: unknown) {
+  constructor(facts: KeyFacts = {}, cause?: unknown) {
     const why = cause instanceof OnceflowError ? ` The store says: ${cause.message}` : "";
-    super(
-      `attempt ${facts.attempt} of ${named(facts)} ended, but its outcome is not saved yet. Call again with the same key later.${why}`,
-      {
-        code: "NOT_SAVED",
-        retryable: true,
-        cause,
-        ...facts,
-      },
-    );
+    super(`${attemptOf(facts)} ended, but its outcome is not saved yet. Call again with the same key later.${why}`, {
+      code: "NOT_SAVED",
+      retryable: true,
+      cause,
+      ...facts,
+    });
   }
 }
 
 /** `resolve` named an attempt whose outcome is not unknown (any more). Nothing was changed. */
 export class NotUnknownError extends OnceflowError {
   static override readonly kind: string = "NotUnknownError";
-  constructor(facts: KeyFacts, found: string) {
-    super(`attempt ${facts.attempt} of ${named(facts)} cannot be resolved: ${found}. Only an unknown outcome can be settled by hand.`, {
+  constructor(facts: KeyFacts = {}, found = "its outcome is not unknown") {
+    super(`${attemptOf(facts)} cannot be resolved: ${found}. Only an unknown outcome can be settled by hand.`, {
       code: "NOT_UNKNOWN",
       ...facts,
     });

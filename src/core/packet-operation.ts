@@ -103,7 +103,7 @@ export type PacketOutcome =
   /** It keeps its key. */
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }
   /** Its key is free, and the oldest packet that was held by it is due. */
-  | { readonly kind: "dead"; readonly history: string | null }
+  | { readonly kind: "dead"; readonly history: string | null; readonly note?: "lateSuccess" }
   /** Handed back before it was delivered: that was no attempt. */
   | { readonly kind: "release" };
 

@@ -108,7 +108,9 @@ export interface ExecutionNote {
     | "reinjected"
     | "discarded"
     | "skipped"
-    | "restarted";
+    | "restarted"
+    /** Its node succeeded after the time limit of the last attempt: the packet is a dead letter whose effect has happened. */
+    | "lateSuccess";
   readonly queue: string;
   readonly packet: number;
   readonly about: string | null;

@@ -9,19 +9,12 @@ export interface Shared {
   readonly runAttempt: number;
 }
 
-/** What a step, or what undoes it, is given. */
-export class FlowContext<Input = unknown> {
-  /** Which try of this step it is, from 1. */
-  readonly attempt: number;
+/** What the steps of one run share: its input and the values that steps hand on. Hooks get it as `context`. */
+export class RunContext<Input = unknown> {
   readonly #shared: Shared;
-  readonly #effect: string;
-  readonly #signal: () => AbortSignal;
 
-  constructor(shared: Shared, effect: string, attempt: number, signal: () => AbortSignal) {
+  constructor(shared: Shared) {
     this.#shared = shared;
-    this.#effect = effect;
-    this.#signal = signal;
-    this.attempt = attempt;
   }
 
   get input(): Input {
@@ -38,21 +31,6 @@ export class FlowContext<Input = unknown> {
     return this.#shared.runAttempt;
   }
 
-  /**
-   * Hand this to the provider as its idempotency key: the same at every try of this step and after every crash, another
-   * one in every other step and in what undoes it. Undefined in a run without a key.
-   */
-  get stepKey(): string | undefined {
-    const { scope, key } = this.#shared;
-    // Neither has a line break in it, so that no two pairs make one text.
-    return key === undefined ? undefined : effectKeyOf(scope, `${key}\n${this.#effect}`);
-  }
-
-  /** Aborts when the run is cancelled, when this try has taken too long, and when somebody else has taken the run over. */
-  get signal(): AbortSignal {
-    return this.#signal();
-  }
-
   get<Value = unknown>(name: string): Value | undefined {
     return this.#shared.values.get(name) as Value | undefined;
   }
@@ -63,5 +41,37 @@ export class FlowContext<Input = unknown> {
 
   has(name: string): boolean {
     return this.#shared.values.has(name);
+  }
+}
+
+/** What a step, or what undoes it, is given. */
+export class FlowContext<Input = unknown> extends RunContext<Input> {
+  /** Which attempt of this step it is, from 1. */
+  readonly attempt: number;
+  readonly #scope: string;
+  readonly #effect: string;
+  readonly #signal: () => AbortSignal;
+
+  constructor(shared: Shared, effect: string, attempt: number, signal: () => AbortSignal) {
+    super(shared);
+    this.#scope = shared.scope;
+    this.#effect = effect;
+    this.#signal = signal;
+    this.attempt = attempt;
+  }
+
+  /**
+   * Hand this to the provider as its idempotency key: the same at every attempt of this step and after every crash, another
+   * one in every other step and in what undoes it. Undefined in a run without a key.
+   */
+  get stepKey(): string | undefined {
+    const { key } = this;
+    // Neither has a line break in it, so that no two pairs make one text.
+    return key === undefined ? undefined : effectKeyOf(this.#scope, `${key}\n${this.#effect}`);
+  }
+
+  /** Aborts when the run is cancelled, when this attempt has taken too long, and when another process has taken the run over. */
+  get signal(): AbortSignal {
+    return this.#signal();
   }
 }

@@ -20,9 +20,12 @@ export interface StepOptions<Input = unknown> {
   readonly jitter?: boolean;
   /** No delay is longer. Default 1 h. */
   readonly maxRetryDelayMs?: number;
-  /** How long one try may take. Default: for ever. */
+  /**
+   * How long one attempt may take. Then its signal aborts and the attempt fails with StepTimeoutError. When the body
+   * succeeds within `graceMs` and another attempt would follow, the step is completed. Default: no limit.
+   */
   readonly timeoutMs?: number;
-  /** How long after its time is over a body may go on before a retry or a compensation begins beside it. Default 1 s. */
+  /** How long after `timeoutMs` a body has to end. No retry and no compensation begins before that. Default 1 s. */
   readonly graceMs?: number;
   /** Undoes the step when the flow fails after it. */
   readonly compensate?: (ctx: FlowContext<Input>) => unknown;

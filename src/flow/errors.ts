@@ -52,7 +52,7 @@ export class StepTimeoutError extends OnceflowError {
 export class FlowValidationError extends OnceflowError {
   static override readonly kind: string = "FlowValidationError";
   readonly issues: readonly SchemaIssue[];
-  constructor(flow: string, issues: readonly SchemaIssue[]) {
+  constructor(flow: string, issues: readonly SchemaIssue[] = []) {
     super(`flow "${flow}" was given an invalid input: ${inWords("input", issues)}`, { code: "FLOW_VALIDATION" });
     this.issues = issues;
   }

@@ -1,32 +1,40 @@
+import type { RunContext } from "./context.js";
 import type { FlowResult } from "./result.js";
+
+/** What every event has. */
+interface Common {
+  readonly flow: string;
+  /** The same as `flow`. */
+  readonly flowName: string;
+  readonly input: unknown;
+  /** The values that steps hand on, as they are now. */
+  readonly context: RunContext;
+}
+
+interface OfStep extends Common {
+  readonly step: string;
+  /** The same as `step`. */
+  readonly stepName: string;
+}
 
 /** What happens in a run, in order. A step that is told as complete is in the store, where there is one. */
 export type FlowEvent =
-  | { readonly type: "flowStart"; readonly flow: string; readonly key: string | undefined; readonly resumed: boolean }
-  | { readonly type: "stepStart"; readonly flow: string; readonly step: string }
-  | {
-      readonly type: "stepRetry";
-      readonly flow: string;
-      readonly step: string;
-      readonly attempt: number;
-      readonly error: unknown;
-      readonly delayMs: number;
-    }
-  | { readonly type: "stepComplete"; readonly flow: string; readonly step: string; readonly attempts: number; readonly durationMs: number }
-  | {
-      readonly type: "stepFail";
-      readonly flow: string;
-      readonly step: string;
-      readonly attempts: number;
-      readonly durationMs: number;
-      readonly error: unknown;
-    }
-  | { readonly type: "compensate"; readonly flow: string; readonly step: string }
-  | { readonly type: "compensateComplete"; readonly flow: string; readonly step: string; readonly error?: unknown }
+  | (Common & { readonly type: "flowStart"; readonly key: string | undefined; readonly resumed: boolean })
+  | (OfStep & { readonly type: "stepStart" })
+  | (OfStep & { readonly type: "stepRetry"; readonly attempt: number; readonly error: unknown; readonly delayMs: number })
+  | (OfStep & { readonly type: "stepComplete"; readonly attempts: number; readonly durationMs: number })
+  | (OfStep & { readonly type: "stepFail"; readonly attempts: number; readonly durationMs: number; readonly error: unknown })
+  | (OfStep & { readonly type: "compensate" })
+  | (OfStep & { readonly type: "compensateComplete"; readonly error?: unknown })
   /** It ended well. */
-  | { readonly type: "flowComplete"; readonly flow: string; readonly result: FlowResult }
+  | (Common & { readonly type: "flowComplete"; readonly result: FlowResult })
   /** It failed or was cancelled. */
-  | { readonly type: "flowFail"; readonly flow: string; readonly result: FlowResult };
+  | (Common & { readonly type: "flowFail"; readonly result: FlowResult });
+
+type Bare<Event> = Event extends FlowEvent ? Omit<Event, "flow" | "flowName" | "stepName" | "input" | "context"> : never;
+
+/** An event without what the run adds to each. */
+export type NewEvent = Bare<FlowEvent>;
 
 type Of<Type extends FlowEvent["type"]> = Extract<FlowEvent, { readonly type: Type }>;
 type Hook<Type extends FlowEvent["type"]> = (event: Of<Type>) => unknown;
@@ -51,12 +59,16 @@ export interface FlowPlugin extends FlowHooks {
   readonly around?: <T>(step: string, body: () => T) => T;
 }
 
-/** Undefined when nobody listens: then nothing is made to be told. */
-export type Tell = ((event: FlowEvent) => Promise<void>) | undefined;
+/** Undefined when there is no listener: then no event is made. */
+export type Tell = ((event: NewEvent) => Promise<void>) | undefined;
 
-export function tellOf(listeners: readonly (FlowHooks & { readonly onEvent?: (event: FlowEvent) => unknown })[]): Tell {
+type Listener = FlowHooks & { readonly onEvent?: (event: FlowEvent) => unknown };
+
+export function tellOf(listeners: readonly Listener[], flow: string, context: RunContext): Tell {
   if (listeners.length === 0) return undefined;
-  return async (event) => {
+  const common = { flow, flowName: flow, input: context.input, context };
+  return async (told) => {
+    const event = { ...told, ...common, ...("step" in told ? { stepName: told.step } : {}) } as FlowEvent;
     const name = `on${event.type.charAt(0).toUpperCase()}${event.type.slice(1)}` as keyof FlowHooks;
     for (const listener of listeners) {
       try {

@@ -3,11 +3,11 @@ import { InvalidInputError, StoreRefusedError } from "../core/errors.js";
 import { FlowContext, type Shared } from "./context.js";
 import type { Stage, Step } from "./definition.js";
 import { StepTimeoutError } from "./errors.js";
-import type { FlowEvent, FlowPlugin, Tell } from "./event.js";
+import type { FlowPlugin, NewEvent, Tell } from "./event.js";
 import type { Failure, Progress } from "./progress.js";
 import type { CompensationResult, FlowResult, StepResult } from "./result.js";
 import { retryDelayMs } from "./retry-delay.js";
-import { StepSignal } from "./step-signal.js";
+import { StepCall } from "./step-call.js";
 
 export interface ExecutionOptions {
   readonly name: string;
@@ -48,7 +48,7 @@ export class FlowExecution {
   #failure: Failure | undefined;
   #compensations: CompensationResult[];
   /** What the outcome is written together with, and so is told when that is in the store. */
-  #last: FlowEvent | undefined;
+  #last: NewEvent | undefined;
 
   constructor(options: ExecutionOptions) {
     const { from, clock, shared } = options;
@@ -61,15 +61,15 @@ export class FlowExecution {
   }
 
   async run(): Promise<FlowResult> {
-    const { name, tell, ledger, shared, from } = this.#options;
-    if (tell) await tell({ type: "flowStart", flow: name, key: shared.key, resumed: from !== undefined && from.steps.length > 0 });
+    const { tell, ledger, shared, from } = this.#options;
+    if (tell) await tell({ type: "flowStart", key: shared.key, resumed: from !== undefined && from.steps.length > 0 });
     if (this.#failure === undefined) await this.#goForward();
     if (this.#failure !== undefined) await this.#goBack();
     const result = this.#result();
     if (ledger) await ledger.settle(result);
     if (tell) {
       if (this.#last) await tell(this.#last);
-      await tell({ type: result.status === "completed" ? "flowComplete" : "flowFail", flow: name, result });
+      await tell({ type: result.status === "completed" ? "flowComplete" : "flowFail", result });
     }
     return result;
   }
@@ -84,6 +84,16 @@ export class FlowExecution {
       else if (!this.#isDone(stage.step)) await this.#runAlone(stage.step, final);
       if (this.#failure) return;
     }
+    if (this.#isCancelled()) await this.#saveLastStep();
+  }
+
+  /** The run was cancelled during its last step: that step is saved and told by itself, because the outcome is another one. */
+  async #saveLastStep(): Promise<void> {
+    const last = this.#last;
+    if (last === undefined) return;
+    this.#last = undefined;
+    await this.#saveWayBack();
+    if (this.#options.tell) await this.#options.tell(last);
   }
 
   async #runAlone(step: Step, final: boolean): Promise<void> {
@@ -126,29 +136,31 @@ export class FlowExecution {
   }
 
   async #runStep(step: Step, siblings: AbortSignal | undefined): Promise<StepResult> {
-    const { name: flow, clock, tell, signal, random } = this.#options;
+    const { clock, tell, signal, random } = this.#options;
     const { name } = step;
     const begunAt = clock.now();
-    if (tell) await tell({ type: "stepStart", flow, step: name });
+    if (tell) await tell({ type: "stepStart", step: name });
     for (let attempt = 1; ; attempt++) {
       let error: unknown;
+      let evidence: Pick<StepResult, "succeededLate"> | undefined;
       try {
         await this.#attempt(step, attempt, siblings);
         return { name, status: "completed", attempts: attempt, durationMs: clock.now() - begunAt };
       } catch (thrown) {
-        error = thrown;
+        error = thrown instanceof LateSuccess ? thrown.timeout : thrown;
+        if (thrown instanceof LateSuccess) evidence = { succeededLate: true };
       }
       this.#throwIfLost();
       let cancelled = signal?.aborted || siblings?.aborted;
-      if (!cancelled && attempt <= step.options.retries) {
+      if (!cancelled && evidence === undefined && attempt <= step.options.retries) {
         const delayMs = retryDelayMs(step.options, attempt, random);
-        if (tell) await tell({ type: "stepRetry", flow, step: name, attempt, error, delayMs });
+        if (tell) await tell({ type: "stepRetry", step: name, attempt, error, delayMs });
         if (await this.#pause(delayMs, siblings)) continue;
         cancelled = true;
       }
       const durationMs = clock.now() - begunAt;
-      if (tell) await tell({ type: "stepFail", flow, step: name, attempts: attempt, durationMs, error });
-      return { name, status: cancelled ? "cancelled" : "failed", attempts: attempt, durationMs, error };
+      if (tell) await tell({ type: "stepFail", step: name, attempts: attempt, durationMs, error });
+      return { name, status: cancelled ? "cancelled" : "failed", attempts: attempt, durationMs, ...evidence, error };
     }
   }
 
@@ -167,36 +179,26 @@ export class FlowExecution {
   }
 
   async #attempt(step: Step, attempt: number, siblings: AbortSignal | undefined): Promise<void> {
-    const { shared, signal, ledger, around } = this.#options;
-    const abort = new StepSignal(signal, siblings, ledger?.lost);
-    const ctx = new FlowContext(shared, step.name, attempt, abort.signal);
+    const { shared, signal, ledger, around, clock } = this.#options;
+    const call = new StepCall(signal, siblings, ledger?.lost);
+    const ctx = new FlowContext(shared, step.name, attempt, () => call.signal());
     const body = around ? () => around(step.name, () => step.fn(ctx)) : () => step.fn(ctx);
-    if (step.timeoutMs === undefined) await body();
-    else await this.#inTime(step, step.timeoutMs, abort, body);
-  }
-
-  /**
-   * After its time is over the body may still be at it: it is told so, and gets its grace before anything begins beside
-   * it. What it still brings in its grace counts: a known truth is not thrown away.
-   */
-  async #inTime(step: Step, timeoutMs: number, abort: StepSignal, body: () => unknown): Promise<void> {
-    const { clock } = this.#options;
-    await new Promise<void>((resolve, reject) => {
-      let timeout: StepTimeoutError | undefined;
-      let cancel = clock.after(timeoutMs, () => {
-        timeout = new StepTimeoutError(step.name, timeoutMs);
-        abort.abort(timeout);
-        cancel = clock.after(step.options.graceMs, () => reject(timeout));
-      });
-      const end = (settle: () => void) => {
-        cancel();
-        settle();
-      };
-      (async () => body())().then(
-        () => end(resolve),
-        (error: unknown) => end(() => reject(timeout ?? error)),
-      );
-    });
+    const { name, timeoutMs } = step;
+    const beganAt = clock.now();
+    if (timeoutMs === undefined) {
+      await body();
+      return;
+    }
+    const { graceMs, retries } = step.options;
+    const late = () => new StepTimeoutError(name, timeoutMs);
+    // Another call would repeat an effect that is known to have happened. Where none follows, the timeout is the outcome.
+    const isRetried = () => attempt <= retries && !signal?.aborted && !siblings?.aborted;
+    const succeededLate = (timeout: Error) => (isRetried() ? undefined : new LateSuccess(timeout));
+    try {
+      await call.bound(clock, { timeoutMs, graceMs, late, succeededLate, beganAt }, (async () => body())());
+    } catch (error) {
+      throw error instanceof LateSuccess ? error : (call.aborted ?? error);
+    }
   }
 
   async #saveStep(result: StepResult): Promise<void> {
@@ -212,27 +214,30 @@ export class FlowExecution {
     if (this.#options.tell) await this.#options.tell(this.#completion(result));
   }
 
-  #completion({ name, attempts, durationMs }: StepResult): FlowEvent {
-    return { type: "stepComplete", flow: this.#options.name, step: name, attempts, durationMs };
+  #completion({ name, attempts, durationMs }: StepResult): NewEvent {
+    return { type: "stepComplete", step: name, attempts, durationMs };
   }
 
   // ——— back
 
   async #goBack(): Promise<void> {
-    const { stages, name: flow, tell, shared, ledger } = this.#options;
+    const { stages, tell, shared, ledger } = this.#options;
     const all = new Map(stages.flatMap((stage) => ("steps" in stage ? stage.steps : [stage.step])).map((step) => [step.name, step]));
     const undone = new Set(this.#compensations.map(({ name }) => name));
     const todo = this.#steps
-      .filter(({ name, status }) => (status === "completed" || name === this.#failure?.also) && !undone.has(name))
+      .filter(({ name, status, succeededLate }) => {
+        const happened = status === "completed" || succeededLate === true || name === this.#failure?.also;
+        return happened && !undone.has(name);
+      })
       .map(({ name }) => all.get(name))
       .filter((step) => step?.compensate !== undefined)
       .reverse() as Step[];
     if (todo.length > 0) await this.#saveWayBack();
     for (const [i, step] of todo.entries()) {
-      if (tell) await tell({ type: "compensate", flow, step: step.name });
+      if (tell) await tell({ type: "compensate", step: step.name });
       // The caller may have given up; undoing goes on. Only the loss of the run ends it.
-      const abort = new StepSignal(undefined, undefined, ledger?.lost);
-      const ctx = new FlowContext(shared, `${step.name}\nundo`, 1, abort.signal);
+      const call = new StepCall(ledger?.lost);
+      const ctx = new FlowContext(shared, `${step.name}\nundo`, 1, () => call.signal());
       let failed: { readonly error: unknown } | undefined;
       try {
         await step.compensate?.(ctx);
@@ -241,7 +246,7 @@ export class FlowExecution {
       }
       this.#throwIfLost();
       this.#compensations.push({ name: step.name, status: failed ? "failed" : "completed", ...failed });
-      const undone: FlowEvent = { type: "compensateComplete", flow, step: step.name, ...failed };
+      const undone: NewEvent = { type: "compensateComplete", step: step.name, ...failed };
       if (i === todo.length - 1) this.#last = undone;
       else {
         await this.#saveWayBack();
@@ -305,6 +310,15 @@ export class FlowExecution {
     const [status, ended] = this.#failure ? [this.#failure.status, { error: this.#failure.error }] : ["completed" as const, {}];
     const undone = this.#compensations.length > 0 ? { compensations: this.#compensations } : {};
     return { name, status, durationMs: this.#spentMs(), steps: this.#steps, ...ended, ...undone };
+  }
+}
+
+/** The body succeeded after its time, in its grace, and no attempt follows: the timeout is the outcome. */
+class LateSuccess extends Error {
+  readonly timeout: Error;
+  constructor(timeout: Error) {
+    super(timeout.message);
+    this.timeout = timeout;
   }
 }
 

@@ -4,6 +4,7 @@ import { checkName } from "../core/key.js";
 import { stateAt } from "../core/record.js";
 import { type StandardSchema, validate } from "../core/schema.js";
 import type { Store } from "../core/store.js";
+import { RunContext } from "./context.js";
 import { Definition, type ParallelOptions, type ParallelStep, type StepFunction, type StepOptions } from "./definition.js";
 import { FlowValidationError, IdempotencyRecordNotFoundError } from "./errors.js";
 import { type FlowEvent, type FlowHooks, type FlowPlugin, tellOf } from "./event.js";
@@ -118,6 +119,9 @@ export class Flow<Input = unknown> {
     const input = checked || this.#config.schema === undefined ? given : await this.#validated(given);
     if (input instanceof Invalid) return { name: this.name, status: "failed", durationMs: 0, steps: [], error: input.error };
     const { key, signal } = options;
+    // An unkeyed run in its place would repeat the effect at every retry.
+    if (key === undefined && Object.hasOwn(options, "key"))
+      throw new InvalidInputError("key", "is undefined; leave `key` out for a run that is not recorded, or give the name of the operation");
     const execute = (admission?: Admission) => this.#execute(input, key, signal, listener, admission);
     if (key === undefined) return await execute();
     const asked = await checkRun(this.name, this.#scope, input, { ...options, key });
@@ -145,7 +149,7 @@ export class Flow<Input = unknown> {
       stages: this.#definition.stages,
       shared,
       from,
-      tell: tellOf(listener ? [...this.#listeners, { onEvent: listener }] : this.#listeners),
+      tell: tellOf(listener ? [...this.#listeners, { onEvent: listener }] : this.#listeners, this.name, new RunContext(shared)),
       around: aroundAll(this.#listeners),
       signal,
       ledger,

@@ -61,9 +61,10 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
     };
   }
 
-  async get(key: string): Promise<IdempotencyRecord | undefined> {
+  /** Null: nothing is stored under this key. */
+  async get(key: string): Promise<IdempotencyRecord | null> {
     const reading = await (await this.ledger()).read(idOf(key));
-    return reading && !isOver(reading.record, reading.now) ? recordOf(reading.record) : undefined;
+    return reading && !isOver(reading.record, reading.now) ? recordOf(reading.record) : null;
   }
 
   async start(key: string, { ttlMs }: StartOptions = {}): Promise<{ readonly acquired: boolean; readonly record: IdempotencyRecord }> {

@@ -7,7 +7,7 @@ export interface ConsoleLoggerOptions {
   readonly prefix?: string;
   /** Tags lines that a step writes to the console with its name. */
   readonly intercept?: boolean;
-  /** Where lines go. Default standard output. */
+  /** Where lines go. Default: `console.log`, as it is when the line is written, so that tools that replace it see the line. */
   readonly stream?: { write(text: string): unknown; readonly isTTY?: boolean };
 }
 
@@ -17,13 +17,13 @@ const colors = { red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 /** Writes what happens in a flow, a line for each: in colours on a terminal, plain when piped or with NO_COLOR. */
 export class FlowLogger {
   readonly #prefix: string;
-  readonly #stream: NonNullable<ConsoleLoggerOptions["stream"]>;
+  readonly #stream: ConsoleLoggerOptions["stream"];
   readonly #colors: boolean;
 
-  constructor({ prefix, stream = process.stdout }: ConsoleLoggerOptions = {}) {
+  constructor({ prefix, stream }: ConsoleLoggerOptions = {}) {
     this.#prefix = prefix === undefined ? "" : `[${prefix}] `;
     this.#stream = stream;
-    this.#colors = stream.isTTY === true && !process.env["NO_COLOR"];
+    this.#colors = (stream ?? process.stdout).isTTY === true && !process.env["NO_COLOR"];
   }
 
   readonly log = (event: FlowEvent): void => {
@@ -48,7 +48,9 @@ export class FlowLogger {
   };
 
   #write(color: keyof typeof colors, mark: string, text: string): void {
-    this.#stream.write(`${this.#prefix}${this.#colors ? `\u001b[${colors[color]}m${mark}\u001b[39m` : mark} ${text}\n`);
+    const line = `${this.#prefix}${this.#colors ? `\u001b[${colors[color]}m${mark}\u001b[39m` : mark} ${text}`;
+    if (this.#stream === undefined) console.log(line);
+    else this.#stream.write(`${line}\n`);
   }
 }
 

@@ -10,6 +10,11 @@ export interface StepResult {
   /** How often its body was called. */
   readonly attempts: number;
   readonly durationMs: number;
+  /**
+   * Of a step that failed: the body succeeded after `timeoutMs` of its last attempt, within `graceMs`. Its effect has
+   * happened, so the step is compensated like a completed one.
+   */
+  readonly succeededLate?: true;
   readonly error?: unknown;
 }
 

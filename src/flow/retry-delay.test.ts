@@ -22,10 +22,10 @@ test("no delay is negative, longer than the cap, or not a number", () => {
   );
 });
 
-test("without jitter: the delay, times one, times the try, times two to its power, up to the cap", () => {
+test("without jitter: the delay, times one, times the try, or doubled at each attempt after the first, up to the cap", () => {
   fc.assert(
     fc.property(options, fc.integer({ min: 1, max: 20 }), (given, n) => {
-      const factor = { fixed: 1, linear: n, exponential: 2 ** n }[given.backoffFactor];
+      const factor = { fixed: 1, linear: n, exponential: 2 ** (n - 1) }[given.backoffFactor];
       const random = () => expect.unreachable("no jitter, no dice");
       expect(retryDelayMs({ ...given, jitter: false }, n, random)).toBe(Math.min(given.retryDelayMs * factor, given.maxRetryDelayMs));
     }),

@@ -66,7 +66,7 @@ export class RunFailedError extends WorkflowError {
   static override readonly kind: string = "RunFailedError";
   declare readonly cause: Error & { readonly code?: string | number };
   readonly runId: string;
-  constructor(runId: string, cause: Error) {
+  constructor(runId: string, cause: Error = new Error("no cause was given")) {
     super(`run "${runId}" failed: ${cause.message}`, { code: "RUN_FAILED", cause });
     this.runId = runId;
   }
@@ -108,7 +108,7 @@ export class RunCycleError extends WorkflowError {
   readonly runId: string;
   /** Each waits for the next one, and the last one for the first. */
   readonly runs: readonly string[];
-  constructor(runId: string, runs: readonly string[]) {
+  constructor(runId: string, runs: readonly string[] = []) {
     super(`run "${runId}" cannot be awaited here: these runs wait for each other: ${[...runs, runs[0]].join(" → ")}`, {
       code: "RUN_CYCLE",
     });
@@ -221,7 +221,7 @@ export class AmbiguousNameError extends WorkflowError {
   readonly stored: string;
   /** The present names of the functions that had it. */
   readonly candidates: readonly string[];
-  constructor(kind: "step" | "workflow", stored: string, candidates: readonly string[]) {
+  constructor(kind: "step" | "workflow", stored: string, candidates: readonly string[] = []) {
     const list = candidates.map((name) => `"${name}"`).join(" and ");
     super(
       `the ${kind} "${stored}" is stored under a name of an earlier version, which ${list} all had. Deploy only one of them until the ` +
@@ -269,7 +269,10 @@ export class RunNotWritableError extends WorkflowError {
 /** The code of a run asks for something else than its journal says. The run is parked; nothing was executed. */
 export class DivergenceError extends WorkflowError {
   static override readonly kind: string = "DivergenceError";
-  constructor(runId: string, { expected, found, where, input, difference, foreseen, isAdvised, unbegun = false }: DivergenceFacts) {
+  constructor(
+    runId: string,
+    { expected, found, where, input, difference, foreseen, isAdvised, unbegun = false }: DivergenceFacts = nothingKnown,
+  ) {
     const how = foreseen ? "would diverge from its journal at its next replay" : "has diverged from its journal";
     super(
       `run "${runId}" ${how}. Expected: ${expected}. Found: ${found}, at ${where}.${difference ? ` Of the step, ${difference}.` : ""} ` +
@@ -281,6 +284,8 @@ export class DivergenceError extends WorkflowError {
     );
   }
 }
+
+const nothingKnown: DivergenceFacts = { expected: "nothing", found: "nothing" };
 
 interface DivergenceFacts {
   readonly expected: string;

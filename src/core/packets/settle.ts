@@ -45,6 +45,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
       freeKey(tally, row);
       const kept = toDead(tally, row, { history: to.history });
       tally.note(row, kept ? "dead" : "dropped", row.key?.key ?? null);
+      if (to.note) tally.note(row, to.note);
       tally.add(row, { open: -1, dead: kept ? 1 : 0 });
       return;
     }

@@ -2,6 +2,7 @@ import { BoundedCall } from "../../core/bounded-call.js";
 import type { Clock } from "../../core/clock.js";
 import type { PacketNote } from "../../core/packet.js";
 import { NodeError } from "../node/node-error.js";
+import { isRetried } from "./failure.js";
 import { noTrace, type Trace } from "./payload.js";
 import type { Route } from "./routes.js";
 
@@ -31,14 +32,43 @@ export class Attempt extends BoundedCall {
     this.trace = trace;
   }
 
-  /** Asked before a node is called: throws, or rejects, where the packet is not ours any more. Undefined: it is. */
+  /** True when its nodes returned after the time limit, and the timeout is the outcome all the same. */
+  succeededLate = false;
+
+  /** How often the packet has failed if this call fails. */
+  get failures(): number {
+    return this.packet.attempt;
+  }
+
+  /** Whether another attempt would follow a timeout. */
+  get isRetriedAfterTimeout(): boolean {
+    return isRetried({ code: "TIMEOUT", final: false }, this.route.delivery.retry, this.failures);
+  }
+
+  /**
+   * Asked before a node is called: throws, or rejects, where the packet is not ours any more, or its time is over.
+   * Undefined: the node may be called.
+   */
   ready(): Promise<void> | undefined {
+    if (this.aborted !== undefined) throw this.aborted;
     return undefined;
   }
 
+  /**
+   * Bounds `work` in time. When its nodes return after the time limit, within `graceMs`, and the packet would be tried
+   * again, their result is the outcome: another call would repeat an effect that is known to have happened. On the last
+   * attempt the timeout is the outcome, and says that the nodes returned.
+   */
   within<T>(clock: Clock, graceMs: number, timeoutMsDefault: number, work: Promise<T>): Promise<T> {
     const { timeoutMs = timeoutMsDefault } = this.route.delivery;
+    const beganAt = clock.now();
     const late = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
-    return this.bound(clock, { timeoutMs, graceMs, late }, work);
+    const succeededLate = (timeout: Error): Error | undefined => {
+      if (this.isRetriedAfterTimeout) return undefined;
+      this.succeededLate = true;
+      const ms = Math.round(clock.now() - beganAt);
+      return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count: its effect has happened`);
+    };
+    return this.bound(clock, { timeoutMs, graceMs, late, succeededLate }, work);
   }
 }

@@ -106,6 +106,11 @@ export class Delivery extends Attempt {
     if (this.aborted !== undefined) throw this.aborted;
   }
 
+  override get failures(): number {
+    const { attempt, since, crashes } = this.packet;
+    return attempt - since - crashes;
+  }
+
   /** Since it began. */
   get ms(): number {
     return this.host.store.clock.now() - this.#beganAt;
@@ -213,8 +218,7 @@ const doneAndKept: PacketOutcome = { kind: "done", keep: true, note: null };
 
 function failed(delivery: Delivery, failure: Failure): Settling {
   const { host, route, packet } = delivery;
-  const failures = packet.attempt - packet.since - packet.crashes;
-  const judged = judge(failure, route.delivery.retry, failures, host.random);
+  const judged = judge(failure, route.delivery.retry, delivery.failures, host.random);
   const ms = Math.round(delivery.ms);
   const history = withFailure(packet.history, failure, { attempt: packet.attempt, at: Date.now() - ms, ms });
   if (judged.kind === "dead") return dead(delivery, failure, history);
@@ -223,9 +227,10 @@ function failed(delivery: Delivery, failure: Failure): Settling {
 }
 
 /** Its alert is sent in the same commit. */
-export function dead({ host, route, packet }: Delivery, failure: Failure, history: string): Settling {
+export function dead({ host, route, packet, succeededLate }: Delivery, failure: Failure, history: string): Settling {
   const packets = alertFor(host.sender, route, packet, failure);
-  return { to: { kind: "dead", history }, packets, outputs: nothing, ephemeral: nothing, failure };
+  const note = succeededLate ? ({ note: "lateSuccess" } as const) : undefined;
+  return { to: { kind: "dead", history, ...note }, packets, outputs: nothing, ephemeral: nothing, failure };
 }
 
 function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, outputs, marks = nothing }: Settling): SettlePacket {

@@ -16,14 +16,18 @@ export function failureOf(error: unknown): Failure {
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };
 
-/** `failures`: how often it has failed, this time included; deaths of workers are not counted. */
-export function judge(
-  { code, final }: Failure,
-  { maxAttempts, retryOn, ...policy }: RetryPolicy,
+/** Whether another attempt follows a failure. `failures`: how often it has failed, this time included. */
+export function isRetried(
+  { code, final }: Pick<Failure, "code" | "final">,
+  { maxAttempts, retryOn }: Pick<RetryPolicy, "maxAttempts" | "retryOn">,
   failures: number,
-  random: () => number,
-): Judged {
-  if (final || failures >= maxAttempts || (retryOn !== undefined && !retryOn.includes(code))) return { kind: "dead" };
+): boolean {
+  return !final && failures < maxAttempts && (retryOn === undefined || retryOn.includes(code));
+}
+
+/** `failures`: how often it has failed, this time included; deaths of workers are not counted. */
+export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
+  if (!isRetried(failure, policy, failures)) return { kind: "dead" };
   return { kind: "retry", delayMs: delayMs(policy, failures, random) };
 }
 

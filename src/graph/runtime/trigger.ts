@@ -148,6 +148,15 @@ function triggerScope(flow: string): string {
   return `${flow}.triggers`;
 }
 
+/** The call of a direct trigger. The runtime does not retry it; the caller of a keyed one may, so a late success must settle its key. */
+class DirectAttempt extends Attempt {
+  isKeyed = false;
+
+  override get isRetriedAfterTimeout(): boolean {
+    return this.isKeyed;
+  }
+}
+
 /** Nothing of it is kept: the caller waits for the nodes, and gets their errors. With a key it runs once. */
 async function triggerDirect(
   around: Around,
@@ -167,7 +176,8 @@ async function triggerDirect(
   const no = courier.numbers.next();
   const run = async (): Promise<void> => {
     teller.triggered(route, no, key);
-    const attempt = new Attempt(route, { no, execution: no, attempt: 1 }, traceHeaders);
+    const attempt = new DirectAttempt(route, { no, execution: no, attempt: 1 }, traceHeaders);
+    attempt.isKeyed = key !== undefined;
     const name = keyOf(route, payload);
     const running = runStage(attempt, { [route.port]: payload }, name.ok ? name.value : undefined);
     const { clock } = courier.store;

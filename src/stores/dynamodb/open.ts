@@ -19,6 +19,9 @@ const connectMsMax = 2000;
 const requestMsMax = 3000;
 /** The SDK's own default is 50 sockets. */
 const atOnceMax = 48;
+const partitionKeyDefault = "id";
+/** What tables of Orchestrix have. Used where the table has it and the user names none; the keys of a table with "id" stay where they are. */
+const partitionKeyOfSeed = "key";
 
 export interface DynamoOptions {
   readonly url: string;
@@ -37,7 +40,8 @@ export async function openDynamo({ url, stallMsMax, check = true }: DynamoOption
     const backend = await backendOf(sdk, { client, table, create, ...said }, check);
     return {
       ...backend,
-      standIn: () => startStandIn({ kind: "dynamodb", url }, stallMsMax),
+      // It opens the table without looking at it.
+      standIn: () => startStandIn({ kind: "dynamodb", url: withPartitionKey(url, backend.partitionKey) }, stallMsMax),
       close: async () => {
         await backend.close();
         client.destroy();
@@ -47,6 +51,12 @@ export async function openDynamo({ url, stallMsMax, check = true }: DynamoOption
     client.destroy();
     throw error;
   }
+}
+
+function withPartitionKey(url: string, partitionKey: string): string {
+  const named = new URL(url);
+  named.searchParams.set("partitionKey", partitionKey);
+  return named.href;
 }
 
 function ownClient(sdk: Sdk, { region, endpoint, credentials }: Omit<ReturnType<typeof parseDynamoUrl>, "table" | "create">) {
@@ -77,7 +87,7 @@ export interface DynamoStoreOptions extends StoreOptions {
   /** Yours: `close` leaves it open. */
   readonly client: DynamoClient;
   readonly table: string;
-  /** Default `id`. */
+  /** Default: `id`, or `key` where the table has that. */
   readonly partitionKey?: string;
   /** The attribute of the table's time to live. Default `ttl`. */
   readonly ttlAttribute?: string;
@@ -97,21 +107,29 @@ export async function dynamoStore(options: DynamoStoreOptions): Promise<Store> {
   return createStore(await backendOf(await loadDriver(), options), options);
 }
 
-async function backendOf(sdk: Sdk, options: Omit<DynamoStoreOptions, keyof StoreOptions>, check = true): Promise<Backend> {
-  const { client, table: name, partitionKey = "id", ttlAttribute = "ttl", create = false } = options;
+async function backendOf(
+  sdk: Sdk,
+  options: Omit<DynamoStoreOptions, keyof StoreOptions>,
+  check = true,
+): Promise<Backend & { readonly partitionKey: string }> {
+  const { client, table: name, partitionKey = partitionKeyDefault, ttlAttribute = "ttl", create = false } = options;
   for (const [field, given] of Object.entries({ partitionKey, ttlAttribute }))
     if (given === "" || ownNames.includes(given)) throw new InvalidInputError(field, `is "${given}", which an item has for something else`);
-  const table: Table = { sdk, client: bounded(client as unknown as Table["client"]), name, partitionKey, ttlAttribute };
+  const asked: Table = { sdk, client: bounded(client as unknown as Table["client"]), name, partitionKey, ttlAttribute };
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what, "read");
     });
 
-  const identity = check ? await reading("opening the store", () => prepareTable(table, create)) : undefined;
+  const others = options.partitionKey === undefined ? [partitionKeyOfSeed] : [];
+  const checked = check ? await reading("opening the store", () => prepareTable(asked, create, others)) : undefined;
+  const table: Table = { ...asked, ...(checked && { partitionKey: checked.partitionKey }) };
+  const identity = checked?.identity;
   const { seen, release } = identity === undefined ? { seen: new Observations(), release: () => {} } : observationsOf(identity);
   const ledger = { table, seen, gate: new Gate(atOnceMax) };
   return {
     name: "dynamodb",
+    partitionKey: table.partitionKey,
     capabilities: { transactions: false, sharedClock: false, durable: true, runs: false, packets: false },
     removesByItself: true,
     flush: (operations) => flush(ledger, operations),

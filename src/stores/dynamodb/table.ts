@@ -6,19 +6,24 @@ import { missingTable, type Table } from "./driver.js";
 const activeMsMax = 60_000;
 
 /**
- * Finds the table, or makes it when asked to, and says what of its set-up breaks a promise. The answer names this very
- * table, or is undefined where that may not be asked.
+ * Finds the table, or makes it when asked to, and says what of its set-up breaks a promise. `identity` names this very
+ * table, and is undefined where that may not be asked. `others`: names that its partition key may have as well.
  */
-export async function prepareTable(table: Table, create: boolean): Promise<string | undefined> {
+export async function prepareTable(
+  table: Table,
+  create: boolean,
+  others: readonly string[] = [],
+): Promise<{ readonly identity: string | undefined; readonly partitionKey: string }> {
   const found = await describeOrCreate(table, create);
   if (found === "denied") {
     warn(table, "its set-up could not be checked: the permission dynamodb:DescribeTable is missing");
-    return undefined;
+    return { identity: undefined, partitionKey: table.partitionKey };
   }
-  checkKey(table, found);
+  const partitionKey = others.find((name) => name === found.KeySchema?.[0]?.AttributeName) ?? table.partitionKey;
+  checkKey({ ...table, partitionKey }, found);
   checkReplicas(table, found);
   await checkRemoval(table, create);
-  return `${found.TableArn ?? ""} ${found.TableId ?? found.CreationDateTime?.getTime() ?? ""}`;
+  return { identity: `${found.TableArn ?? ""} ${found.TableId ?? found.CreationDateTime?.getTime() ?? ""}`, partitionKey };
 }
 
 async function describeOrCreate(table: Table, create: boolean): Promise<TableDescription | "denied"> {

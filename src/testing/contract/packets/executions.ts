@@ -119,13 +119,14 @@ export const executing: ContractGroup = {
       const [one, two] = (await hand.claim()).claimed;
       assert.ok(one && two);
       await hand.settle(one, { kind: "done", keep: false, note: "skipped" });
-      const { now } = await hand.settle(two, dead);
+      const { now } = await hand.settle(two, { ...dead, note: "lateSuccess" });
       const notes = await hand.store.packets.notes(execution, 10);
       assert.deepEqual(
         notes.map(({ kind, packet, queue }) => [kind, packet, queue]),
         [
           ["skipped", one.no, "edge"],
           ["dead", two.no, "edge"],
+          ["lateSuccess", two.no, "edge"],
         ],
       );
       assert.equal(notes[1]?.at, now);

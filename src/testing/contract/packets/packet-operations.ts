@@ -128,7 +128,7 @@ export class Hand {
 export const letter = { name: "dead letters", retentionMs: dayMs } as const;
 export const done: PacketOutcome = { kind: "done", keep: false, note: null };
 export const kept: PacketOutcome = { kind: "done", keep: true, note: null };
-export const dead: PacketOutcome = { kind: "dead", history: '["failed"]' };
+export const dead = { kind: "dead", history: '["failed"]' } as const satisfies PacketOutcome;
 export const release: PacketOutcome = { kind: "release" };
 
 export function retry(delayMs = 0, history: string | null = null): PacketOutcome {
