@@ -255,25 +255,89 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.redrive("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
   });
 
+  /** What a process leaves that dies in its handler: an attempt that nobody renews. */
+  async function diesAt(consumer: string, attempt: number, alone = false): Promise<void> {
+    const id = { scope: `inbox ${consumer}`, key: "o-1-charge" };
+    const begin = {
+      ...{ verb: "begin" as const, ...id, owner: newOwner(alone), fingerprint: null, effect: "idempotent" as const },
+      ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
+    };
+    await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 10_000 }).toMatchObject({ kind: "started", attempt });
+    store.release(begin.owner, id);
+  }
+
   on("puts aside what kills its process again and again, without running it once more", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
     const message = paymentOf("o-1", "m-1");
-    const scope = `inbox ${consumer}`;
-    // What a process leaves that dies in its handler: an attempt that nobody renews.
-    for (let attempt = 1; attempt <= 2; attempt++) {
-      const id = { scope, key: "o-1-charge" };
-      const begin = {
-        ...{ verb: "begin" as const, ...id, owner: newOwner(), fingerprint: null, effect: "idempotent" as const },
-        ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
-      };
-      await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 10_000 }).toMatchObject({ kind: "started", attempt });
-      store.release(begin.owner, id);
-    }
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    for (const attempt of [3, 4]) await diesAt(consumer, attempt, true);
     const handled = await inbox.handle(message, () => expect.unreachable("it would kill this process, too"));
-    expect(handled).toMatchObject({ status: "dead", attempt: 3, error: { code: "ATTEMPTS_EXHAUSTED" } });
+    expect(handled).toMatchObject({ status: "dead", attempt: 5, error: { code: "ATTEMPTS_EXHAUSTED" } });
     const letter = await inbox.deadLetter("o-1-charge");
-    expect(letter?.attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "lapsed", "failed"]);
+    expect(letter?.attempts.map(({ verdict }) => verdict)).toEqual([...Array(4).fill("lapsed"), "failed"]);
     expect(letter?.message).toEqual(message);
+  });
+
+  on("holds no death against a message that was handled beside others, as 0.1.0 did", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
+    for (let attempt = 1; attempt <= 5; attempt += 1) await diesAt(consumer, attempt);
+    expect(await inbox.handle(paymentOf("o-1", "m-1"), () => "done")).toMatchObject({ status: "processed", attempt: 7, result: "done" });
+    expect(await inbox.deadLetters()).toEqual([]);
+  });
+
+  on("clears a suspect whose attempt ended, however it ended", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 5, leaseMs: 60, backoffMs: 0 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    const message = paymentOf("o-1", "m-1");
+    expect(await inbox.handle(message, boom)).toMatchObject({ status: "retry", attempt: 4 });
+    await diesAt(consumer, 5);
+    // One death since then: it needs no begin of its own.
+    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed", attempt: 6 });
+  });
+
+  on("handles a suspect by itself: what runs ends first, and what comes meanwhile waits", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 5000 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    const said: string[] = [];
+    const ends: (() => void)[] = [];
+    const until = (name: string) => async () => {
+      said.push(`${name} begins`);
+      await new Promise<void>((end) => void ends.push(end));
+      said.push(`${name} ends`);
+    };
+    const first = inbox.handle(paymentOf("o-2"), until("first"));
+    await expect.poll(() => said).toEqual(["first begins"]);
+    const suspect = inbox.handle(paymentOf("o-1", "m-1"), until("suspect"));
+    const record = async () => (await store.read({ scope: `inbox ${consumer}`, key: "o-1-charge" }))?.record;
+    await expect.poll(record, { timeout: 10_000 }).toMatchObject({ state: "free", attempt: 3 });
+    const late = inbox.handle(paymentOf("o-3"), until("late"));
+    ends.shift()?.();
+    await expect.poll(() => said, { timeout: 10_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
+    ends.shift()?.();
+    await expect.poll(() => said, { timeout: 10_000 }).toContain("late begins");
+    ends.shift()?.();
+    expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
+    expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
+  });
+
+  on("lets others go on where they take longer than the suspect can wait", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 60 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    let end = () => {};
+    let began = false;
+    const first = inbox.handle(paymentOf("o-2"), async () => {
+      began = true;
+      await new Promise<void>((go) => {
+        end = go;
+      });
+    });
+    await expect.poll(() => began).toBe(true);
+    const message = paymentOf("o-1", "m-1");
+    expect(await inbox.handle(message, boom)).toEqual({ status: "held", forMs: 360 });
+    expect(await inbox.handle(paymentOf("o-3"), () => "done")).toMatchObject({ status: "processed" });
+    end();
+    expect((await first).status).toBe("processed");
+    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed" });
   });
 
   on("counts anew when the key is new again", async (consumer) => {

@@ -4,6 +4,7 @@ import { effectKeyOf } from "./key.js";
 import type { OnceResult } from "./once.js";
 import type { Answer, Begin, Settle, Settlement } from "./operation.js";
 import type { OnceOptions } from "./options.js";
+import type { RecordId } from "./record.js";
 import { rolledBack } from "./rolled-back.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult, noteOf } from "./settlement.js";
@@ -28,12 +29,19 @@ export type Handler<Value> = (attempt: Attempt) => Promise<Value> | Value;
 
 export type Started = Extract<Answer, { readonly kind: "started" }>;
 
-/** What a throw of the handler means, for front ends that have their own idea of it. */
+/** Whether an attempt may run, and what a throw of its handler means, for front ends that decide that themselves. */
 export interface Failures {
+  /** The process handles nothing else meanwhile: the owner's name says so. */
+  readonly alone?: boolean;
+  /** Asked before the handler runs. Throws HandedBack where the attempt is not to be made; any other throw is the handler's. */
+  readonly admit?: (started: Started, id: RecordId) => Promise<void> | undefined;
   readonly settlementOf: (error: unknown, started: Started) => Settlement;
   /** Told how the saving of that was answered. */
   readonly saved?: (answer: Answer) => void;
 }
+
+/** The attempt was not made, and does not count: the key is free for the next one. With a cause, that is what the caller gets. */
+export class HandedBack extends Error {}
 
 /** started → run the handler under its lease → settle. The key is ours until the store says otherwise. */
 export async function runAttempt<Value>(
@@ -55,6 +63,8 @@ export async function runAttempt<Value>(
     let value: Value;
     let outcome: string | null;
     try {
+      const admitting = failures.admit?.(started, begin);
+      if (admitting !== undefined) await admitting;
       if (options.tx === undefined) {
         value = await handler(attempt);
         const encoded = encodeResult(store, value);
@@ -65,6 +75,10 @@ export async function runAttempt<Value>(
       }
     } catch (error) {
       if ((error instanceof LeaseLostError || error instanceof NotSavedError) && error.key === begin.key) throw error;
+      if (error instanceof HandedBack) {
+        await saveOutcome(store, settle({ state: "free" }, null), options.signal);
+        throw error.cause ?? error;
+      }
       const failure = error instanceof NeverRan ? error.cause : error;
       const to: Settlement = error instanceof NeverRan ? { state: "free" } : failures.settlementOf(error, started);
       const answer = await saveOutcome(store, settle(to, noteOf(failure)), options.signal);

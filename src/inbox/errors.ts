@@ -20,9 +20,9 @@ export function isPermanent(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;
 }
 
-/** Too many attempts ended without a word. */
+/** Attempts are used up, and the last one ended with its process. */
 export function exhausted(attempt: number, attemptsMax: number): OnceflowError {
-  const message = `attempt ${attempt} was not made: the one before it fell silent, and ${attemptsMax} are allowed. The message may be what kills its process.`;
+  const message = `attempt ${attempt} was not made: ${attemptsMax} attempts are allowed, and in the last one the process died or fell silent while it handled no other message. The message may be what kills its process.`;
   return new OnceflowError(message, { code: "ATTEMPTS_EXHAUSTED", attempt });
 }
 

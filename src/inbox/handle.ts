@@ -1,5 +1,6 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors.js";
 import type { Gate } from "../core/gate.js";
+import { busyFactor, InHand } from "../core/in-hand.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
 import { hasKept, type RecordId } from "../core/record.js";
@@ -12,7 +13,7 @@ import { encodeLetter } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";
 import type { Task, Unkeyed } from "./task.js";
-import { type Failure, Trial } from "./trial.js";
+import { type Failure, NotNow, Trial } from "./trial.js";
 
 export interface HandleOptions {
   /** Ends the waiting, and aborts the handler's own signal. */
@@ -25,12 +26,42 @@ export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal 
   const { message, run } = task;
   const options = { ...task.options, ...howToWait(policy, signal) };
   const trial = new Trial(policy, message);
+  const attempt = (how: OnceOptions) => onceGated(policy, how, gate, (started) => trial.run(started, run), trial);
   try {
-    return handled(policy, await onceGated(policy, options, gate, (attempt) => trial.run(attempt, run), trial));
+    const result = await inTurn(policy, options, trial, attempt);
+    return result === undefined ? { status: "held", forMs: busyFactor * policy.leaseMs } : handled(policy, result);
   } catch (error) {
     const failure = trial.failureBy(error);
     if (failure !== undefined) return await failed(policy, task, failure);
     return await refused(policy, task, error);
+  }
+}
+
+type Attempting = (options: OnceOptions) => Promise<OnceResult<unknown>>;
+
+/**
+ * Messages run side by side; one that was in hand at two deaths in a row runs by itself. Undefined: it should have, and
+ * the messages beside it took too long. Whoever dies between the two begins of a suspect leaves a key that is free.
+ */
+async function inTurn({ store, leaseMs }: Policy, options: OnceOptions, trial: Trial, attempt: Attempting) {
+  const inHand = InHand.of(store);
+  const { clock } = store;
+  const { signal } = options;
+  for (;;) {
+    // No turn of the event loop where nothing has to be waited for: begins of one turn share a write.
+    const opening = inHand.opening(signal);
+    if (opening !== undefined) await opening;
+    try {
+      return await attempt(options);
+    } catch (error) {
+      if (!(error instanceof NotNow)) throw error;
+      if (!error.suspect) continue;
+    } finally {
+      trial.leave();
+    }
+    trial.alone = true;
+    // Nothing else runs here meanwhile: it does not wait for a process that was faster.
+    return await inHand.alone({ clock, patienceMs: leaseMs, signal }, () => attempt({ ...options, onRunning: "throw" }));
   }
 }
 

@@ -1,11 +1,12 @@
 import { runBounded } from "../core/bounded-attempt.js";
 import { InvalidInputError, LeaseLostError, ResultNotKeptError, RunningError } from "../core/errors.js";
+import { InHand } from "../core/in-hand.js";
 import { effectKeyOf } from "../core/key.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import type { LedgerRecord } from "../core/record.js";
-import type { Attempt, Handler } from "../core/run-attempt.js";
+import type { Attempt, Failures, Handler } from "../core/run-attempt.js";
 import { saveOutcome } from "../core/save.js";
 import { encodeResult } from "../core/settlement.js";
 import { type DeadLetterRef, findDead, recordOf } from "./dead-letters.js";
@@ -44,12 +45,15 @@ export async function redrive(
     runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdue }, async (stoppable) => await run(stoppable));
   let failed: Extract<Handled, { readonly status: "dead" }> | undefined;
   try {
-    const result = await once(store, how.signal === undefined ? options : { ...options, signal: how.signal }, body, {
+    const failures: Failures = {
       settlementOf(error, { attempt }) {
         failed = { status: "dead", error, attempt: record.attempt + attempt };
         return { state: "free" };
       },
-    });
+    };
+    const attempt = () => once(store, how.signal === undefined ? options : { ...options, signal: how.signal }, body, failures);
+    // Not beside a suspect, against which its death would count.
+    const result = await InHand.of(store).beside(attempt, how.signal);
     return await finish(policy, record, result);
   } catch (error) {
     if (failed !== undefined && failed.error === error) return failed;

@@ -1,7 +1,9 @@
 import { runBounded } from "../core/bounded-attempt.js";
+import { InHand, suspectDeaths } from "../core/in-hand.js";
 import type { Answer, Settlement } from "../core/operation.js";
+import { wasAlone } from "../core/owner.js";
 import type { RecordId, Verdict } from "../core/record.js";
-import type { Attempt, Failures, Handler, Started } from "../core/run-attempt.js";
+import { type Attempt, type Failures, HandedBack, type Handler, type Started } from "../core/run-attempt.js";
 import { failureOf } from "../core/settlement.js";
 import type { Store } from "../core/store.js";
 import { exhausted, isPermanent, tookTooLong } from "./errors.js";
@@ -17,28 +19,67 @@ export interface Failure {
   saved: boolean;
 }
 
-/** One attempt at a message: whether it may run, for how long, and what it means when it fails. */
+/** Thrown where the message has to be handled by itself, or has to wait until another one was. */
+export class NotNow extends HandedBack {
+  readonly suspect: boolean;
+  constructor(suspect: boolean) {
+    super(suspect ? "the message has to be handled by itself" : "another message is handled by itself");
+    this.suspect = suspect;
+  }
+}
+
+/** One message on its way: whether an attempt may run, for how long, and what it means when it fails. */
 export class Trial implements Failures {
+  /** The process has nothing else in hand. */
+  alone = false;
   readonly #policy: Policy;
   readonly #message: Message;
+  readonly #inHand: InHand;
+  #entered = false;
   #last = false;
   #failure: Failure | undefined;
 
   constructor(policy: Policy, message: Message) {
     this.#policy = policy;
     this.#message = message;
+    this.#inHand = InHand.of(policy.store);
+  }
+
+  admit({ attempt }: Started, id: RecordId): Promise<void> | undefined {
+    const { attemptsMax } = this.#policy;
+    this.#last = attemptsMax === 1;
+    // The first is never one too many, and what died once is no suspect: nothing has to be read.
+    if (attempt > suspectDeaths || (attempt > 1 && attempt >= attemptsMax)) return this.#judge(attempt, id);
+    this.#enter();
+    return undefined;
+  }
+
+  async #judge(attempt: number, id: RecordId): Promise<void> {
+    const { store, attemptsMax } = this.#policy;
+    const { count, deaths } = await pastOf(store, id, attempt, attemptsMax).catch((cause: unknown) => {
+      throw new HandedBack("the attempts before this one could not be read", { cause });
+    });
+    this.#last = count >= attemptsMax;
+    // A message that kills its process never throws: without this it would kill one after the other.
+    if (count > attemptsMax && deaths > 0) throw exhausted(attempt, attemptsMax);
+    if (deaths >= suspectDeaths && !this.alone) throw new NotNow(true);
+    this.#enter();
+  }
+
+  #enter(): void {
+    if (this.alone) return;
+    if (!this.#inHand.enter()) throw new NotNow(false);
+    this.#entered = true;
+  }
+
+  /** The attempt is over. */
+  leave(): void {
+    if (this.#entered) this.#inHand.leave();
+    this.#entered = false;
   }
 
   async run(attempt: Attempt, body: Handler<unknown>): Promise<unknown> {
-    const { store, attemptsMax, timeoutMs, graceMs } = this.#policy;
-    // The first is never one too many: nobody has to look.
-    this.#last = attemptsMax === 1;
-    if (attempt.number > 1 && attempt.number >= attemptsMax) {
-      const { count, silent } = await triesOf(store, attempt, attemptsMax);
-      this.#last = count >= attemptsMax;
-      // A message that kills its process never throws: without this it would kill one after the other, for ever.
-      if (count > attemptsMax && silent) throw exhausted(attempt.number, attemptsMax);
-    }
+    const { store, timeoutMs, graceMs } = this.#policy;
     const overdue = () => tookTooLong(timeoutMs);
     return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, async (stoppable) => await body(stoppable));
   }
@@ -63,11 +104,24 @@ export class Trial implements Failures {
 
 /** With these an earlier operation ended, or a person has set the key free: what came before does not count. */
 const ends: ReadonlySet<Verdict> = new Set(["completed", "failed", "resolved"]);
+const pageSize = 100;
 
-/** How many attempts there were since then, this one among them, and whether the one before it fell silent. */
-async function triesOf(store: Store, { scope, key, number }: RecordId & Pick<Attempt, "number">, attemptsMax: number) {
-  const past = await store.attempts({ scope, key, afterAttempt: Math.max(0, number - attemptsMax - 1), limit: attemptsMax + 1 });
-  const before = past.filter(({ attempt }) => attempt < number).reverse();
-  const end = before.findIndex(({ verdict }) => ends.has(verdict));
-  return { count: 1 + (end === -1 ? before.length : end), silent: before[0]?.verdict === "lapsed" };
+/**
+ * What the log says of the attempts before this one. `count`: how many count, this one among them. One that was handed back
+ * was not made. One that fell silent beside others counts for none of them, since any of them may have killed the process;
+ * so do those of 0.1.0, which do not say whether they were alone. `deaths`: how many in a row fell silent, up to this one.
+ */
+async function pastOf(store: Store, { scope, key }: RecordId, number: number, attemptsMax: number) {
+  let [count, deaths, inARow] = [1, 0, true];
+  for (let before = number; before > 1 && count <= attemptsMax; before -= pageSize) {
+    const page = await store.attempts({ scope, key, afterAttempt: Math.max(0, before - 1 - pageSize), limit: pageSize });
+    for (const { verdict, owner } of page.filter(({ attempt }) => attempt < before).reverse()) {
+      if (ends.has(verdict)) return { count, deaths };
+      if (verdict === "released") continue;
+      if (verdict !== "lapsed") inARow = false;
+      else if (inARow) deaths += 1;
+      if (verdict !== "lapsed" || wasAlone(owner)) count += 1;
+    }
+  }
+  return { count, deaths };
 }

@@ -6,6 +6,7 @@ export const bullmq: Broker = {
   name: "bullmq",
   title: "BullMQ",
   server: "redis",
+  poisonings: [{ death: "exit", consumers: 1 }],
   async open(url, name, patienceMs) {
     const connection = { url, retryStrategy: () => 50, maxRetriesPerRequest: null };
     const queue = new Queue<Order>(name, { connection });

@@ -6,6 +6,7 @@ export const kafka: Broker = {
   name: "kafka",
   title: "Kafka (mock cluster of librdkafka)",
   server: "kafka",
+  poisonings: [{ death: "exit", consumers: 1 }],
   keeps: true,
   async open(brokers, topic, asked) {
     // A mock group waits 3 s for its first members, and has forgotten one whose session is shorter.

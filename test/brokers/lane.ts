@@ -35,6 +35,12 @@ export interface Lane {
   close(): Promise<void>;
 }
 
+/** How a message ends its process, and how many consumers there are. */
+export interface Poisoning {
+  readonly death: "exit" | "exception";
+  readonly consumers: number;
+}
+
 export interface Broker {
   readonly name: BrokerName;
   readonly title: string;
@@ -43,6 +49,8 @@ export interface Broker {
   open(url: string, name: string, patienceMs: number): Promise<Lane>;
   /** A message that has to come again stays with its consumer until then. */
   readonly keeps?: true;
+  /** How messages kill their consumers here; no two brokers need all the ways. */
+  readonly poisonings: readonly Poisoning[];
   /** Tests that this broker cannot be asked to pass, and why. */
   readonly cannot?: { readonly [test in "extend" | "undecodable"]?: string };
 }

@@ -7,6 +7,7 @@ export const nats: Broker = {
   name: "nats",
   title: "NATS JetStream",
   server: "nats",
+  poisonings: [{ death: "exception", consumers: 1 }],
   async open(url, name, patienceMs) {
     const connection = await connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
     const manager = await jetstreamManager(connection);

@@ -6,6 +6,7 @@ export const rabbitmq: Broker = {
   name: "rabbitmq",
   title: "RabbitMQ",
   server: "rabbitmq",
+  poisonings: [{ death: "exit", consumers: 1 }],
   keeps: true,
   async open(url, queue, patienceMs) {
     const connections = [await connected(url)];

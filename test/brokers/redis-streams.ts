@@ -18,6 +18,7 @@ export function redisStreams(driver: "redis" | "ioredis"): Broker {
     name: driver === "redis" ? "nodeRedis" : "ioRedis",
     title: driver === "redis" ? "Redis Streams by redis, RESP 3" : "Redis Streams by ioredis",
     server: "redis",
+    poisonings: [driver === "redis" ? { death: "exception", consumers: 3 } : { death: "exit", consumers: 1 }],
     async open(url, stream, claimAfterMs) {
       const observer = new Redis(url, { retryStrategy: () => 50 });
       observer.on("error", () => {});

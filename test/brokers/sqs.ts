@@ -6,6 +6,7 @@ export const sqs: Broker = {
   name: "sqs",
   title: "SQS (emulator)",
   server: "sqs",
+  poisonings: [{ death: "exception", consumers: 1 }],
   async open(url, name, patienceMs) {
     const client = clientOf(url);
     const queueUrl = await queueNamed(client, name, { VisibilityTimeout: String(patienceMs / 1000) });

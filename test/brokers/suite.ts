@@ -7,6 +7,7 @@ import type { Store } from "onceflow";
 import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import { poisonAmongHealthy } from "../poison-messages.js";
 import { type Acquired, acquire } from "../servers/acquire.js";
 import { poll } from "../servers/bounded.js";
 import type { Server } from "../servers/provider.js";
@@ -234,6 +235,18 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await nothingLeft(lane);
       expect(calls(effects)).toEqual([1, 1]);
     });
+
+    test.for(broker.poisonings)(
+      "a message kills its process by $death, $consumers consumers: it dies alone, all others are handled",
+      {
+        timeout: 120_000,
+      },
+      async (poisoning, t) => {
+        const name = `onceflow-${randomUUID()}`;
+        const lane = await laneOf(t, { name });
+        await poisonAmongHealthy(t, { broker, lane, name, server: acquired.ok ? acquired.running.url : "" }, poisoning);
+      },
+    );
 
     more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
 

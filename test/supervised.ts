@@ -1,0 +1,36 @@
+import { type ChildProcess, fork } from "node:child_process";
+import type { TestContext } from "vitest";
+
+/** Processes of one program that are started again whenever they die, as a supervisor does, until the test is over. */
+export class Supervised {
+  deaths = 0;
+  #stopped = false;
+  readonly #program: URL;
+  readonly #args: readonly string[];
+  readonly #fleet = new Set<ChildProcess>();
+
+  constructor({ onTestFinished }: Pick<TestContext, "onTestFinished">, program: URL, args: readonly string[], processes: number) {
+    this.#program = program;
+    this.#args = args;
+    for (let i = 0; i < processes; i += 1) this.#spawn();
+    onTestFinished(() => this.stop());
+  }
+
+  #spawn(): void {
+    const child = fork(this.#program, this.#args, { execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    this.#fleet.add(child);
+    child.once("exit", () => {
+      this.#fleet.delete(child);
+      if (this.#stopped) return;
+      this.deaths += 1;
+      this.#spawn();
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    const ends = [...this.#fleet].map((child) => new Promise<void>((end) => void child.once("exit", () => end())));
+    for (const child of this.#fleet) child.kill("SIGKILL");
+    await Promise.all(ends);
+  }
+}
