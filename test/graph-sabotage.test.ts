@@ -1,5 +1,6 @@
 import { type GraphSimulationOptions, PromiseBroken, SimulationFailure, simulateGraphs } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import "./quiet-warnings.js";
 
 /** A store or a runtime that breaks one promise: the simulation must find each of them. */
 type Packets = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[0];

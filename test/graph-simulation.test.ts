@@ -1,5 +1,6 @@
 import { simulateGraphs } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import "./quiet-warnings.js";
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [4, 6, 11, 84, 90, 130, 181, 409, 619, 1119, 2340, 2559, 3143, 4548, 21_959];

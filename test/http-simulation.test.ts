@@ -12,6 +12,7 @@ import { open } from "../src/stores/open.js";
 import { type CrashPoint, EffectLedger, Random, withCrashPoint } from "../src/testing/index.js";
 import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../src/testing/simulator/world.js";
+import "./quiet-warnings.js";
 
 /**
  * Clients send the same request again and again, at once, late and out of order, to processes that crash, stall and lose

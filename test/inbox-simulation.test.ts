@@ -12,6 +12,7 @@ import { EffectLedger, Random } from "../src/testing/index.js";
 import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../src/testing/simulator/world.js";
 import { simulateSeeds } from "./seeds.js";
+import "./quiet-warnings.js";
 
 /**
  * A broker and clients ask for the same operations: copies, late, out of order and at once, of processes that crash, stall

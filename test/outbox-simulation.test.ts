@@ -7,6 +7,7 @@ import { Random } from "../src/testing/index.js";
 import { type Weather, withFaults } from "../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../src/testing/simulator/world.js";
 import { simulateSeeds } from "./seeds.js";
+import "./quiet-warnings.js";
 
 /**
  * Processes that add and relay, crash, stall, stop and lose messages; a broker that is down now and then; messages that

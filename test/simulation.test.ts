@@ -1,6 +1,7 @@
 import { decide, type LedgerRecord, type Operation, type Verdicted } from "onceflow/store";
 import { type SimulationOptions, simulate } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import "./quiet-warnings.js";
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [];

@@ -1,6 +1,7 @@
 import { StoreRefusedError, UnreachableError } from "onceflow";
 import { PromiseBroken, SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import "./quiet-warnings.js";
 
 /** An engine or a store that breaks one promise: the simulation must find each of them. */
 type Runs = Parameters<NonNullable<WorkflowSimulationOptions["engine"]>>[0];

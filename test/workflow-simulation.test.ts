@@ -4,6 +4,7 @@ import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
 import { seenWarnings } from "./warnings.js";
+import "./quiet-warnings.js";
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "./clock.js";
 import { decide } from "./decide.js";
-import { NotKnownError, StoreRefusedError } from "./errors.js";
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import type { Begin, Operation, Settle } from "./operation.js";
 import type { LedgerRecord } from "./record.js";
@@ -105,6 +105,54 @@ describe("group commit", () => {
     const [, refused] = answers;
     expect(refused).toMatchObject({ reason: { code: "STORE_REFUSED", message: expect.stringContaining("value out of range") } });
     expect((refused as PromiseRejectedResult).reason).toBeInstanceOf(StoreRefusedError);
+  });
+
+  test.each([
+    ["an answer of the server", new UnreachableError("57014", undefined, { answered: true })],
+    ["an interruption by the server", new NotKnownError("57P01", undefined, { answered: true })],
+    ["a wrong set-up", new ConfigurationError("42501", { code: "STORE_NOT_USABLE" })],
+    ["an error of our own code", new TypeError("ours")],
+  ])("a flush of several that gets %s goes again one by one, renewals first, and one member fails alone as it is", async (_, error) => {
+    const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
+    const renew = { verb: "renew", scope: "", key: "z", owner: "me", attempt: 1, leaseMs: 1000 } as const;
+    const operations = [begin("a", "me"), begin("bad", "me"), begin("c", "me"), renew];
+    const answers = await Promise.allSettled(operations.map((operation) => group.submit(operation)));
+    expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    expect(answers[1]).toEqual({ status: "rejected", reason: error });
+    expect(flushes).toEqual([["begin a", "begin bad", "begin c", "renew z"], ["renew z"], ["begin a"], ["begin bad"], ["begin c"]]);
+  });
+
+  test("what has failed alone is sent alone again, in turn with the others", async () => {
+    const error = new UnreachableError("57014", undefined, { answered: true });
+    const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
+    const bad = begin("bad", "me");
+    await expect(group.submit(bad)).rejects.toBe(error);
+    const answers = await Promise.allSettled([group.submit(bad), ...["a", "b"].map((key) => group.submit(begin(key, "me")))]);
+    expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "fulfilled"]);
+    expect(flushes.slice(1).sort()).toEqual([["begin a", "begin b"], ["begin bad"]]);
+  });
+
+  test("what comes behind a member that goes alone does not overtake it on its record", async () => {
+    let failures = 1;
+    const error = new UnreachableError("57014", undefined, { answered: true });
+    const { group, flushes } = recording((operations) => (operations.length > 1 && failures-- > 0 ? error : undefined));
+    const answers = await Promise.all([
+      group.submit(begin("a", "me")),
+      group.submit(begin("b", "me")),
+      group.submit(settle("a", "me")),
+      group.submit(begin("c", "me")),
+    ]);
+    expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "settled", "started"]);
+    const order = flushes.slice(1).flat();
+    expect(order.indexOf("begin a")).toBeLessThan(order.indexOf("settle a"));
+  });
+
+  test("a connection that is lost while members go one by one fails the rest of them at once", async () => {
+    const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new UnreachableError("no connection")];
+    const { group, flushes } = recording((operations) => (operations.length > 1 ? answer : lost));
+    const answers = await Promise.allSettled(["a", "b", "c"].map((key) => group.submit(begin(key, "me"))));
+    for (const each of answers) expect(each).toEqual({ status: "rejected", reason: lost });
+    expect(flushes).toEqual([["begin a", "begin b", "begin c"], ["begin a"]]);
   });
 
   test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {

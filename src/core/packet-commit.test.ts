@@ -82,6 +82,28 @@ test("what the store refuses fails alone, and says why", async () => {
   expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
 });
 
+test("a passing answer of the server fails one packet alone, as it is", async () => {
+  const answer = new UnreachableError("57014", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (all.includes(2)) throw answer;
+    return all.map(() => settled);
+  });
+  const [one, two, three] = await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no))));
+  expect([one?.status, three?.status]).toEqual(["fulfilled", "fulfilled"]);
+  expect(two).toEqual({ status: "rejected", reason: answer });
+  expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
+});
+
+test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {
+  const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new NotKnownError("lost")];
+  const { commit, flushes } = commitTo((all) => {
+    throw all.length > 1 ? answer : lost;
+  });
+  for (const each of await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no)))))
+    expect(each).toEqual({ status: "rejected", reason: lost });
+  expect(flushes).toEqual([[1, 2, 3], [1]]);
+});
+
 test.each([UnreachableError, NotKnownError])("%o of a flush is everybody's, and is not tried again here", async (Trouble) => {
   const { commit, flushes } = commitTo(() => {
     throw new Trouble("gone");

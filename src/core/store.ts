@@ -102,8 +102,8 @@ export interface HeldWorker {
 
 /**
  * What a database has to offer: a folder under stores/ implements this, `createStore` makes a store of it.
- * Errors: UnreachableError when nothing was written, NotKnownError when the reply was lost, anything else
- * is taken as a refusal of the data.
+ * Errors: UnreachableError when nothing was written, NotKnownError when the reply was lost, StoreRefusedError when the data is
+ * refused for good, ConfigurationError (STORE_NOT_USABLE) when the set-up is wrong. Anything else is a bug, and is not retried.
  */
 export interface Backend {
   readonly name: string;
