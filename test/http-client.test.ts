@@ -132,3 +132,33 @@ test("a try that hangs is given up, and its answer is found by the next one", as
   const response = await idempotentFetch(url, { method: "POST" }, { tryMs: 200, backoffMs: 10, triesMax: 50 });
   expect([await response.text(), runs]).toEqual(["run 1", 1]);
 });
+
+test.each([307, 308])("%i: the body is sent again to the new place, and at a retry from there", async (code) => {
+  const { url, seen } = await server(status(code, { location: "/moved" }), status(503), status(code, { location: "/moved" }));
+  const { clock } = watch();
+  const bodies = ["text", new Uint8Array([0, 255, 254])] as const;
+  for (const body of bodies) {
+    const response = await idempotentFetch(url, { method: "POST", body, headers: { "content-type": "text/x" } }, { clock, triesMax: 2 });
+    expect([response.status, await response.text()]).toEqual([200, "ok"]);
+  }
+  const [text, bytes] = bodies.map((body) => Buffer.from(body as string).toString("latin1"));
+  expect(seen.map(({ body, type }) => [body, type])).toEqual([...Array(4).fill([text, "text/x"]), [bytes, "text/x"]]);
+  expect(new Set(seen.slice(0, 4).map(({ key }) => key)).size).toBe(1);
+});
+
+test("what only fetch knows of init reaches it: the dispatcher is asked", async () => {
+  const { url, seen } = await server();
+  const asked: string[] = [];
+  // As an undici dispatcher that hands on to the global one.
+  const original = (globalThis as Record<symbol, unknown>)[Symbol.for("undici.globalDispatcher.1")] as {
+    dispatch(options: { readonly path: string }, handler: unknown): boolean;
+  };
+  const dispatcher = {
+    dispatch(options: { readonly path: string }, handler: unknown) {
+      asked.push(options.path);
+      return original.dispatch(options, handler);
+    },
+  };
+  const response = await idempotentFetch(`${url}orders`, { method: "POST", body: "b", dispatcher } as RequestInit);
+  expect([response.status, asked, seen.length]).toEqual([200, ["/orders"], 1]);
+});

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { open } from "onceflow";
 import { type ConformanceOptions, type ConformanceReport, conformance, idempotent } from "onceflow/http";
@@ -21,6 +23,7 @@ function shop() {
     if (pathname === "/failing") return Response.json({ failure: id }, { status: 500 });
     if (pathname === "/binary") return new Response(Buffer.concat([binary, Buffer.from(String(id))]));
     const headers: [string, string][] = pathname === "/cookies" ? [1, 2].map((i) => ["set-cookie", `c${i}=${id}`]) : [];
+    headers.push(["location", `/orders/${id}`]);
     return Response.json({ id }, { status: 201, headers });
   };
   return { handler, effects: (key: string) => effects.get(key) ?? 0 };
@@ -28,8 +31,8 @@ function shop() {
 
 async function check(
   handler: (request: Request) => Promise<Response>,
-  effects: (key: string) => number,
-  slow = true,
+  effects: ((key: string) => number) | undefined,
+  { slow = true, ...more }: ConformanceOptions & { readonly slow?: boolean } = {},
 ): Promise<ConformanceReport> {
   const server = await serving(handler);
   onTestFinished(() => server.close());
@@ -42,8 +45,10 @@ async function check(
     otherUrl: at("/other"),
     otherCaller: { authorization: "somebody else" },
     settleMsMax: 2000,
-    ...(slow ? { slowUrl: at("/slow"), effects } : {}),
+    ...(slow ? { slowUrl: at("/slow") } : {}),
+    ...(effects === undefined ? {} : { effects }),
     print: (text) => void printed.push(text),
+    ...more,
   };
   return await conformance(at("/orders"), options);
 }
@@ -59,7 +64,7 @@ test("ours conforms in every case, and says so in a table", async () => {
   const report = await check(idempotent(handler, { store, scope }), effects);
   expect(report.cases.filter(({ verdict }) => verdict !== "passed")).toEqual([]);
   expect(report.passed).toBe(true);
-  expect(printed.at(-1)).toMatch(/passed {3}replay +the same request again.*\n[\s\S]*conforms: 21 passed, 0 failed, 0 skipped$/);
+  expect(printed.at(-1)).toMatch(/passed {3}replay +the same request again.*\n[\s\S]*conforms: 22 passed, 0 failed, 0 skipped$/);
 });
 
 test("what a server does not offer is skipped, and told; what does not answer fails", async () => {
@@ -98,7 +103,10 @@ const faults: Readonly<Record<string, { readonly found: string; readonly slow?: 
   "409 without Retry-After": { found: "in-flight", slow: true },
   "409 before 422": { found: "in-flight-mismatch", slow: true },
   "stops with its client": { found: "disconnect", slow: true },
-  "runs twice, answers once": { found: "effects", slow: true },
+  "runs twice, answers once": { found: "effects" },
+  "duplicates at once all run, and answer alike": { found: "effects" },
+  "Location is dropped": { found: "replay" },
+  "keys are case-folded": { found: "key-case" },
 };
 
 interface Remembered {
@@ -132,7 +140,8 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     if (is("nothing is remembered")) return await handler(request);
     if (field === null) return is("no key is no problem") ? await handler(request) : problem(400);
     const quoted = /^"(.*)"$/.exec(field)?.[1];
-    const key = is("quotes are part of the key") ? field : (quoted ?? field);
+    const sent = is("quotes are part of the key") ? field : (quoted ?? field);
+    const key = is("keys are case-folded") ? sent.toLowerCase() : sent;
     if (!is("an empty key is a key") && (key === "" || (key.startsWith('"') && quoted === undefined))) return problem(400);
     if (!is("keys of any length") && key.length > 255) return problem(400);
     const body = await request.clone().text();
@@ -155,10 +164,16 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
         if (is("a refusal frees the key")) records.delete(id);
         return problem(422);
       }
+      if (response === undefined && is("duplicates at once all run, and answer alike")) {
+        await handler(request);
+        while (known.response === undefined) await delay(1);
+        return new Response(known.response.body as never, known.response);
+      }
       if (response === undefined) return conflict();
       const marked: [string, string][] = is("replays are not marked") ? [] : [["idempotent-replayed", "true"]];
       const content = is("bodies are text") ? response.body.toString() : response.body;
-      const headers = is("one value per header") ? [...new Map(response.headers)] : response.headers;
+      const kept = is("one value per header") ? [...new Map(response.headers)] : response.headers;
+      const headers = kept.filter(([name]) => !(is("Location is dropped") && name === "location"));
       const status = is("always answers 200 to a retry") ? 200 : response.status;
       return new Response(content as string, { status, headers: [...headers, ...marked] });
     }
@@ -166,6 +181,7 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     records.set(id, record);
     if (is("runs twice, answers once")) await handler(request.clone());
     const response = await handler(request);
+    if (is("duplicates at once all run, and answer alike")) await delay(20);
     if (is("stops with its client") && request.signal.aborted) return response;
     const bytes = Buffer.from(await response.clone().arrayBuffer());
     if (response.status >= 500 && !is("failures are kept")) records.delete(id);
@@ -183,11 +199,59 @@ describe("a server that is wrong in one thing is found", () => {
 
   test.for(Object.entries(faults))("%s", async ([fault, { found, slow = false }]) => {
     const { handler, effects } = shop();
-    const report = await check(faulty(fault, handler), effects, slow);
+    const report = await check(faulty(fault, handler), effects, { slow });
     expect(failedIn(report)).toContain(found);
     expect(report.passed).toBe(false);
     // Found for what it is, where it is not everything that is wrong.
     const blanket = fault === "nothing is remembered" || fault === "completes under another key";
-    if (!blanket) expect(failedIn(report).length).toBeLessThanOrEqual(5);
+    if (!blanket) expect(failedIn(report).length).toBeLessThanOrEqual(6);
   });
+});
+
+test("a server that keeps failures conforms when that is said, and one that does not fails then", async () => {
+  for (const [fault, failed] of [
+    ["failures are kept", []],
+    ["", ["failing"]],
+  ] as const) {
+    const { handler, effects } = shop();
+    expect(failedIn(await check(faulty(fault, handler), effects, { slow: false, keepsFailures: true }))).toEqual(failed);
+  }
+});
+
+test("effects are counted by a URL; an answer that is no number fails", async () => {
+  const { handler, effects } = shop();
+  const counter = await serving((request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    if (request.headers.get("authorization") !== "me") return new Response("who?", { status: 401 });
+    return new Response(pathname === "/count" ? `${effects(searchParams.get("key") ?? "")}\n` : "many");
+  });
+  onTestFinished(() => counter.close());
+  const by = async (fault: string, path: string) => {
+    const effectsUrl = `${counter.url}${path}?key={key}`;
+    return failedIn(await check(faulty(fault, handler), undefined, { slow: false, effectsUrl }));
+  };
+  expect(await by("", "/count")).toEqual([]);
+  expect(await by("runs twice, answers once", "/count")).toEqual(["effects"]);
+  expect(await by("", "/other")).toEqual(["effects"]);
+  expect(printed.at(-1)).toContain('effectsUrl answered with 200 and "many"; a number was expected');
+  await expect(conformance("http://127.0.0.1:9/", { effectsUrl: "http://127.0.0.1:9/count" })).rejects.toThrow("{key}");
+});
+
+test("control characters of the server do not reach the terminal", async () => {
+  let made = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    // Latin-1, as Node sends headers: 0x9b is an escape sequence of its own to a terminal.
+    response.setHeader("content-type", `text/\u009b31mred${++made}`).end(`${made}`);
+  });
+  await new Promise<void>((ready) => void server.listen(0, "127.0.0.1", ready));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { cases } = await conformance(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, {
+    print: (text) => void printed.push(text),
+  });
+  expect(cases.find(({ name }) => name === "problem-json")?.why).toMatch(/content type text\/.* 31mred/);
+  for (const text of [printed.at(-1) as string, JSON.stringify(cases)]) expect(text).not.toMatch(/[\u0080-\u009f]/);
 });

@@ -36,6 +36,7 @@ export function runBounded<Value>(
 class StoppableAttempt implements Attempt {
   readonly #attempt: Attempt;
   readonly #limit = new AbortController();
+  #signal: AbortSignal | undefined;
   readonly tx?: Tx;
 
   constructor(attempt: Attempt) {
@@ -64,7 +65,8 @@ class StoppableAttempt implements Attempt {
   }
 
   get signal(): AbortSignal {
-    return AbortSignal.any([this.#attempt.signal, this.#limit.signal]);
+    this.#signal ??= AbortSignal.any([this.#attempt.signal, this.#limit.signal]);
+    return this.#signal;
   }
 
   get stopped(): boolean {

@@ -35,7 +35,7 @@ export interface OnceOptions<Value = unknown, Input = unknown> {
   readonly fingerprint?: string;
   /** How long this process may fall silent before others may take over. Default 10 s. */
   readonly leaseMs?: number;
-  /** How long the outcome can be replayed, from its end. Default 24 h. */
+  /** How long the outcome can be replayed, from its end; then the key runs again. Default 24 h: many providers retry for longer. */
   readonly retentionMs?: number | "forever";
   /** How long after that a late retry is still refused. Default 0. */
   readonly horizonMs?: number;

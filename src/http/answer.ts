@@ -1,11 +1,12 @@
-import { sha256 } from "../core/canonical.js";
-import { InvalidInputError, NotKnownError, UnreachableError } from "../core/errors.js";
+import { MismatchError, NotKnownError, UnreachableError } from "../core/errors.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
 import type { Asked, Execute } from "./asked.js";
 import { Attempted } from "./attempted.js";
 import { fingerprintOf, type RequestBody } from "./fingerprint.js";
+import { callerOf, type Identity, identify, identityAsSent } from "./identity.js";
 import { readKey } from "./key-header.js";
+import { mounted } from "./mounted.js";
 import type { Policy } from "./options.js";
 import { problemOf, problemReply, Refusal } from "./problem.js";
 import type { Reply } from "./reply.js";
@@ -28,15 +29,24 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
   try {
     const key = readKey(asked.header(policy.header), policy.keyCharsMax);
     if (key === undefined) throw new Refusal("key-missing", `send the header ${policy.header}`);
-    const scope = await scopeOf(policy, asked);
-    const body = await asked.body(policy.bodyBytesMax);
-    // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
-    const options = { ...onceOptions(policy, asked, body), key, scope };
-    const result = await new Promise<OnceResult<StoredResponse>>((resolve, reject) => {
-      attempted.onOverdue = reject;
-      once(policy.store, options, (attempt) => attempted.run(attempt)).then(resolve, reject);
+    const caller = await callerOf(policy, asked);
+    return await mounted(asked.from, { scope: identityAsSent(policy, asked, caller).scope, key }, execute, async () => {
+      const body = await asked.body(policy.bodyBytesMax);
+      const identity = await identify(policy, asked, { key, caller });
+      // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
+      const fingerprint = printOf(policy, asked, identity, body);
+      const ask = (fingerprint: string) =>
+        new Promise<OnceResult<StoredResponse>>((resolve, reject) => {
+          const options = { ...onceOptions(policy, asked), fingerprint, key, scope: identity.scope };
+          attempted.onOverdue = reject;
+          once(policy.store, options, (attempt) => attempted.run(attempt)).then(resolve, reject);
+        });
+      const result = await ask(fingerprint).catch((error: unknown) => {
+        if (!(error instanceof MismatchError) || body.unseen === undefined) throw error;
+        return ask(printOf(policy, asked, identity, body.unseen));
+      });
+      return replyOf(policy, attempted.whole, result);
     });
-    return replyOf(policy, attempted.whole, result);
   } catch (error) {
     if (attempted.answered(error)) return "captured";
     if (attempted.threw(error)) throw error;
@@ -47,6 +57,11 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
   } finally {
     attempted.end();
   }
+}
+
+function printOf<From>(policy: Policy<From>, { method, query, header }: Asked<From>, { path }: Identity, body: RequestBody): string {
+  const where = path === undefined ? {} : { method, path };
+  return fingerprintOf(policy.fingerprint, { ...where, query, contentType: header("content-type"), body });
 }
 
 function replyOf<From>(policy: Policy<From>, whole: boolean, result: OnceResult<StoredResponse>): Reply | "captured" {
@@ -74,17 +89,13 @@ function isUnreachable(error: unknown): boolean {
 
 function onceOptions<From>(
   policy: Policy<From>,
-  asked: Asked<From>,
-  body: RequestBody,
-): Omit<OnceOptions<StoredResponse>, "key" | "scope"> {
+  { method }: Asked<From>,
+): Omit<OnceOptions<StoredResponse>, "key" | "scope" | "fingerprint"> {
   const { effect, leaseMs, retentionMs, horizonMs, waitMs, tx, reconcile, keptHeader, responseBytesMax } = policy;
-  const { method, path, query, header } = asked;
-  const where = policy.operation === undefined ? { method, path } : {};
-  const fingerprint = fingerprintOf(policy.fingerprint, { ...where, query, contentType: header("content-type"), body });
   const onRunning = policy.onRunning === "wait" ? "wait" : "throw";
   const found = async (response: Response) => toStored((await capture(response, responseBytesMax)).captured, keptHeader, method === "HEAD");
   return {
-    ...{ fingerprint, effect, leaseMs, retentionMs, horizonMs, onRunning, waitMs },
+    ...{ effect, leaseMs, retentionMs, horizonMs, onRunning, waitMs },
     ...(tx === undefined ? {} : { tx }),
     ...(reconcile === undefined
       ? {}
@@ -95,17 +106,4 @@ function onceOptions<From>(
           },
         }),
   };
-}
-
-/** Method and path come first and have no spaces: no two of (method, path, caller) make the same scope. */
-async function scopeOf<From>({ scope, operation }: Policy<From>, { from, method, path }: Asked<From>): Promise<string> {
-  const caller = typeof scope === "string" ? scope : await scope(from);
-  if (typeof caller !== "string")
-    throw new InvalidInputError("scope", `must be a string, not ${String(caller)}; refuse who is not known before this`);
-  const text = operation === undefined ? `http ${method} ${path} ${caller}` : `http-operation ${encodeURIComponent(operation)} ${caller}`;
-  return isName(text) ? text : `http sha256:${sha256(text)}`;
-}
-
-function isName(text: string): boolean {
-  return /^[\x20-\x7e]{1,512}$/.test(text);
 }

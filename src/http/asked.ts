@@ -8,6 +8,13 @@ export interface Asked<From> {
   readonly method: string;
   /** As the client sent it, mounts included. */
   readonly path: string;
+  /**
+   * The path as the matched route spells it, with its parameter values as sent: all spellings of it are one operation. Default:
+   * `path`.
+   */
+  readonly routePath?: string;
+  /** The path as the router compares it: two paths that it may take for one have the same. Default: `routePath`. */
+  readonly foldedPath?: string;
   /** With its "?", or empty. */
   readonly query: string;
   readonly header: (name: string) => string | null | undefined;

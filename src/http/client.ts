@@ -40,8 +40,9 @@ export async function idempotentFetch(
   const { triesMax, tryMs, backoffMs, waitMsMax, clock, fetch } = checked(options);
   const request = new Request(input, init);
   const key = keyFor(request, options);
-  // Read once: every try sends the same bytes, a form with the same boundary.
-  const body = request.body === null ? null : await request.arrayBuffer();
+  // Read once: every try sends the same bytes, a form with the same boundary. As a Blob, which can be sent again after a
+  // redirect: of a buffer, Node 20 gives the memory away at the first send.
+  const body = request.body === null ? null : new Blob([await request.arrayBuffer()]);
   let leaveLast = () => {};
   for (let tries = 1; ; tries++) {
     const { response, error } = await attempt();
@@ -64,7 +65,7 @@ export async function idempotentFetch(
     leaveLast = leave;
     const cancel = clock.after(tryMs, () => limit.abort(new Error(`no answer in ${tryMs} ms`)), true);
     try {
-      return { response: await fetch(request.url, { ...partsOf(request), body, signal: limit.signal }) };
+      return { response: await fetch(request.url, { ...init, ...partsOf(request), body, signal: limit.signal }) };
     } catch (error) {
       request.signal.throwIfAborted();
       return { error };
@@ -93,7 +94,10 @@ function isPassing(response: Response): boolean {
   return status >= 500 || status === 429 || (status === 409 && response.headers.has("retry-after"));
 }
 
-/** A new Request of the old one would take its body along. */
+/**
+ * A new Request of the old one would take its body along. What only `init` has (the `dispatcher` of Node, members of other
+ * runtimes) is handed on beside these.
+ */
 function partsOf({ method, headers, redirect, credentials, cache, mode, integrity, keepalive, referrerPolicy }: Request): RequestInit {
   const parts = { method, headers, redirect, credentials, cache, mode, integrity, keepalive, referrerPolicy };
   return parts as RequestInit;

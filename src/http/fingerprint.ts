@@ -5,7 +5,15 @@ import { isPlainObject } from "../core/plain-object.js";
 import { Refusal } from "./problem.js";
 
 /** What a request brought: its bytes, or what a body parser has made of them before we could see them. */
-export type RequestBody = { readonly bytes: Uint8Array } | { readonly parsed: unknown };
+export type RequestBody = ({ readonly bytes: Uint8Array } | { readonly parsed: unknown }) & {
+  /**
+   * What 0.1.0 took for this body where it could not see it: nothing, or `{}`. A record with that fingerprint is a duplicate.
+   * See docs/adr/0054.
+   */
+  readonly unseen?: RequestBody;
+  /** Empty, and seen to be so: its fingerprint is not the one that 0.1.0 gave to bodies that it could not see. */
+  readonly seenEmpty?: true;
+};
 
 /**
  * What makes two requests the same one: `"bytes"` of the body; `"json"`, in which the order of members and white space
@@ -27,6 +35,7 @@ export function fingerprintOf(policy: FingerprintPolicy, { method, path, query, 
   for (const part of [method ?? "", path ?? "", query]) add(hash, Buffer.from(part));
   if (policy === "bytes" && "bytes" in body) addBytes(hash, body.bytes, contentType);
   else addMeaning(hash, policy, body, contentType);
+  if (body.seenEmpty) hash.update("seen empty");
   return hash.digest("hex");
 }
 

@@ -47,7 +47,7 @@ export interface IdempotentOptions<From = Request> {
   readonly timeoutMs?: number;
   /** Default 5 s. */
   readonly graceMs?: number;
-  /** How long a response can be replayed. Default 24 h. */
+  /** How long a response can be replayed; then the key executes again. Default 24 h: many providers retry for longer. */
   readonly retentionMs?: number | "forever";
   /** How long after that a late retry is still refused. Default 0. */
   readonly horizonMs?: number;

@@ -43,12 +43,18 @@ export function serveOperation<Input, Value>(
       const result = await operation.once(store, asked, { onRunning: onRunning === "wait" ? "wait" : "throw", waitMs });
       if (result.status === "unknown" || result.status === "running") return responseOf(problemReply("outcome-unknown", refusal));
       const response = await respond(result.value);
-      if (result.status === "replayed") response.headers.set("idempotent-replayed", "true");
-      return response;
+      return result.status === "replayed" ? marked(response) : response;
     } catch (error) {
       const problem = problemOf(error);
       if (problem === undefined) throw error;
       return responseOf(problemReply(problem, refusal));
     }
   };
+}
+
+/** A copy: the headers of a redirect, and of a response that came from `fetch`, cannot be changed. */
+function marked({ status, statusText, headers, body }: Response): Response {
+  const copy = new Headers(headers);
+  copy.set("idempotent-replayed", "true");
+  return new Response(body, { status, statusText, headers: copy });
 }

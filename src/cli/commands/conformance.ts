@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
+import { isPlainObject } from "../../core/plain-object.js";
 import { type ConformanceOptions, conformance } from "../../http.js";
 import { InvalidInputError } from "../../index.js";
 import { exitFound } from "../exit-codes.js";
@@ -14,6 +15,10 @@ interface Options {
   readonly binaryUrl?: string;
   readonly cookieUrl?: string;
   readonly otherUrl?: string;
+  readonly effectsUrl?: string;
+  readonly body?: unknown;
+  readonly otherBody?: unknown;
+  readonly keepsFailures?: boolean;
   readonly json?: boolean;
 }
 
@@ -29,6 +34,14 @@ export function addConformance(program: Command): void {
     .option("--other-caller <line>", "a header of somebody else, whose keys are their own; may be repeated", headerLine)
     .option("--key-header <name>", "where the server looks for the key (default: Idempotency-Key)")
     .option("--key-optional", "a request without a key is executed")
+    .option("--body <json>", 'what is sent (default: {"conformance":1})', jsonText)
+    .option(
+      "--other-body <json>",
+      "another body, for the cases in which a key is used again (default: the body and one member more)",
+      jsonText,
+    )
+    .option("--effects-url <url>", "a URL with {key} in it; GET answers with how often the operation with this key took effect")
+    .option("--keeps-failures", "the server keeps failures (5xx), too, and replays them")
     .option("--slow-url <url>", "as the URL, and takes a second or more")
     .option("--failing-url <url>", "as the URL, and fails with 5xx every time")
     .option("--binary-url <url>", "as the URL, and answers with bytes that are no UTF-8")
@@ -46,9 +59,11 @@ async function run(what: string, url: string, options: Options): Promise<void> {
   if (!report.passed) process.exitCode = exitFound;
 }
 
-function optionsOf({ header, otherCaller, keyHeader, keyOptional, json, ...urls }: Options): ConformanceOptions {
+function optionsOf({ header, otherCaller, keyHeader, keyOptional, body, otherBody, json, ...others }: Options): ConformanceOptions {
+  if (otherBody !== undefined && body === undefined) throw new InvalidInputError("--other-body", "goes with --body");
   return {
-    ...urls,
+    ...others,
+    ...(body === undefined ? {} : { body: (n: number) => (n === 1 ? body : (otherBody ?? anotherThan(body))) }),
     ...(header === undefined ? {} : { headers: header }),
     ...(otherCaller === undefined ? {} : { otherCaller }),
     ...(keyHeader === undefined ? {} : { header: keyHeader }),
@@ -61,4 +76,17 @@ function headerLine(line: string, before: Readonly<Record<string, string>> = {})
   const [, name = "", value = ""] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
   if (name === "") throw new InvalidArgumentError('Write it as "name: value".');
   return { ...before, [name]: value };
+}
+
+/** As Commander parses an argument. */
+function jsonText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new InvalidArgumentError("Write it as JSON.");
+  }
+}
+
+function anotherThan(body: unknown): unknown {
+  return isPlainObject(body) ? { ...body, conformance: "another body" } : [body, "another body"];
 }

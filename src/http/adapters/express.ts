@@ -2,6 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from "express";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
+import { expressPaths, isInRoute } from "./express-path.js";
 import { NodeCapture } from "./node-capture.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";
 
@@ -13,8 +14,8 @@ import { type MaybeParsed, nodeBody } from "./peek.js";
  */
 export function idempotency(options: IdempotentOptions<Request>): RequestHandler {
   const policy = checkOptions(options);
-  return (request: Request, response: Response, next: NextFunction) => {
-    const asked = askedOf(request);
+  return function middleware(request: Request, response: Response, next: NextFunction) {
+    const asked = askedOf(request, isInRoute(request, middleware));
     if (!isKeyed(policy, asked)) return next();
     const capture = new NodeCapture(response, policy.responseBytesMax);
     const execute = () => {
@@ -31,13 +32,15 @@ export function idempotency(options: IdempotentOptions<Request>): RequestHandler
 }
 
 /** Of Express, and of Nest on Express. */
-export function askedOf(request: Request): Asked<Request> {
+export function askedOf(request: Request, isInRoute: boolean): Asked<Request> {
   const url = request.originalUrl;
   const at = url.indexOf("?");
+  const path = at === -1 ? url : url.slice(0, at);
   return {
     from: request,
     method: request.method,
-    path: at === -1 ? url : url.slice(0, at),
+    path,
+    ...expressPaths(request, path, isInRoute),
     query: at === -1 ? "" : url.slice(at),
     header: (name) => request.get(name),
     body: (bytesMax) => nodeBody(request, request as MaybeParsed, bytesMax),

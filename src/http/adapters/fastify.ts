@@ -3,12 +3,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isResponse } from "../../core/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
+import type { RequestBody } from "../fingerprint.js";
 import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
 import { ownHeaders, withEarlier } from "../own-headers.js";
 import { problemReply, Refusal } from "../problem.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
 import { type Taken, take, whole } from "../take.js";
-import { peek } from "./peek.js";
+import { streamBody } from "./peek.js";
+import { folded, type RoutingSettings, spelledAs } from "./route-path.js";
 
 /** A request that is being worked on: the handler's response goes one way, and what may be sent comes back. */
 interface Flight {
@@ -36,20 +38,24 @@ export function idempotency(app: FastifyInstance, options: IdempotentOptions<Fas
 }
 
 function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
-  const bodies = new WeakMap<FastifyRequest, Uint8Array | Refusal>();
+  const bodies = new WeakMap<FastifyRequest, RequestBody>();
   const flights = new WeakMap<FastifyRequest, Flight>();
   /** Headers that were set before the handler ran. */
   const before = new WeakMap<FastifyRequest, Reply["headers"]>();
   const earlier = (request: FastifyRequest, found: Reply) => withEarlier(found, before.get(request) ?? []);
+  const settings = routingOf(app);
   const askedOf = (request: FastifyRequest): Asked<FastifyRequest> => {
     const at = request.originalUrl.indexOf("?");
+    const path = at === -1 ? request.originalUrl : request.originalUrl.slice(0, at);
+    const routePath = spelledAs(request.routeOptions?.url ?? "*", path);
     return {
       from: request,
       method: request.method,
-      path: at === -1 ? request.originalUrl : request.originalUrl.slice(0, at),
+      path,
+      ...(routePath === undefined ? { foldedPath: folded(path, settings) } : { routePath }),
       query: at === -1 ? "" : request.originalUrl.slice(at),
       header: (name) => request.headers[name.toLowerCase()] as string | undefined,
-      body: async () => ({ bytes: bodies.get(request) as Uint8Array }),
+      body: async () => bodies.get(request) as RequestBody,
     };
   };
 
@@ -57,7 +63,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   app.addHook("preParsing", async (request, reply, payload) => {
     if (!isKeyed(policy, askedOf(request))) return payload;
     try {
-      bodies.set(request, await peek(request.raw, policy.bodyBytesMax));
+      bodies.set(request, await streamBody(request.raw, policy.bodyBytesMax));
       return payload;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -138,6 +144,17 @@ function headOf(reply: FastifyReply, { status, headers, body }: Response): unkno
   reply.code(status);
   for (const [name, value] of headersByName([...headers])) reply.header(name, value);
   return body;
+}
+
+/** Since Fastify 5.6 under `routerOptions`. */
+function routingOf({ initialConfig }: FastifyInstance): RoutingSettings {
+  type Config = { readonly caseSensitive?: boolean; readonly ignoreTrailingSlash?: boolean; readonly ignoreDuplicateSlashes?: boolean };
+  const given: Config[] = [initialConfig, (initialConfig as { routerOptions?: Config }).routerOptions ?? {}];
+  return {
+    ignoreCase: given.some(({ caseSensitive }) => caseSensitive === false),
+    ignoreTrailingSlash: given.some(({ ignoreTrailingSlash }) => ignoreTrailingSlash === true),
+    ignoreDuplicateSlashes: given.some(({ ignoreDuplicateSlashes }) => ignoreDuplicateSlashes === true),
+  };
 }
 
 // For the app, not only for what is registered inside of this plugin.

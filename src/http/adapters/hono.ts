@@ -37,6 +37,8 @@ function askedOf(c: Context): Asked<Context> {
     from: c,
     method: c.req.method,
     path: pathname,
+    // Without `strict` Hono leaves out a slash at the end.
+    routePath: pathname.endsWith("/") && !c.req.path.endsWith("/") ? pathname.slice(0, -1) : pathname,
     query: search,
     header: (name) => c.req.header(name),
     // Who has read the body before us has left it in Hono's cache.

@@ -63,18 +63,22 @@ function askedOf(ctx: ParameterizedContext): Asked<ParameterizedContext> {
  * retry: Koa gets another stream in its place. Returns how to end that, which tells the body.
  */
 function keepFromClosing({ response }: ParameterizedContext): () => unknown {
-  const proto = Object.getPrototypeOf(response) as object;
-  let held: unknown = Reflect.get(proto, "body", response);
+  // Another mount of this middleware may hold the body already.
+  const outer = Object.getOwnPropertyDescriptor(response, "body");
+  const below =
+    outer ?? (Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Object.getPrototypeOf(response)), "body") as PropertyDescriptor);
+  let held: unknown = below.get?.call(response);
   Object.defineProperty(response, "body", {
     configurable: true,
     get: () => held,
     set: (body: unknown) => {
       held = body;
-      Reflect.set(proto, "body", body instanceof Readable ? new PassThrough() : body, response);
+      below.set?.call(response, body instanceof Readable ? new PassThrough() : body);
     },
   });
   return () => {
-    Reflect.deleteProperty(response, "body");
+    if (outer === undefined) Reflect.deleteProperty(response, "body");
+    else Object.defineProperty(response, "body", outer);
     return held;
   };
 }

@@ -28,7 +28,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
       throw new ConfigurationError("[onceflow] IdempotencyInterceptor is for Nest on Express; on Fastify register onceflow/http/fastify", {
         code: "MISSING_CAPABILITY",
       });
-    const asked = askedOf(request);
+    const asked = askedOf(request, true);
     if (!isKeyed(this.#policy, asked)) return next.handle();
     const capture = new NodeCapture(response, this.#policy.responseBytesMax);
     return new Promise((resolve, reject) => {

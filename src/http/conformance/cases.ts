@@ -4,8 +4,8 @@ import { type ConformanceOptions, expect, expectProblem, expectSame, type Got, i
 export interface CaseDefinition {
   readonly name: string;
   readonly about: string;
-  /** Skipped without this option. */
-  readonly needs?: keyof ConformanceOptions;
+  /** Skipped without one of these options. */
+  readonly needs?: readonly (keyof ConformanceOptions)[];
   readonly run: (target: Target) => Promise<unknown>;
 }
 
@@ -26,7 +26,7 @@ const replays: readonly CaseDefinition[] = [
   },
   {
     name: "replay",
-    about: "the same request again gets the first answer: status, type and bytes",
+    about: "the same request again gets the first answer: status, type, Location and bytes",
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
@@ -58,13 +58,13 @@ const replays: readonly CaseDefinition[] = [
   {
     name: "binary",
     about: "bytes that are no text come back as they were",
-    needs: "binaryUrl",
+    needs: ["binaryUrl"],
     run: (target) => replaysAt(target, target.options.binaryUrl),
   },
   {
     name: "cookies",
     about: "a header that comes twice comes back twice",
-    needs: "cookieUrl",
+    needs: ["cookieUrl"],
     async run(target) {
       const [first, again] = await replaysAt(target, target.options.cookieUrl);
       const cookies = first.headers.getSetCookie();
@@ -147,6 +147,20 @@ const keys: readonly CaseDefinition[] = [
     },
   },
   {
+    name: "key-case",
+    about: "keys that differ in upper and lower case are two operations",
+    async run(target) {
+      const key = target.newKey();
+      const first = await target.execute({ key });
+      const other = await target.send({ key: key.toUpperCase() });
+      expect(
+        isSuccess(other) && !other.bytes.equals(first.bytes),
+        `the key in capital letters was answered with ${other.status}${other.bytes.equals(first.bytes) ? " and the first answer" : ""}; it is another key, and new`,
+      );
+      target.executed.add(key.toUpperCase());
+    },
+  },
+  {
     name: "key-too-long",
     about: "a key that is too long is refused with 400, and one of the full length is not",
     async run(target) {
@@ -165,7 +179,7 @@ const apart: readonly CaseDefinition[] = [
   {
     name: "other-route",
     about: "another route's keys are its own",
-    needs: "otherUrl",
+    needs: ["otherUrl"],
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
@@ -181,7 +195,7 @@ const apart: readonly CaseDefinition[] = [
   {
     name: "other-caller",
     about: "somebody else's keys are their own, and no answer leaks",
-    needs: "otherCaller",
+    needs: ["otherCaller"],
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
@@ -214,7 +228,7 @@ const races: readonly CaseDefinition[] = [
   {
     name: "in-flight",
     about: "while one request is worked on, a duplicate gets 409 with Retry-After, or waits for its answer",
-    needs: "slowUrl",
+    needs: ["slowUrl"],
     async run(target) {
       const sent = { key: target.newKey(), url: target.options.slowUrl ?? "" };
       const answers = await Promise.all([target.send(sent), delay(headStartMs).then(() => target.send(sent))]);
@@ -230,7 +244,7 @@ const races: readonly CaseDefinition[] = [
   {
     name: "in-flight-mismatch",
     about: "while one request is worked on, the key with another body gets 422, not 409",
-    needs: "slowUrl",
+    needs: ["slowUrl"],
     async run(target) {
       const sent = { key: target.newKey(), url: target.options.slowUrl ?? "" };
       const answers = await Promise.all([target.send({ ...sent, n: 1 }), delay(headStartMs).then(() => target.send({ ...sent, n: 2 }))]);
@@ -243,7 +257,7 @@ const races: readonly CaseDefinition[] = [
   {
     name: "disconnect",
     about: "a client that leaves gets the answer when it comes back",
-    needs: "slowUrl",
+    needs: ["slowUrl"],
     async run(target) {
       const key = target.newKey();
       const url = target.options.slowUrl ?? "";
@@ -258,14 +272,15 @@ const races: readonly CaseDefinition[] = [
   },
   {
     name: "failing",
-    about: "a failure (5xx) is not kept: the retry is a new attempt",
-    needs: "failingUrl",
+    about: "a failure (5xx) is not kept: the retry is a new attempt; with keepsFailures, it is replayed",
+    needs: ["failingUrl"],
     async run(target) {
-      const { replayedHeader = "Idempotent-Replayed", failingUrl = "" } = target.options;
+      const { replayedHeader = "Idempotent-Replayed", failingUrl = "", keepsFailures = false } = target.options;
       const key = target.newKey();
       const first = await target.send({ key, url: failingUrl });
       expect(first.status >= 500, `failingUrl answered with ${first.status}; 5xx was expected`);
       const again = await target.send({ key, url: failingUrl });
+      if (keepsFailures) return expectSame(first, again, "a retry of a failure");
       const replayed = again.bytes.equals(first.bytes) || (replayedHeader !== null && again.headers.get(replayedHeader) === "true");
       expect(again.status >= 500 && !replayed, "a failure was replayed");
     },
@@ -273,10 +288,10 @@ const races: readonly CaseDefinition[] = [
   {
     name: "effects",
     about: "every key that was executed took effect once",
-    needs: "effects",
+    needs: ["effects", "effectsUrl"],
     async run(target) {
       for (const key of target.executed) {
-        const count = await target.options.effects?.(key);
+        const count = await target.effectsOf(key);
         expect(count === 1, `key ${key} took effect ${count} times`);
       }
     },

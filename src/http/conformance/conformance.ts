@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../../core/errors.js";
+import { printable } from "../../core/printable.js";
 import { cases } from "./cases.js";
 import { type ConformanceOptions, Failed, Target } from "./target.js";
 
@@ -30,21 +31,28 @@ export async function conformance(url: string, options: ConformanceOptions = {})
   const target = new Target(url, options);
   const done: ConformanceCase[] = [];
   for (const { name, about, needs, run } of cases) {
-    if (needs !== undefined && options[needs] === undefined) {
-      done.push({ name, about, verdict: "skipped", why: `needs the option ${needs}` });
+    if (needs?.every((option) => options[option] === undefined)) {
+      done.push({ name, about, verdict: "skipped", why: `needs the option ${needs.join(" or ")}${skipped[name] ?? ""}` });
       continue;
     }
     try {
       await run(target);
       done.push({ name, about, verdict: "passed" });
     } catch (error) {
-      done.push({ name, about, verdict: "failed", why: error instanceof Failed ? error.message : `no usable answer: ${reasonOf(error)}` });
+      const why = error instanceof Failed ? error.message : `no usable answer: ${reasonOf(error)}`;
+      // It quotes the server.
+      done.push({ name, about, verdict: "failed", why: printable(why) });
     }
   }
   const report = { url, passed: done.every(({ verdict }) => verdict !== "failed"), cases: done };
   (options.print ?? ((text) => console.log(text)))(tableOf(report));
   return report;
 }
+
+/** What a skipped case would have found, where that is easily overlooked. */
+const skipped: Readonly<Record<string, string>> = {
+  effects: "; a server that executes twice and answers alike is not found without it",
+};
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -59,5 +67,5 @@ function tableOf({ url, passed, cases }: ConformanceReport): string {
   });
   const count = (verdict: string) => cases.filter((one) => one.verdict === verdict).length;
   const sum = `${count("passed")} passed, ${count("failed")} failed, ${count("skipped")} skipped`;
-  return [`Idempotency keys at ${url}`, ...rows, `${passed ? "conforms" : "does not conform"}: ${sum}`].join("\n");
+  return [`Idempotency keys at ${printable(url)}`, ...rows, `${passed ? "conforms" : "does not conform"}: ${sum}`].join("\n");
 }

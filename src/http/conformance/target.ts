@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { InvalidInputError } from "../../core/errors.js";
 
 /** What the suite has to know of a server that it knows nothing else of. */
 export interface ConformanceOptions {
@@ -28,6 +29,10 @@ export interface ConformanceOptions {
   readonly otherCaller?: Readonly<Record<string, string>>;
   /** Counts at the other side: how often the operation with this key took effect. */
   readonly effects?: (key: string) => number | Promise<number>;
+  /** The same as a URL, with `{key}` in it: GET answers with the number. */
+  readonly effectsUrl?: string;
+  /** The server keeps failures (5xx), too, and replays them. Default false. */
+  readonly keepsFailures?: boolean;
   /** How long a key may be answered with 409 after its client has left. Default 20 s. */
   readonly settleMsMax?: number;
   /** Where the table goes. Default: standard output. */
@@ -62,6 +67,8 @@ export class Target {
   readonly executed = new Set<string>();
 
   constructor(url: string, options: ConformanceOptions) {
+    if (options.effectsUrl !== undefined && !(URL.canParse(options.effectsUrl) && options.effectsUrl.includes("{key}")))
+      throw new InvalidInputError("effectsUrl", `"${options.effectsUrl}" must be a URL with {key} in it`);
     this.url = url;
     this.options = options;
   }
@@ -81,6 +88,20 @@ export class Target {
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     });
     return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
+  }
+
+  /** How often the operation with this key took effect. */
+  async effectsOf(key: string): Promise<number> {
+    const { effects, effectsUrl = "", headers = {} } = this.options;
+    if (effects !== undefined) return await effects(key);
+    const url = effectsUrl.replaceAll("{key}", encodeURIComponent(key));
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(answerMs) });
+    const text = (await response.text()).trim();
+    expect(
+      response.ok && /^\d+$/.test(text),
+      `effectsUrl answered with ${response.status} and "${text.slice(0, 100)}"; a number was expected`,
+    );
+    return Number(text);
   }
 
   /** A first request, which must be let through. */
@@ -103,8 +124,10 @@ export function expect(holds: boolean, otherwise: string): asserts holds {
 export function expectSame(first: Got, again: Got, what: string): void {
   expect(again.status === first.status, `${what} was answered with ${again.status}; the first answer was ${first.status}`);
   expect(again.bytes.equals(first.bytes), `${what} was answered with another body than the first time`);
-  const [type, typeAgain] = [first, again].map(({ headers }) => headers.get("content-type"));
-  expect(type === typeAgain, `${what} has the content type ${typeAgain}; the first answer had ${type}`);
+  for (const name of ["content-type", "location"]) {
+    const [value, valueAgain] = [first, again].map(({ headers }) => headers.get(name));
+    expect(value === valueAgain, `${what} has the ${name} ${valueAgain ?? "(none)"}; the first answer had ${value ?? "(none)"}`);
+  }
 }
 
 export function expectProblem(got: Got, status: number, what: string): void {

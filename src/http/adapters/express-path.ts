@@ -1,0 +1,30 @@
+import type { Request } from "express";
+import type { Asked } from "../asked.js";
+import { folded, spelledAs } from "./route-path.js";
+
+type Paths = Pick<Asked<Request>, "routePath" | "foldedPath">;
+
+/**
+ * In a route: as the route spells its path. Of the path under which its router is mounted, and where no route is matched yet, it
+ * is not known which part is a parameter: there only the folded path brings spellings together.
+ */
+export function expressPaths(request: Request, path: string, isInRoute: boolean): Paths {
+  const settings = {
+    ignoreCase: !request.app.enabled("case sensitive routing"),
+    ignoreTrailingSlash: !request.app.enabled("strict routing"),
+  };
+  const anyRoute = { routePath: path, foldedPath: folded(path, settings) };
+  const { baseUrl, route } = request;
+  // Middleware may have rewritten the URL: then the route does not say how the path was spelled.
+  if (!isInRoute || typeof route?.path !== "string" || !(path === baseUrl || path === baseUrl + request.path)) return anyRoute;
+  const spelled = spelledAs(route.path, request.path);
+  if (spelled === undefined) return anyRoute;
+  const own = spelled === "/" && baseUrl !== "" ? "" : spelled;
+  return { routePath: baseUrl + own, foldedPath: folded(baseUrl, settings) + own };
+}
+
+/** Whether the middleware is part of the matched route itself. `request.route` stays set after a route has passed the request on. */
+export function isInRoute(request: Request, middleware: unknown): boolean {
+  const { stack } = (request.route ?? {}) as { stack?: readonly { readonly handle: unknown }[] };
+  return stack?.some(({ handle }) => handle === middleware) === true;
+}

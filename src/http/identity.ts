@@ -1,0 +1,93 @@
+import { sha256 } from "../core/canonical.js";
+import { GoneError, InvalidInputError, MismatchError } from "../core/errors.js";
+import type { Key } from "../core/key.js";
+import { once } from "../core/once.js";
+import type { Store } from "../core/store.js";
+import type { Asked } from "./asked.js";
+import type { Policy } from "./options.js";
+import type { StoredResponse } from "./stored-response.js";
+
+/** Under which name the record of a request is kept. */
+export interface Identity {
+  readonly scope: string;
+  /** For the fingerprint; undefined for an operation that several routes share. */
+  readonly path: string | undefined;
+}
+
+/** The record of a request under the path as it was sent: as 0.1.0 named all of them. */
+export function identityAsSent<From>({ operation }: Policy<From>, { method, path }: Asked<From>, caller: string): Identity {
+  if (operation === undefined) return identityAt(method, path, caller);
+  return { scope: nameOf(`http-operation ${encodeURIComponent(operation)} ${caller}`), path: undefined };
+}
+
+/** Method and path come first and have no spaces: no two of (method, path, caller) make the same scope. */
+function identityAt(method: string, path: string, caller: string): Identity {
+  return { scope: nameOf(`http ${method} ${path} ${caller}`), path };
+}
+
+/**
+ * Which path names the record (docs/adr/0054):
+ *
+ * - spellings of one matched route share the route's own spelling. A record that 0.1.0 stored under the spelling of this
+ *   request is still found first;
+ * - where no route is matched, the path as sent stays the name, and a second record, the claim, keeps other spellings out.
+ */
+export async function identify<From>(
+  policy: Policy<From>,
+  asked: Asked<From>,
+  { key, caller }: { readonly key: Key; readonly caller: string },
+): Promise<Identity> {
+  const sent = identityAsSent(policy, asked, caller);
+  const { method, path, routePath = path, foldedPath = routePath } = asked;
+  if (policy.operation !== undefined) return sent;
+  if (routePath !== path && (await isKept(policy.store, sent.scope, key))) return sent;
+  const identity = identityAt(method, routePath, caller);
+  if (foldedPath !== routePath) await claim(policy, { scope: identityAt(method, foldedPath, caller).scope, key, identity });
+  return identity;
+}
+
+interface Claim {
+  readonly scope: string;
+  readonly key: Key;
+  readonly identity: Identity;
+}
+
+/**
+ * Keeps other spellings of the path from executing under this key: the claim lies where the folded spelling has its own record,
+ * so that of two spellings only one can begin. If the process dies after the claim, the same spelling goes on from there.
+ */
+async function claim<From>(
+  { store, leaseMs, retentionMs, horizonMs, timeoutMs }: Policy<From>,
+  { scope, key, identity }: Claim,
+): Promise<void> {
+  // Longer than the record that it guards: that one may be retried, and ends later.
+  const claimMs = retentionMs === "forever" ? retentionMs : Math.min(2 * retentionMs + timeoutMs, claimMsMax);
+  const fingerprint = sha256(`spelling ${identity.path}`);
+  const value: StoredResponse = { status: 422, notKept: true };
+  try {
+    await once(store, { scope, key, fingerprint, leaseMs, retentionMs: claimMs, horizonMs }, async () => value);
+  } catch (error) {
+    // Records of 0.1.0 have no claim.
+    const refused = error instanceof MismatchError || error instanceof GoneError;
+    if (!refused || !(await isKept(store, identity.scope, key))) throw error;
+  }
+}
+
+/** Durations beyond 100 years are refused. */
+const claimMsMax = 100 * 365 * 86_400_000;
+
+/** Whether there is a record that is not over yet. */
+async function isKept(store: Store, scope: string, key: Key): Promise<boolean> {
+  const reading = await store.read({ scope, key });
+  return reading !== undefined && (reading.record.goneAt === null || reading.now < reading.record.goneAt);
+}
+
+export async function callerOf<From>({ scope }: Policy<From>, { from }: Asked<From>): Promise<string> {
+  const caller = typeof scope === "string" ? scope : await scope(from);
+  if (typeof caller === "string") return caller;
+  throw new InvalidInputError("scope", `must be a string, not ${String(caller)}; reject unauthenticated requests before this middleware`);
+}
+
+function nameOf(text: string): string {
+  return /^[\x20-\x7e]{1,512}$/.test(text) ? text : `http sha256:${sha256(text)}`;
+}
