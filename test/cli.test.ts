@@ -310,6 +310,7 @@ describe("completion", () => {
       "trigger",
       "reinject",
       "keys",
+      "migrate",
     ])
       expect(out).toContain(word);
     if (has(shell)) execFileSync(shell, ["-n"], { input: out });

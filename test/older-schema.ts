@@ -35,14 +35,14 @@ export const versions = { sqlite: 7, postgres: 6, oldest: 2 } as const;
 export function olderSqlite(database: { exec(sql: string): unknown }, version: number): void {
   database.exec(`${statements(sqliteAdded, version, "onceflow_")};
     ${version < 3 ? "ALTER TABLE onceflow_records DROP COLUMN progress;" : ""}
-    DELETE FROM onceflow_schema WHERE version > ${version}`);
+    DELETE FROM onceflow_schema WHERE version > ${version}; DELETE FROM onceflow_additions WHERE version > ${version}`);
 }
 
 /** The same. A value of an enum cannot be taken back: `parked` stays. */
 export async function olderPostgres(client: pg.Client, schema: string, version: number): Promise<void> {
   await client.query(`${statements(postgresAdded, version, `${schema}.`)};
     ${version < 3 ? `ALTER TABLE ${schema}.records DROP COLUMN progress;` : ""}
-    DELETE FROM ${schema}.schema_version WHERE version > ${version}`);
+    DELETE FROM ${schema}.schema_version WHERE version > ${version}; DELETE FROM ${schema}.schema_additions WHERE version > ${version}`);
 }
 
 function statements(added: readonly Added[], version: number, prefix: string): string {

@@ -7,6 +7,7 @@ import { addExecutions } from "./executions.js";
 import { addFormat } from "./format.js";
 import { addGenerate } from "./generate.js";
 import { addKeys } from "./keys.js";
+import { addMigrate } from "./migrate.js";
 import { addRun } from "./run.js";
 import { addRuns } from "./runs.js";
 import { addTrigger } from "./trigger.js";
@@ -24,6 +25,7 @@ export const commands: readonly ((program: Command) => void)[] = [
   addDeadLetters,
   addRuns,
   addKeys,
+  addMigrate,
   addConformance,
   addCompletion,
 ];

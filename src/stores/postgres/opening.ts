@@ -49,7 +49,7 @@ function mayPass(cause: unknown): boolean {
 function misconfigured(schema: string, cause: Error): ConfigurationError {
   return new ConfigurationError(
     `[onceflow] [postgres] schema ${schema} cannot be opened: ${cause.message}. The role needs CREATE on the database to make the schema ` +
-      "or bring it up to date, and SELECT, INSERT, UPDATE and DELETE on all of its tables.",
+      "or bring it up to date, or let a role that has it run `onceflow migrate` first; and SELECT, INSERT, UPDATE and DELETE on all of its tables.",
     { code: "STORE_NOT_USABLE", cause },
   );
 }
