@@ -35,7 +35,7 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
     scope: literal(begin.scope),
     key: literal(begin.key),
     state: "running",
-    fingerprint: choose(again, orElse("$fingerprint", literal(begin.fingerprint)), literal(begin.fingerprint)),
+    fingerprint: orElse(choose(again, "$fingerprint", null), literal(begin.fingerprint)),
     effect: choose(again, strictest, rank),
     attempt: add(orElse("$attempt", 0), 1),
     owner: literal(begin.owner),
@@ -46,7 +46,8 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
     retentionMs: literal(begin.retentionMs),
     horizonMs: begin.horizonMs,
     reconcileAfterMs: begin.reconcileAfterMs,
-    progress: choose(again, orElse("$progress", literal(begin.progress)), literal(begin.progress)),
+    // Named once: it may have 15 MiB, and a command has at most 16.
+    progress: orElse(choose(again, "$progress", null), literal(begin.progress)),
     outcome: null,
     expiresAt: null,
     goneAt: null,

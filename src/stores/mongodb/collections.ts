@@ -103,7 +103,9 @@ export async function createRunCollections({ database, runs, journal, mail, hook
     mail.createIndexes([{ name: "order", key: { run: 1, seq: 1 } }]),
     hooks.createIndexes([{ name: "run", key: { no: 1 } }]),
     chunks.createIndexes([
-      { name: "count", key: { no: 1, writer: 1, stream: 1, n: 1 }, unique: true },
+      // Not unique, or the collection could not be sharded by _id: who writes chunks of a run writes its document first, so
+      // that of two at a time one goes again, and finds what the other has written. 0.1.0 made it unique, as "count".
+      { name: "writer", key: { no: 1, stream: 1, writer: 1, n: 1 } },
       { name: "ends", key: { ends: 1 }, sparse: true },
     ]),
   ]);

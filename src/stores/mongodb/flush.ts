@@ -6,7 +6,7 @@ import { beginUpdate } from "./begin.js";
 import type { Collections } from "./collections.js";
 import { again, asking, isDuplicateKey, type SessionOption } from "./driver.js";
 import { readFinally } from "./read.js";
-import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
+import { idOf, isReading, recordAndNow, toReading } from "./record-document.js";
 import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
 import { type InTurn, sideBySide } from "./side-by-side.js";
 
@@ -44,8 +44,9 @@ async function begin(collections: Collections, operation: Begin): Promise<Verdic
     throw error;
   });
   const document = found === "exists" ? await ask().catch(unlessDuplicate) : found;
-  if (document === null) return "again";
-  const { record, now } = toReading(document as unknown as RecordAndNow);
+  // Asked again, a begin finds its own success.
+  if (!isReading(document)) return "again";
+  const { record, now } = toReading(document);
   const { answer, next } = decide(record, operation, now);
   // Its own success is what a granted begin finds, and one that was sent again.
   assert(next === undefined, "MongoDB refused a begin that decide() grants");
@@ -70,8 +71,8 @@ async function write(
   }
   const { filter, update } = operation.verb === "renew" ? renewUpdate(operation) : resolveUpdate(operation);
   const found = await records.findOneAndUpdate(filter, update, { ...bounded, returnDocument: "after", projection: recordAndNow });
-  if (found === null) return undefined;
-  const { record, now } = toReading(found as unknown as RecordAndNow);
+  if (!isReading(found)) return undefined;
+  const { record, now } = toReading(found);
   const { leaseUntil } = record;
   return { answer: operation.verb === "renew" ? { kind: "renewed", leaseUntil } : { kind: "settled" }, record, now };
 }

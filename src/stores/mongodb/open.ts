@@ -78,7 +78,8 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
   if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/.test(prefix))
     throw new InvalidInputError("prefix", "must begin with a letter, and hold at most 63 letters, digits, dots, dashes and underscores");
   const database = client.db(name);
-  const { replicated } = await connecting(() => inspectServer(database));
+  const server = await connecting(() => inspectServer(database));
+  const { replicated } = server;
   const collections = collectionsOf(database, prefix, replicated);
   if (check) {
     await asking("opening the store", async () => {
@@ -86,7 +87,7 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
       await createIndexes(collections);
       if (replicated) await createRunCollections(collections);
     });
-    sayWhatIsUnusual(client, replicated);
+    sayWhatIsUnusual(client, server);
   }
 
   const abandoned = new AbandonedRecords(collections);

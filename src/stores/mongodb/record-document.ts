@@ -30,6 +30,14 @@ export const recordAndNow = { _id: 0, ...Object.fromEntries(members.map((name) =
 
 export type RecordAndNow = Omit<RecordDocument, "_id" | "past" | "purgeFrom" | "removeAt"> & { readonly now: number };
 
+/**
+ * Whether a reply has what the projection asks for. A write that the driver sends again by itself, because its reply was
+ * lost, is answered by MongoDB with the document as it was written: without the projection, and so without the time.
+ */
+export function isReading(found: object | null): found is RecordAndNow {
+  return found !== null && "now" in found && typeof found.now === "number";
+}
+
 export function toReading({ now: at, effect, ...rest }: RecordAndNow): Reading {
   return { record: { ...rest, effect: effectClasses[effect] ?? "atMostOnce" }, now: at };
 }

@@ -26,7 +26,9 @@ export async function startRun(collections: Collections, start: StartRun, option
     projection: runAndNow,
   });
   assert(found !== null, "an upsert finds what it inserts");
-  const run = found as unknown as RunAndNow;
+  // Sent again by the driver, an insert is answered without the projection: the time of it is in the document.
+  const told = found as unknown as Omit<RunAndNow, "now"> & { readonly now?: number };
+  const run: RunAndNow = { ...told, now: told.now ?? told.createdAt };
   if (run.no !== no) return await existing(collections, run, start, options);
   const place = { id, no, parent: start.parent, now: run.now };
   if (start.input.length > inputLengthMax) {

@@ -9,15 +9,27 @@ const schemaVersion = 1;
 /** What servers of 5.0 say first. The number of their version would be a command that a strict API refuses. */
 const wireVersionMin = 13;
 
+export interface ServerKind {
+  /** It has transactions and change streams. */
+  readonly replicated: boolean;
+  /** It is a mongos, whose clock is `$$NOW`. */
+  readonly routed: boolean;
+}
+
 /** What the server is: a member of a replica set or a router, or one that stands alone. Too old a one is refused. */
-export async function inspectServer(database: Db): Promise<{ readonly replicated: boolean }> {
+export async function inspectServer(database: Db): Promise<ServerKind> {
   const { maxWireVersion, setName, msg } = await database.command({ hello: 1 });
   if (!(maxWireVersion >= wireVersionMin)) throw unsupported(`this server is too old (its wire version is ${maxWireVersion})`);
-  return { replicated: typeof setName === "string" || msg === "isdbgrid" };
+  const routed = msg === "isdbgrid";
+  return { replicated: typeof setName === "string" || routed, routed };
 }
 
 /** What a server cannot do, and what the client asks for and does not get: our collections have their own settings. */
-export function sayWhatIsUnusual({ writeConcern, readPreference }: MongoClient, replicated: boolean): void {
+export function sayWhatIsUnusual({ writeConcern, readPreference }: MongoClient, { replicated, routed }: ServerKind): void {
+  if (routed)
+    warn(
+      "behind mongos the time is each router's own: keep the clocks of all routers within two thirds of the shortest leaseMs, or a living attempt is taken over; sharded clusters have never been tested",
+    );
   if (!replicated)
     warn(
       "this server is in no replica set: it has no transactions, so there is the ledger and no workflows; and what its disk loses is lost",
@@ -43,6 +55,7 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
       projection: { _id: 0, version: 1, now },
     });
   const found = await ask()
+    .then((first) => (isProjected(first) ? first : ask()))
     .catch((error: unknown) => {
       if (isDuplicateKey(error)) return ask();
       throw error;
@@ -61,6 +74,11 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
       `[onceflow] [mongodb] these collections have version ${answer.version}, and this code knows ${schemaVersion}: update onceflow before opening them`,
       { code: "SCHEMA_NEWER" },
     );
+}
+
+/** A write that the driver has sent again by itself is answered without the projection: asked once more, it is not written. */
+function isProjected(found: object | null): boolean {
+  return found !== null && "now" in found;
 }
 
 function notAllowed(cause: unknown): ConfigurationError {

@@ -28,6 +28,11 @@ interface FindAndModify extends Command {
 }
 
 const bytesMax = 16 * 1024 * 1024;
+/** What a command may have in all, above what a document may have. */
+const commandBytesMax = bytesMax + 16 * 1024;
+
+/** Where the answer of a findAndModify has the document that was written, before the projection. */
+export const written = Symbol("written");
 
 /** What the store and its tests send, and no more: anything else is an unknown command or option. */
 export function commandsOf(deployment: Deployment): Record<string, Handler> {
@@ -155,6 +160,8 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
     },
     getmore: (command) => streams.more(command["getMore"], Number(command["maxTimeMS"] ?? 1000)),
     findandmodify(command, transaction) {
+      if (BSON.calculateObjectSize(command) > commandBytesMax)
+        throw new CommandError(10334, "BSONObjectTooLarge", "command is larger than 16 MB");
       const { query = {}, sort, update = {}, remove, new: after, upsert, fields } = command as FindAndModify;
       const ns = nsOf(command);
       const [doc] = find(ns, { filter: query, ...(sort ? { sort } : {}), limit: 1 }, transaction);
@@ -162,13 +169,15 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
       if (doc !== undefined && remove) engine.write(ns, keyOf(doc["_id"]), undefined, transaction);
       if (doc !== undefined && remove) return { lastErrorObject: { n: 1 }, value: told(doc) };
       if (doc !== undefined) {
-        const { next } = replace(ns, doc, update, transaction);
-        return { lastErrorObject: { n: 1, updatedExisting: true }, value: told(after ? next : doc) };
+        const { next, changed } = replace(ns, doc, update, transaction);
+        const image = changed ? { [written]: after ? next : doc } : {};
+        return { lastErrorObject: { n: 1, updatedExisting: true }, value: told(after ? next : doc), ...image };
       }
       if (!upsert) return { lastErrorObject: { n: 0, updatedExisting: false }, value: null };
       const next = fresh(query, update);
       insert(ns, next, transaction);
-      return { lastErrorObject: { n: 1, updatedExisting: false, upserted: next._id }, value: told(after ? next : undefined) };
+      const image = after ? { [written]: next } : {};
+      return { lastErrorObject: { n: 1, updatedExisting: false, upserted: next._id }, value: told(after ? next : undefined), ...image };
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Server } from "node:net";
 import { BSON } from "mongodb";
-import { type Command, commandsOf, type Deployment } from "./commands.js";
+import { type Command, commandsOf, type Deployment, written } from "./commands.js";
 import { CommandError, Locked, type Transaction } from "./engine.js";
 import { type Doc, serveWire } from "./wire.js";
 
@@ -27,6 +27,8 @@ export function serve(deployment: Deployment): Promise<Server> {
   const { engine } = deployment;
   const commands = commandsOf(deployment);
   const sessions = new Map<string, Session>();
+  /** The last write of each session that was done outside a transaction: sent again under its number, it is only answered. */
+  const done = new Map<string, { readonly number: number; readonly answer: Doc }>();
   let failing: FailPoint | undefined;
 
   function failPoint(command: Command): Doc {
@@ -41,7 +43,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     failing.times -= 1;
     const { errorCode, errorLabels, writeConcernError } = failing;
     if (errorCode !== undefined) throw new CommandError(errorCode, "FailPoint", "failing as told", errorLabels);
-    return writeConcernError === undefined ? {} : { writeConcernError };
+    return writeConcernError === undefined ? {} : { writeConcernError, ...(errorLabels ? { errorLabels } : {}) };
   }
 
   function within(command: Command): Transaction | undefined {
@@ -91,12 +93,15 @@ export function serve(deployment: Deployment): Promise<Server> {
     const handler = commands[name];
     if (handler === undefined) throw new CommandError(59, "CommandNotFound", `no such command: '${name}'`);
     const transaction = within(command);
+    const before = doneBefore(command);
+    if (before !== undefined) return { ...before, ...failed };
     for (;;) {
       try {
         if (command["autocommit"] === false && transaction === undefined) throw noSuchTransaction(Number(command["txnNumber"]));
         deployment.language.instant = new Date();
         const answer = await handler(command, transaction);
         if (transaction !== undefined && answer["writeErrors"] !== undefined) abortOf(command);
+        remember(command, answer);
         return { ...answer, ...failed };
       } catch (error) {
         if (error instanceof Locked) {
@@ -107,6 +112,21 @@ export function serve(deployment: Deployment): Promise<Server> {
         throw error;
       }
     }
+  }
+
+  function doneBefore(command: Command): Doc | undefined {
+    if (command["txnNumber"] === undefined || command["autocommit"] === false) return undefined;
+    const last = done.get(BSON.EJSON.stringify(command["lsid"] as Doc));
+    return last?.number === Number(command["txnNumber"]) ? last.answer : undefined;
+  }
+
+  /** As MongoDB keeps it: the whole document that a findAndModify has written, which it does not project when it is asked again. */
+  function remember(command: Command, answer: Doc): void {
+    if (command["txnNumber"] === undefined || command["autocommit"] === false) return;
+    const image = (answer as { [written]?: Doc })[written];
+    if (Object.keys(command)[0]?.toLowerCase() === "findandmodify" && image === undefined) return;
+    const kept = image === undefined ? answer : { ...answer, value: image };
+    done.set(BSON.EJSON.stringify(command["lsid"] as Doc), { number: Number(command["txnNumber"]), answer: kept });
   }
 
   function abortOf(command: Command): void {
