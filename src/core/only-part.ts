@@ -8,5 +8,8 @@ export function onlyPart(batch: Batch): Batch | InvalidInputError {
   const named = Object.keys(batch ?? {});
   if (named.length === 1 && parts.includes(named[0] ?? "")) return batch;
   const found = named.length === 0 ? "none" : named.join(" and ");
-  return new InvalidInputError("batch", `must have one part, ledger, run or packet, and has ${found}; commit one operation after the other`);
+  return new InvalidInputError(
+    "batch",
+    `must have one part, ledger, run or packet, and has ${found}; commit one operation after the other`,
+  );
 }
