@@ -1,6 +1,7 @@
 import { InvalidInputError } from "./core/errors.js";
 import { knownOptions } from "./core/known-options.js";
 import { lentStore } from "./core/lent-store.js";
+import { requireStore } from "./core/require-store.js";
 import type { Store } from "./core/store.js";
 import { open } from "./stores/open.js";
 import { checkWorkerOptions, type WorkerOptions } from "./workflow/check-worker-options.js";
@@ -22,7 +23,7 @@ let worked: boolean | WorkerOptions = true;
 export function configure(configuration: Configuration): void {
   knownOptions("configure", configuration, names);
   const { store, worker, publicUrl } = configuration;
-  if (store !== undefined && typeof store.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  if (store !== undefined) requireStore(store);
   if (worker !== undefined && typeof worker !== "boolean" && (typeof worker !== "object" || worker === null))
     throw new InvalidInputError("worker", "must be true, false or an object of options");
   if (typeof worker === "object") checkWorkerOptions("configure: worker", worker);

@@ -55,6 +55,9 @@ test("works from its tarball without any driver, and says which one is missing",
      const without = async (url) => open(url).then(() => "opened", (error) => error.code + " " + error.message);
      console.log(await without("postgres://127.0.0.1:1/x"));
      console.log(await without("sqlite:./x.db?driver=@photostructure/sqlite"));
+     const { createApp, serve } = await import("onceflow/server");
+     for (const use of [async () => createApp({}), () => serve({}, { port: 0 })])
+       console.log(await use().then(() => "served", (error) => error.code + " " + error.message));
      await store.close();`,
   );
   const lines = execFileSync(process.execPath, ["try.mjs"], { cwd: folder, encoding: "utf8" }).split("\n");
@@ -72,4 +75,5 @@ test("works from its tarball without any driver, and says which one is missing",
   });
   expect(said).toBe("1 file, 0 errors, 0 warnings\n");
   expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install @photostructure\/sqlite@1/);
+  for (const line of [3, 4]) expect(lines[line]).toMatch(/^MISSING_PACKAGE .*npm install hono @hono\/node-server/);
 });

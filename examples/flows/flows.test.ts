@@ -55,6 +55,9 @@ test("npm start prints three lines, and they do what it says", { timeout: 120_00
     "provider      charge o-1:charge: done (call 1)",
     "provider      ship o-1:ship: done (call 1)",
   ]);
+  // The first screen is ours: no warning stands before it, or beside it.
+  expect(err.replace(/^provider.*\n/gm, "")).toBe("");
+  expect(out).toMatch(/^Flows on sqlite/);
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
   expect([isRunning(child.pid ?? 0), await childrenOf(child.pid ?? 0)]).toEqual([false, []]);

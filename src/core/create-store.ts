@@ -5,6 +5,7 @@ import { encryptedBackend } from "./encrypted-backend.js";
 import { InvalidInputError } from "./errors.js";
 import { type Answered, GroupCommit, rowOf } from "./group-commit.js";
 import { LeaseKeeper } from "./lease-keeper.js";
+import { onlyPart } from "./only-part.js";
 import type { AnswerKind, Batch } from "./operation.js";
 import { oneOf } from "./options.js";
 import { PacketCommit } from "./packet-commit.js";
@@ -153,7 +154,9 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     get metrics() {
       return { ...counts, flushes: group.flushes + (packets?.flushes ?? 0) };
     },
-    commit: ((batch: Batch) => {
+    commit: ((given: Batch) => {
+      const batch = onlyPart(given);
+      if (batch instanceof InvalidInputError) return Promise.reject(batch);
       if ("run" in batch) {
         requireRuns(backend);
         return group.submitRun(batch.run);

@@ -9,8 +9,9 @@ import type { Backend, Verdicted } from "./store.js";
 import { closedError } from "./while-open.js";
 
 /**
- * Everything in the process that commits queues up here; one flush takes all that wait and makes one durable
- * write of them. At rest a commit goes out in the same turn of the event loop: no timer adds latency.
+ * Everything in the process that commits queues up here; one flush takes all that wait. Records and runs are two calls of
+ * the backend, side by side, each with as few durable writes as its database needs. Every operation is atomic by itself:
+ * if we die in a flush, some of its operations may be written and others not. At rest a commit goes out in the same turn of the event loop: no timer adds latency.
  *
  * Rules, and what each prevents:
  * - One operation per record and flush, and none overtakes an earlier one on its record. A set-based statement

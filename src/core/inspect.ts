@@ -1,6 +1,7 @@
 import { decode } from "./codec.js";
 import { idOf, type KeyRef } from "./key-ref.js";
 import { type AttemptEntry, entryOf } from "./record.js";
+import { requireStore } from "./require-store.js";
 import type { AuditedEntry, Store } from "./store.js";
 import { decodeError } from "./stored-error.js";
 import { type RecordSummary, summarise } from "./summary.js";
@@ -20,6 +21,7 @@ const attemptsMax = 1000;
 
 /** The record of a key and its attempts, or undefined. Reads only. */
 export async function inspect(store: Store, ref: KeyRef): Promise<Inspection | undefined> {
+  requireStore(store);
   const id = idOf(ref);
   const reading = await store.read(id);
   if (reading === undefined) return undefined;

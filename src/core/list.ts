@@ -3,6 +3,7 @@ import { checkName } from "./key.js";
 import { whole } from "./key-ref.js";
 import { oneOf } from "./options.js";
 import { type RecordId, type State, states } from "./record.js";
+import { requireStore } from "./require-store.js";
 import type { Store } from "./store.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
@@ -25,6 +26,7 @@ export interface RecordPage {
 
 /** What is running, unknown, completed …, by scope and key, a page at a time. */
 export async function list(store: Store, options: ListOptions = {}): Promise<RecordPage> {
+  requireStore(store);
   const { scope, state, prefix, cursor, limit = 100 } = options;
   if (scope !== undefined) checkName("scope", scope);
   if (state !== undefined) oneOf("state", state, states);

@@ -4,6 +4,7 @@ import { effectKeyOf } from "./key.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
 import type { LedgerRecord } from "./record.js";
+import { requireStore } from "./require-store.js";
 import { type Attempt, type Failures, type Handler, runAttempt } from "./run-attempt.js";
 import { saveOutcome, sendBegin } from "./save.js";
 import { encodeResult, failureOf } from "./settlement.js";
@@ -35,6 +36,7 @@ export async function once<Value, Input = unknown>(
   handler: Handler<Value>,
   failures: Failures = failuresOf(options.keepFailures ?? false),
 ): Promise<OnceResult<Value>> {
+  requireStore(store);
   const asked = prepare(options as OnceOptions);
   if (options.tx !== undefined) requireTransactions(store);
   options.signal?.throwIfAborted();

@@ -57,6 +57,15 @@ export interface Resolve extends RecordId {
 
 export type Operation = Begin | Settle | Renew | Resolve;
 
+interface Parts {
+  readonly ledger: Operation;
+  readonly run: RunOperation;
+  readonly packet: PacketOperation;
+}
+
+/** One part of a batch, and none of the others. */
+export type Only<Part extends keyof Parts> = Pick<Parts, Part> & { readonly [Other in Exclude<keyof Parts, Part>]?: never };
+
 /**
  * What one atomic write carries: an operation on a record of the ledger; or one on a run, with the journal entry, hooks,
  * children and mail that belong to it; or one on a packet, with its key and what it sends on. Its verdict decides whether

@@ -209,7 +209,10 @@ export interface QueueCount {
 
 /** Packets of a database, beside the ledger. Errors as in `Backend`. */
 export interface PacketBackend {
-  /** One durable write. "again" for one that lost a race and changed nothing: it is sent again with the next flush. */
+  /**
+   * Writes operations one after the other, each atomic by itself and durable before it is answered. "again" for one that
+   * lost a race and changed nothing: it is sent again with the next flush.
+   */
   flush(operations: readonly PacketOperation[]): Promise<readonly (PacketAnswer | "again")[]>;
   /** A worker's number, never given twice. While its lease lasts, what it has claimed is its own. */
   join(query: { readonly leaseMs: number }): Promise<number>;

@@ -1,5 +1,6 @@
 import { InvalidInputError } from "./errors.js";
 import { whole } from "./key-ref.js";
+import { requireStore } from "./require-store.js";
 import type { Store } from "./store.js";
 
 /**
@@ -7,6 +8,7 @@ import type { Store } from "./store.js";
  * records of the classes `idempotent` and `keyed` whose lease ended that long ago. Never what is unknown. It also runs by itself; this is for those who want it now. Returns how many records it touched.
  */
 export async function purge(store: Store, options: { readonly before?: Date | number; readonly limit?: number } = {}): Promise<number> {
+  requireStore(store);
   const { before, limit = 1000 } = options;
   whole("limit", limit, 1, 10_000);
   if (before === undefined) return await store.purge({ limit });

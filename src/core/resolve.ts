@@ -2,6 +2,7 @@ import { InvalidInputError, NotUnknownError } from "./errors.js";
 import { idOf, type KeyRef, whole } from "./key-ref.js";
 import type { Resolve } from "./operation.js";
 import { newOwner } from "./owner.js";
+import { requireStore } from "./require-store.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult } from "./settlement.js";
 import type { Store } from "./store.js";
@@ -18,6 +19,7 @@ export type Resolution =
  * looked at, and from then on that attempt's late owner is fenced.
  */
 export async function resolve(store: Store, ref: KeyRef & { readonly attempt: number }, outcome: Resolution): Promise<void> {
+  requireStore(store);
   const id = idOf(ref);
   whole("attempt", ref.attempt, 1, Number.MAX_SAFE_INTEGER);
   const to = await settlementOf(store, outcome);

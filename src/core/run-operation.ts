@@ -199,7 +199,7 @@ export type WhatChanged = "run" | "chunks";
  */
 export interface RunBackend {
   /**
-   * One durable write of operations on distinct runs, sorted by run, each of them atomic. "again" for one that lost a
+   * Writes operations on distinct runs, sorted by run, each of them atomic by itself and durable before it is answered. "again" for one that lost a
    * race and changed nothing: it is sent again with the next flush.
    */
   flush(operations: readonly RunOperation[]): Promise<readonly (RunAnswer | "again")[]>;

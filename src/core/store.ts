@@ -1,9 +1,9 @@
 import type { Clock } from "./clock.js";
 import { ConfigurationError } from "./errors.js";
-import type { Answer, Operation, Settle } from "./operation.js";
-import type { PacketAnswer, PacketBackend, PacketOperation } from "./packet-operation.js";
+import type { Answer, Only, Operation, Settle } from "./operation.js";
+import type { PacketAnswer, PacketBackend } from "./packet-operation.js";
 import type { AttemptEntry, LedgerRecord, RecordId, State } from "./record.js";
-import type { RenewQuery, RunAnswer, RunBackend, RunChange, RunOperation, WhatChanged } from "./run-operation.js";
+import type { RenewQuery, RunAnswer, RunBackend, RunChange, WhatChanged } from "./run-operation.js";
 
 export interface Capabilities {
   /** The settle can ride a transaction of the user's own in the same database. */
@@ -111,9 +111,11 @@ export interface Backend {
   readonly place?: string;
   readonly capabilities: Capabilities;
   /**
-   * One durable, atomic write of operations on distinct records, sorted by (scope, key). "again" for one whose
-   * record changed between reading and locking: it is sent again with the next flush. Where operations are written one
-   * by one, an Error in the place of a verdict says that this one failed, and its neighbours did not.
+   * Writes operations on distinct records, sorted by (scope, key): each is atomic by itself, and durable before its
+   * verdict is returned. A backend makes one write of all of them where its database can. "again" for one whose record
+   * changed between reading and locking: it is sent again with the next flush. Where operations are written one by one,
+   * an Error in the place of a verdict says that this one failed, and its neighbours did not. An error that is thrown
+   * instead says nothing about single operations: some of them may be written.
    */
   flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again" | Error)[]>;
   /** How many flushes it takes at the same time, no two of them with the same record. Default 1. */
@@ -200,10 +202,14 @@ export interface Store {
   readonly asideBytes: number;
   /** Chunks that one writer may write to one stream. */
   readonly streamChunksMax: number;
-  /** All of the batch or nothing; nothing when the fence it names is stale. */
-  commit(batch: { readonly ledger: Operation }): Promise<Answer>;
-  commit(batch: { readonly run: RunOperation }): Promise<RunAnswer>;
-  commit(batch: { readonly packet: PacketOperation }): Promise<PacketAnswer>;
+  /**
+   * Writes one operation, with everything that belongs to it, or nothing of it; nothing when the fence it names is stale.
+   * A batch with two parts is refused with InvalidInputError. Operations that share a flush are atomic one by one: each
+   * has its own answer.
+   */
+  commit(batch: Only<"ledger">): Promise<Answer>;
+  commit(batch: Only<"run">): Promise<RunAnswer>;
+  commit(batch: Only<"packet">): Promise<PacketAnswer>;
   /** Queue and journal to read; refused by name where the store has none. */
   readonly runs: RunBackend;
   /** Packets to claim and read; refused by name where the store keeps none. */

@@ -5,6 +5,7 @@ import type { Answer, Begin, Resolve, Settlement } from "../core/operation.js";
 import { duration } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import type { LedgerRecord } from "../core/record.js";
+import { isPromise, promiseOfStore } from "../core/require-store.js";
 import { saveOutcome, sendBegin } from "../core/save.js";
 import { encodeResult, noteOf } from "../core/settlement.js";
 import type { Store } from "../core/store.js";
@@ -132,6 +133,7 @@ export async function ledgerOf(given: IdempotencyStore | Store): Promise<Store |
     const methods = ["get", "start", "complete", "fail", "delete"] as const;
     if (methods.every((method) => typeof (given as IdempotencyStore)[method] === "function")) return undefined;
   }
+  if (isPromise(given)) throw new InvalidInputError("idempotency", promiseOfStore);
   throw new InvalidInputError(
     "idempotency",
     "must be a store from open(url), createIdempotencyStore(), redisIdempotencyStore(…) or dynamoIdempotencyStore(…), or an object with get, start, complete, fail and delete",

@@ -2,6 +2,7 @@ import { InvalidInputError } from "../core/errors.js";
 import { whole } from "../core/key-ref.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf, type Reconciled, type ReconcileRequest } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
+import { requireStore } from "../core/require-store.js";
 import type { Store, TxRunner } from "../core/store.js";
 import type { FingerprintPolicy } from "./fingerprint.js";
 import { headerFilter } from "./stored-response.js";
@@ -91,7 +92,7 @@ const bytesMaxMax = 1024 * mebibyte;
 
 export function checkOptions<From>(options: IdempotentOptions<From>) {
   const { store, scope, operation, methods = ["POST", "PATCH"], header = "Idempotency-Key", policyUrl } = options;
-  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  requireStore(store);
   if (typeof scope !== "string" && typeof scope !== "function")
     throw new InvalidInputError("scope", 'must say who asks: a function of the request; or "" where all callers are one');
   if (operation !== undefined && (typeof operation !== "string" || operation === ""))

@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../core/errors.js";
 import type { NamedOperation } from "../core/named-operation.js";
 import { duration, oneOf } from "../core/options.js";
+import { requireStore } from "../core/require-store.js";
 import type { Store } from "../core/store.js";
 import { isResponse } from "../core/web-kinds.js";
 import { problemOf, problemReply } from "./problem.js";
@@ -29,6 +30,7 @@ export function serveOperation<Input, Value>(
   operation: NamedOperation<Input, Value>,
   options: ServeOptions<Input, Value>,
 ): (request: Request) => Promise<Response> {
+  requireStore(options.store);
   const { store, input, respond = (value) => Response.json(value ?? null), onRunning = "refuse", waitMs = 30_000 } = options;
   const { retryAfterMs = 1000, policyUrl } = options;
   if (typeof input !== "function") throw new InvalidInputError("input", "must be a function of the request");

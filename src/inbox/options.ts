@@ -3,6 +3,7 @@ import { checkName } from "../core/key.js";
 import { whole } from "../core/key-ref.js";
 import type { NamedOperation } from "../core/named-operation.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
+import { requireStore } from "../core/require-store.js";
 import { requireTransactions, type Store, type TxRunner } from "../core/store.js";
 import type { Message } from "./message.js";
 
@@ -61,7 +62,7 @@ export type Policy = ReturnType<typeof checkOptions>;
 const dayMs = 86_400_000;
 
 export function checkOptions(store: Store, options: AnyInboxOptions) {
-  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  requireStore(store);
   const { consumer, attemptsMax = 5, waitMs = 10_000, timeoutMs = 300_000, graceMs = 5000, order = "none", concurrency = 16 } = options;
   if (typeof consumer !== "string" || consumer === "" || !consumer.isWellFormed())
     throw new InvalidInputError("consumer", "must be a non-empty string that names who consumes");

@@ -2,6 +2,7 @@ import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { whole } from "../core/key-ref.js";
 import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
+import { requireStore } from "../core/require-store.js";
 import { requirePackets, type Store } from "../core/store.js";
 
 export interface OutboxOptions {
@@ -39,7 +40,7 @@ export type Policy = ReturnType<typeof checkOptions>;
 export type RelayPolicy = ReturnType<typeof checkRelayOptions>;
 
 export function checkOptions(store: Store, options: OutboxOptions) {
-  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  requireStore(store);
   const { name, attemptsMax = 10, backoffMs = 1000, backoffMsMax = 300_000, deadBlocks = true, retentionMs = 0 } = options ?? {};
   if (typeof name !== "string" || name === "") throw new InvalidInputError("name", "must be a non-empty string that names the outbox");
   const flow = `outbox:${name}`;

@@ -1,10 +1,11 @@
-import { Hono } from "hono";
+import type { Hono } from "hono";
 import type { Runtime } from "../graph.js";
 import { addDeadLetterRoutes } from "./dead-letter-routes.js";
 import { addEventRoute } from "./event-route.js";
 import { addExecutionRoutes } from "./execution-routes.js";
 import { addFlowRoutes } from "./flow-routes.js";
 import { headers, placeGuard, tokenGuard } from "./guard.js";
+import { loadHono } from "./load-hono.js";
 import { type AppOptions, checkAppOptions } from "./options.js";
 import { knownProblem, problemResponse } from "./problem.js";
 import { addHealthRoute, addStatusRoutes } from "./status-routes.js";
@@ -18,7 +19,7 @@ import { addTriggerRoute } from "./trigger-route.js";
  */
 export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
   const policy = checkAppOptions(options);
-  const app = new Hono();
+  const app = new (loadHono().Hono)();
   app.use(headers, placeGuard(policy.token));
   addHealthRoute(app, runtime);
   app.use(tokenGuard(policy.token));

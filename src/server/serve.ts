@@ -4,6 +4,7 @@ import { ConfigurationError } from "../core/errors.js";
 import { whole } from "../core/key-ref.js";
 import type { Runtime } from "../graph.js";
 import { createApp } from "./app.js";
+import { missingPackages } from "./load-hono.js";
 import { isLoopback } from "./loopback.js";
 import type { AppOptions } from "./options.js";
 
@@ -57,10 +58,7 @@ async function loadAdapter(): Promise<typeof import("@hono/node-server")> {
   try {
     return await import("@hono/node-server");
   } catch (error) {
-    throw new ConfigurationError("[onceflow] the server needs two packages more: npm install hono @hono/node-server", {
-      code: "MISSING_PACKAGE",
-      cause: error,
-    });
+    throw missingPackages(error);
   }
 }
 

@@ -7,6 +7,7 @@ import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, oneOf } from "../core/options.js";
 import { newOwner } from "../core/owner.js";
 import { isPlainObject } from "../core/plain-object.js";
+import { requireStore } from "../core/require-store.js";
 import type { RunRecord } from "../core/run.js";
 import type { StartRun } from "../core/run-operation.js";
 import { requireRuns, type Store } from "../core/store.js";
@@ -105,6 +106,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   // In the code of a workflow nothing may wait: a replay goes by its order.
   if (execution) return startChild(execution, asked);
   asked.check();
+  if (options.store !== undefined) requireStore(options.store);
   const step = currentStep();
   // A step must not fail, and its run with it, for an option of another step.
   if (step === undefined) checkSteps();

@@ -6,6 +6,7 @@ import { checkName } from "../core/key.js";
 import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { pollMs } from "../core/once.js";
 import { duration } from "../core/options.js";
+import { requireStore } from "../core/require-store.js";
 import { hasEnded } from "../core/run.js";
 import type { Store } from "../core/store.js";
 import { type KeptBody, readable, readUpTo } from "../core/web-kinds.js";
@@ -42,8 +43,7 @@ const resumeNames: OptionNames<ResumeWebhookOptions> = { ...handlerNames, store:
  * app.all("/.well-known/onceflow/webhook/:token", (c) => webhookHandler(store)(c.req.raw));
  */
 export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {}): (request: Request) => Promise<Response> {
-  if (store !== undefined && typeof store.commit !== "function")
-    throw new InvalidInputError("webhookHandler: store", "must be a store from open(url); options are the second argument");
+  if (store !== undefined) requireStore(store, "webhookHandler: store", "; options are the second argument");
   knownOptions("webhookHandler", options, handlerNames);
   const { key, ...rest } = options;
   checkBounds(rest);

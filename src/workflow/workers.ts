@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors.js";
+import { requireStore } from "../core/require-store.js";
 import type { Store } from "../core/store.js";
 import { checkSteps } from "./check-steps.js";
 import type { WorkerOptions } from "./check-worker-options.js";
@@ -15,7 +16,7 @@ const workers = new WeakMap<Store, Worker>();
  * process.once("SIGTERM", () => worker.stop());
  */
 export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
-  if (typeof store?.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
+  requireStore(store);
   checkSteps();
   return enlist(new Worker(store, options));
 }
@@ -60,12 +61,16 @@ export function worksHere(): boolean {
 
 /** As `ambientStore` when no store is given: a caller that waits for a run here wants it to be executed. */
 export async function workingStore(given: Store | undefined): Promise<Store> {
+  if (given !== undefined) requireStore(given);
   return given ?? (await ambientStore());
 }
 
 /** As `ambientStore`, for those who only look: nothing is worked on because of them. */
 export async function readingStore(given: Store | undefined): Promise<Store> {
-  if (given !== undefined) return given;
+  if (given !== undefined) {
+    requireStore(given);
+    return given;
+  }
   if (ambient === undefined) throw new InvalidInputError("store", "is missing, and this process has none of its own");
   return await ambient.store();
 }

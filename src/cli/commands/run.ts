@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { leaseMsMax, leaseMsMin } from "../../core/options.js";
 import { substituteNames } from "../../graph/substitutes.js";
 import { createRuntime, type FlowPlan, type Runtime, type Substitute } from "../../graph.js";
-import { ConfigurationError, InvalidInputError, type Store } from "../../index.js";
+import { InvalidInputError, type Store } from "../../index.js";
 import type { Served } from "../../server.js";
 import { eventLines } from "../event-lines.js";
 import { exitFound } from "../exit-codes.js";
@@ -130,12 +130,7 @@ async function tellEvents(runtime: Runtime, { json }: Options): Promise<void> {
 /** Loaded here, so that whoever serves nothing needs no Hono. */
 async function served(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
   if (port === undefined) return undefined;
-  const { serve } = await import("../../server.js").catch((error: unknown) => {
-    throw new ConfigurationError("[onceflow] --port needs two packages more: npm install hono @hono/node-server", {
-      code: "MISSING_PACKAGE",
-      cause: error,
-    });
-  });
+  const { serve } = await import("../../server.js");
   const server = await serve(runtime, { port, ...(host === undefined ? {} : { host }), ...(token === undefined ? {} : { token }) });
   note(`listening on ${server.url}`);
   return server;

@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/options.js";
+import { requireStore } from "../../core/require-store.js";
 import type { Store } from "../../core/store.js";
 import type { WorkflowFunction } from "../../workflow/define.js";
 import type { FlowSource, LoadOptions } from "../load-flows.js";
@@ -71,8 +72,7 @@ export interface ResolvedOptions {
 export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
   const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;
   const { crashMax = 10, joinWaitMs = dayMs, onMismatch = "acknowledge", random = Math.random } = options;
-  if (typeof (options.store as { readonly commit?: unknown } | undefined)?.commit !== "function")
-    throw new InvalidInputError("store", "must be a store from open(url)");
+  requireStore(options.store);
   if (!Array.isArray(options.documents)) throw new InvalidInputError("documents", "must be a list of paths, texts or plans");
   count("concurrency", concurrency, 100_000);
   count("crashMax", crashMax, 1000);
