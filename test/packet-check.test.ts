@@ -1,7 +1,8 @@
 import { validate } from "@cfworker/json-schema";
 import { expect, test } from "vitest";
+import { Explanations } from "../src/graph/check/explain.js";
 import { SchemaChecks } from "../src/graph/check/schema-check.js";
-import { isSurelyValid } from "../src/graph/check/verdict.js";
+import { isValid } from "../src/graph/check/verdict.js";
 import type { JsonSchema } from "../src/graph/schema-compiler.js";
 import { keywords } from "../src/graph/schema-keywords.js";
 import { type Definitions, RandomSchemas } from "./random-schema.js";
@@ -21,27 +22,30 @@ function libraryOf(definitions: Definitions) {
   };
 }
 
-test("what the checks are sure of is what the library says, also in the opposite; and mostly they are sure", { timeout: 120_000 }, () => {
+test("what the checks say is what the library says, also in the opposite", { timeout: 120_000 }, () => {
   const seen = new Map<string, { yes: number; no: number }>();
   let judged = 0;
-  let unsure = 0;
   for (let seed = 0; seed < seeds; seed += 1) {
     const random = new RandomSchemas(seed);
     const schema = random.schema(3);
     const definitions: Definitions = { ...random.definitions, P: schema, Not: { not: schema } };
     const library = libraryOf(definitions);
     const checks = new SchemaChecks(definitions as Record<string, JsonSchema>);
+    const explanations = new Explanations(definitions as Record<string, JsonSchema>, checks);
     const [check, opposite] = [checks.of("P"), checks.of("Not")];
     for (let i = 0; i < valuesPerSchema; i += 1) {
       const value = i % 3 === 0 ? random.anything() : random.likely(schema);
       const said = library(schema, value);
-      const sure = isSurelyValid(check, value);
-      const sureNot = isSurelyValid(opposite, value);
-      const wrong = (sure && said !== true) || (sureNot && library(definitions["Not"], value) !== true);
+      const sure = isValid(check, value);
+      const sureNot = isValid(opposite, value);
+      const saidNot = library(definitions["Not"], value);
+      // What the library throws at may be one of its own limits.
+      const wrong = (said !== undefined && sure !== said) || (saidNot !== undefined && sureNot !== saidNot);
       if (wrong) expect.fail(`seed ${seed}, value ${i}: ${JSON.stringify(definitions)}`);
-      if (said !== undefined) {
-        judged += 1;
-        if (!sure && !sureNot) unsure += 1;
+      if (said !== undefined) judged += 1;
+      if (!sure) {
+        const [problem] = explanations.of("P", value, 10);
+        expect(problem?.message, `seed ${seed}, value ${i}`).not.toBe("Instance does not match its schema.");
       }
       for (const name of Object.keys(schema)) {
         const count = seen.get(name) ?? { yes: 0, no: 0 };
@@ -51,7 +55,6 @@ test("what the checks are sure of is what the library says, also in the opposite
     }
   }
   expect(judged).toBeGreaterThan(seeds * valuesPerSchema * 0.8);
-  expect(unsure / judged).toBeLessThan(0.02);
   for (const name of [...keywords.keys(), "$ref"]) {
     const { yes, no } = seen.get(name) ?? { yes: 0, no: 0 };
     expect(Math.min(yes, no), `${name} was right ${yes} times, and wrong ${no} times`).toBeGreaterThan(20);

@@ -42,7 +42,7 @@ export const findingCodes = {
   FLOW_KIND_EDGES: { severity: "warning", title: "edges that do not fit the node's kind" },
   FLOW_EMPTY: { severity: "warning", title: "a flow without nodes" },
   FLOW_REMOTE_NOT_LOADED: { severity: "warning", title: "a reference to the network that was not followed" },
-  FLOW_SLOW_PATTERN: { severity: "warning", title: "a pattern that can take for ever" },
+  FLOW_UNSUPPORTED_PATTERN: { severity: "error", title: "a pattern that cannot run in linear time" },
   FLOW_NOT_FORMATTED: { severity: "warning", title: "a document that cannot be formatted without loss" },
   FLOW_MORE_WARNINGS: { severity: "warning", title: "there are more warnings than are shown" },
 } as const satisfies Record<string, { readonly severity: "error" | "warning"; readonly title: string }>;

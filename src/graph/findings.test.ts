@@ -135,7 +135,12 @@ const inB: readonly Case[] = [
   ["FLOW_UNDECLARED_FIELD", "    delivery:", "    when: «payload.colour == 'red'\n    delivery:", "/edges/0/when"],
   ["FLOW_UNUSED", "    Order: {", "    Other: «{}\n    Order: {", "/components/packets/Other"],
   ["FLOW_KIND_EDGES", "kind: source", "kind: terminal", "/edges/0"],
-  ["FLOW_SLOW_PATTERN", "total: { type: number }", "total: { pattern: «'^(a+)+$' }", "/components/packets/Order/properties/total/pattern"],
+  [
+    "FLOW_UNSUPPORTED_PATTERN",
+    "total: { type: number }",
+    "total: { pattern: «'^(?!a)b' }",
+    "/components/packets/Order/properties/total/pattern",
+  ],
   [
     "FLOW_REMOTE_NOT_LOADED",
     "components:",

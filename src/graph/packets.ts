@@ -1,7 +1,7 @@
-import { validate } from "@cfworker/json-schema";
 import { closest } from "../core/closest.js";
+import { Explanations, type Problem } from "./check/explain.js";
 import { SchemaChecks } from "./check/schema-check.js";
-import { isSurelyValid } from "./check/verdict.js";
+import { isValid } from "./check/verdict.js";
 import type { Components } from "./components.js";
 import { type External, externalPrefix } from "./external.js";
 import type { Findings } from "./finding.js";
@@ -10,11 +10,7 @@ import { messageOf } from "./normalise-node.js";
 import { type JsonSchema, SchemaCompiler } from "./schema-compiler.js";
 import { childOf, follow, nameIn, type Spot, type Tree } from "./tree.js";
 
-export interface PacketProblem {
-  /** JSON pointer into the packet. */
-  readonly pointer: string;
-  readonly message: string;
-}
+export type PacketProblem = Problem;
 
 /** A kind of packet: what may travel under this name. */
 export interface PacketType {
@@ -29,21 +25,19 @@ export interface PacketType {
   readonly check: (packet: unknown) => readonly PacketProblem[];
 }
 
-type LibrarySchema = Parameters<typeof validate>[1];
-
 const noProblems: readonly PacketProblem[] = Object.freeze([]);
 const problemsMax = 10;
 const hopsMax = 20;
 
 /**
- * Finds, compiles and checks packets. A packet that is valid is one that our checks are sure of; about any other the
- * library is asked, which interprets the schema, and says what is wrong. Neither makes code.
+ * Finds, compiles and checks packets. A packet that its check refuses is looked at again, by an explanation that goes
+ * through the schema and says what is wrong. Neither makes code, and neither takes longer than the packet is long.
  */
 export class Packets {
   readonly #compiler: SchemaCompiler;
   readonly #known = new Map<Tree, PacketType>();
   readonly #checks: SchemaChecks;
-  #lookup: Record<string, JsonSchema> | undefined;
+  readonly #explanations: Explanations;
 
   constructor(
     private readonly root: Tree,
@@ -53,6 +47,7 @@ export class Packets {
   ) {
     this.#compiler = new SchemaCompiler((ref, from, schemaRoot) => this.#followInSchema(ref, from, schemaRoot), findings);
     this.#checks = new SchemaChecks(this.#compiler.definitions);
+    this.#explanations = new Explanations(this.#compiler.definitions, this.#checks);
   }
 
   resolved(schema: JsonSchema): JsonSchema {
@@ -74,7 +69,7 @@ export class Packets {
       ...(ref !== undefined && { ref }),
       schema: { $ref: `#/definitions/${definition}` },
       definitions: this.#compiler.definitions,
-      check: (packet) => (isSurelyValid(check, packet) ? noProblems : this.#problems(definition, packet)),
+      check: (packet) => (isValid(check, packet) ? noProblems : this.#explanations.of(definition, packet, problemsMax)),
     };
     this.#known.set(spot.tree, type);
     return type;
@@ -88,21 +83,6 @@ export class Packets {
         const spot = component && (section === "events" ? this.#payloadOf(component, 0) : component);
         if (spot !== undefined) this.of({ spot });
       }
-  }
-
-  #problems(definition: string, packet: unknown): readonly PacketProblem[] {
-    this.#lookup ??= this.#compiler.byReference();
-    try {
-      const schema = this.#compiler.schemaOf(definition);
-      const { errors } = validate(packet, schema as LibrarySchema, "7", this.#lookup as Record<string, LibrarySchema>, false);
-      return errors
-        .filter(({ keyword }) => !["$ref", "properties", "items"].includes(keyword))
-        .slice(0, problemsMax)
-        .map(({ instanceLocation, error }) => ({ pointer: instanceLocation.replace(/^#/, ""), message: error }));
-    } catch (error) {
-      // Nested deeper than the stack, or a value that is not JSON.
-      return [{ pointer: "", message: `cannot be checked: ${(error as Error).message}` }];
-    }
   }
 
   #follow(ref: string, from: Spot, hops: number): Spot | undefined {

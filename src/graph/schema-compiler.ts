@@ -1,5 +1,6 @@
+import { wrongPattern } from "./check/linear-pattern.js";
 import type { Findings } from "./finding.js";
-import { keywords, maySlowDown, wrongPattern, wrongShape } from "./schema-keywords.js";
+import { keywords, wrongShape } from "./schema-keywords.js";
 import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "./tree.js";
 
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
@@ -39,11 +40,6 @@ export class SchemaCompiler {
 
   schemaOf(name: string): JsonSchema {
     return this.definitions[name] ?? true;
-  }
-
-  /** All of them, as a `$ref` writes their names. */
-  byReference(): Record<string, JsonSchema> {
-    return Object.fromEntries(Object.entries(this.definitions).map(([name, schema]) => [`${prefix}${name}`, schema]));
   }
 
   /** One level of `$ref` taken away, as often as needed. Loops were refused. */
@@ -114,8 +110,11 @@ export class SchemaCompiler {
         return itemsOf(at).map((item) => this.#schema(item, root));
       case "schemaMap":
         if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map of schemas`) && {};
-        if (name === "patternProperties") for (const entry of entriesOf(at)) this.#pattern(entry.name, entry);
-        return Object.fromEntries(entriesOf(at).map((entry) => [entry.name, this.#schema(entry, root)]));
+        return Object.fromEntries(
+          entriesOf(at)
+            .filter((entry) => name !== "patternProperties" || this.#pattern(entry.name, entry))
+            .map((entry) => [entry.name, this.#schema(entry, root)]),
+        );
       case "dependencies":
         if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map`) && {};
         return Object.fromEntries(
@@ -125,23 +124,26 @@ export class SchemaCompiler {
           ]),
         );
       case "pattern":
-        this.#pattern(String(plainOf(tree)), at);
-        return plainOf(tree);
+        return this.#pattern(String(plainOf(tree)), at) ? plainOf(tree) : "";
       default:
         return plainOf(tree);
     }
   }
 
-  #pattern(pattern: string, at: Spot): void {
+  /** A pattern that cannot be used is left out: the document has an error then. */
+  #pattern(pattern: string, at: Spot): boolean {
     const wrong = wrongPattern(pattern);
-    if (wrong !== undefined) this.#bad(at, `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong}`);
-    else if (maySlowDown(pattern))
+    if (wrong === undefined) return true;
+    const said = `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong.why}`;
+    if (wrong.isUnsupported)
       this.findings.add(
-        "FLOW_SLOW_PATTERN",
+        "FLOW_UNSUPPORTED_PATTERN",
         at,
-        `${JSON.stringify(pattern.slice(0, 60))} repeats what repeats; a text can be made that keeps it busy for ever`,
-        "repeat once, and bound the text with maxLength",
+        `${said}; patterns run in linear time, which rules that out`,
+        "write it without that: several patterns in allOf or not, alternatives spelt out, minLength and maxLength for long counts",
       );
+    else this.#bad(at, said);
+    return false;
   }
 
   #bad(at: Spot, message: string): true {

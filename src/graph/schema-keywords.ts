@@ -74,28 +74,8 @@ export function wrongShape(shape: Shape, spot: Spot): string | undefined {
         ? undefined
         : `must be one of ${types.join(", ")}`;
     case "pattern":
-      return typeof value === "string" ? wrongPattern(value) : "must be a text";
+      return typeof value === "string" ? undefined : "must be a text";
     default:
       return undefined;
   }
-}
-
-const patternCharsMax = 1000;
-
-export function wrongPattern(pattern: string): string | undefined {
-  if (pattern.length > patternCharsMax) return `is longer than ${patternCharsMax} characters`;
-  try {
-    new RegExp(pattern, "u");
-    return undefined;
-  } catch {
-    return "is no regular expression";
-  }
-}
-
-/**
- * A repeated group that itself repeats, as in `(a+)+`, or that offers alternatives, as in `(a|a)*`, can need a time that
- * doubles with every character. The engine has no bound for that, so it is said.
- */
-export function maySlowDown(pattern: string): boolean {
-  return /\([^()]*[+*|}][^()]*\)(?:[+*]|\{\d+,\d*\})/.test(pattern.replace(/\\./g, "_").replace(/\[[^\]]*\]/g, "_"));
 }

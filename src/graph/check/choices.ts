@@ -1,5 +1,5 @@
 import type { Compile, Keywords } from "./keywords.js";
-import { all, type Check, no, nosSoFar, without } from "./verdict.js";
+import { all, type Check } from "./verdict.js";
 
 /** Keywords that apply other schemas to the same value. */
 export function choiceChecks(schema: Keywords, compile: Compile): Check[] {
@@ -18,30 +18,17 @@ function deeper(check: Check): Check {
 }
 
 function opposite(check: Check): Check {
-  return (value, depth) => {
-    const before = nosSoFar();
-    const matches = check(value, depth + 1);
-    without(before);
-    return !matches || no();
-  };
+  return (value, depth) => !check(value, depth + 1);
 }
 
 function counted(checks: readonly Check[], isRight: (matches: number) => boolean): Check {
   return (value, depth) => {
-    const before = nosSoFar();
     let matches = 0;
     for (const check of checks) if (check(value, depth + 1)) matches += 1;
-    if (!isRight(matches)) return no();
-    without(before);
-    return true;
+    return isRight(matches);
   };
 }
 
 function either(condition: Check, then: Check, otherwise: Check): Check {
-  return (value, depth) => {
-    const before = nosSoFar();
-    const holds = condition(value, depth + 1);
-    without(before);
-    return holds ? then(value, depth + 1) : otherwise(value, depth + 1);
-  };
+  return (value, depth) => (condition(value, depth + 1) ? then(value, depth + 1) : otherwise(value, depth + 1));
 }

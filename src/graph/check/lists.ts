@@ -1,12 +1,13 @@
 import type { JsonSchema } from "../schema-compiler.js";
+import { duplicateIn } from "./equality.js";
 import type { Compile, Keywords } from "./keywords.js";
-import { askLibrary, type Check, no, nosSoFar, without } from "./verdict.js";
+import type { Check } from "./verdict.js";
 
 /** Keywords that look at arrays. */
 export function listChecks({ minItems, maxItems, uniqueItems, contains, items, additionalItems }: Keywords, compile: Compile): Check[] {
   const checks: Check[] = [];
-  if (minItems !== undefined) checks.push((value) => (value as unknown[]).length >= minItems || no());
-  if (maxItems !== undefined) checks.push((value) => (value as unknown[]).length <= maxItems || no());
+  if (minItems !== undefined) checks.push((value) => (value as unknown[]).length >= minItems);
+  if (maxItems !== undefined) checks.push((value) => (value as unknown[]).length <= maxItems);
   if (isList(items)) checks.push(eachInPlace(items.map(compile), compile(additionalItems ?? true)));
   else if (items !== undefined) checks.push(each(compile(items)));
   if (contains !== undefined) checks.push(some(compile(contains)));
@@ -39,23 +40,10 @@ function eachInPlace(checks: readonly Check[], rest: Check): Check {
 function some(check: Check): Check {
   return (value, depth) => {
     const list = value as readonly unknown[];
-    const before = nosSoFar();
     let found = false;
-    for (let i = 0; i < list.length; i++) {
-      found = check(list[i], depth + 1) || found;
-      without(before);
-    }
-    return found || no();
+    for (let i = 0; i < list.length; i++) found = check(list[i], depth + 1) || found;
+    return found;
   };
 }
 
-/** Only of scalars: objects are compared with each other by the library. NaN equals nothing. */
-const areUnique: Check = (value) => {
-  const seen = new Set<unknown>();
-  for (const item of value as readonly unknown[]) {
-    if (typeof item === "object" && item !== null) return askLibrary();
-    if (seen.has(item)) return no();
-    if (!Number.isNaN(item)) seen.add(item);
-  }
-  return true;
-};
+const areUnique: Check = (value) => duplicateIn(value as readonly unknown[]) === undefined;

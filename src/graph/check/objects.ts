@@ -1,5 +1,6 @@
 import type { Compile, Keywords } from "./keywords.js";
-import { all, type Check, no, yes } from "./verdict.js";
+import { finds, LinearPattern } from "./linear-pattern.js";
+import { all, type Check, yes } from "./verdict.js";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -10,8 +11,8 @@ export function objectChecks(schema: Keywords, compile: Compile): Check[] {
   const checks: Check[] = [];
   if (properties !== undefined || required !== undefined) checks.push(named(properties ?? {}, required ?? [], compile));
   if (patternProperties !== undefined || additionalProperties !== true) checks.push(others(schema, compile));
-  if (minProperties !== undefined) checks.push((value) => Object.keys(value as Members).length >= minProperties || no());
-  if (maxProperties !== undefined) checks.push((value) => Object.keys(value as Members).length <= maxProperties || no());
+  if (minProperties !== undefined) checks.push((value) => Object.keys(value as Members).length >= minProperties);
+  if (maxProperties !== undefined) checks.push((value) => Object.keys(value as Members).length <= maxProperties);
   if (propertyNames !== undefined) checks.push(names(compile(propertyNames)));
   for (const [name, then] of Object.entries(dependencies ?? {})) checks.push(dependent(name, then, compile));
   return checks;
@@ -29,7 +30,7 @@ function named(properties: NonNullable<Keywords["properties"]>, required: readon
     for (let i = 0; i < members.length; i++) {
       const { name, isRequired, check } = members[i] as (typeof members)[number];
       if (Object.hasOwn(value as Members, name)) ok = check((value as Members)[name], depth + 1) && ok;
-      else if (isRequired) ok = no();
+      else if (isRequired) ok = false;
     }
     return ok;
   };
@@ -38,7 +39,10 @@ function named(properties: NonNullable<Keywords["properties"]>, required: readon
 /** What no name of `properties` is for: by pattern, or additional. */
 function others({ properties = {}, patternProperties = {}, additionalProperties = true }: Keywords, compile: Compile): Check {
   const known = new Set(Object.keys(properties));
-  const patterns = Object.entries(patternProperties).map(([text, schema]) => ({ pattern: new RegExp(text, "u"), check: compile(schema) }));
+  const patterns = Object.entries(patternProperties).map(([text, schema]) => ({
+    pattern: new LinearPattern(text),
+    check: compile(schema),
+  }));
   const additional = compile(additionalProperties);
   return (value, depth) => {
     let ok = true;
@@ -46,7 +50,7 @@ function others({ properties = {}, patternProperties = {}, additionalProperties 
       let isKnown = known.has(name) && Object.hasOwn(value as Members, name);
       for (let i = 0; i < patterns.length; i++) {
         const { pattern, check } = patterns[i] as (typeof patterns)[number];
-        if (!pattern.test(name)) continue;
+        if (!finds(pattern, name)) continue;
         isKnown = true;
         ok = check((value as Members)[name], depth + 1) && ok;
       }
@@ -70,7 +74,7 @@ function dependent(name: string, then: readonly string[] | boolean | Keywords, c
         (then as readonly string[]).map(
           (other): Check =>
             (value) =>
-              Object.hasOwn(value as Members, other) || no(),
+              Object.hasOwn(value as Members, other),
         ),
       )
     : compile(then as boolean);

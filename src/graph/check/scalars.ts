@@ -1,12 +1,14 @@
-import { deepCompareStrict, format, ucs2length, validate } from "@cfworker/json-schema";
+import { deepCompareStrict, ucs2length, validate } from "@cfworker/json-schema";
+import { formatCheck } from "./formats.js";
 import type { Keywords } from "./keywords.js";
-import { askLibrary, type Check, no } from "./verdict.js";
+import { finds, LinearPattern } from "./linear-pattern.js";
+import type { Check } from "./verdict.js";
 
 /** Keywords that look at texts. */
 export function textChecks({ minLength, maxLength, pattern, format: name }: Keywords): Check[] {
   const checks: Check[] = [];
-  if (minLength !== undefined) checks.push((value) => hasAtLeast(value as string, minLength) || no());
-  if (maxLength !== undefined) checks.push((value) => !hasAtLeast(value as string, maxLength + 1) || no());
+  if (minLength !== undefined) checks.push((value) => hasAtLeast(value as string, minLength));
+  if (maxLength !== undefined) checks.push((value) => !hasAtLeast(value as string, maxLength + 1));
   if (pattern !== undefined) checks.push(matching(pattern));
   if (name !== undefined) checks.push(...ofFormat(name));
   return checks;
@@ -19,25 +21,24 @@ function hasAtLeast(text: string, count: number): boolean {
 }
 
 function matching(pattern: string): Check {
-  const expression = new RegExp(pattern, "u");
-  return (value) => expression.test(value as string) || no();
+  const expression = new LinearPattern(pattern);
+  return (value) => finds(expression, value as string);
 }
 
-/** Names that are no format are let pass. What the library's table inherits is not ours to judge. */
+/** Names that are no format are let pass. */
 function ofFormat(name: string): Check[] {
-  const test = format[name];
-  if (test === undefined) return [];
-  return [Object.hasOwn(format, name) ? (value) => test(value as string) || no() : askLibrary];
+  const test = formatCheck(name);
+  return test === undefined ? [] : [(value) => test(value as string)];
 }
 
 /** Keywords that look at numbers. NaN is neither less nor more than a bound, and passes. */
 export function numberChecks({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }: Keywords): Check[] {
   const checks: Check[] = [];
-  if (minimum !== undefined) checks.push((value) => !((value as number) < minimum) || no());
-  if (maximum !== undefined) checks.push((value) => !((value as number) > maximum) || no());
-  if (exclusiveMinimum !== undefined) checks.push((value) => !((value as number) <= exclusiveMinimum) || no());
-  if (exclusiveMaximum !== undefined) checks.push((value) => !((value as number) >= exclusiveMaximum) || no());
-  if (multipleOf !== undefined) checks.push((value) => isMultiple(value as number, multipleOf) || no());
+  if (minimum !== undefined) checks.push((value) => !((value as number) < minimum));
+  if (maximum !== undefined) checks.push((value) => !((value as number) > maximum));
+  if (exclusiveMinimum !== undefined) checks.push((value) => !((value as number) <= exclusiveMinimum));
+  if (exclusiveMaximum !== undefined) checks.push((value) => !((value as number) >= exclusiveMaximum));
+  if (multipleOf !== undefined) checks.push((value) => isMultiple(value as number, multipleOf));
   return checks;
 }
 
@@ -53,5 +54,5 @@ export function oneOfValues(values: readonly unknown[]): Check {
   // Not NaN, which equals nothing.
   const scalars = new Set(values.filter((value) => !isObject(value) && !Number.isNaN(value)));
   const objects = values.filter(isObject);
-  return (value) => (isObject(value) ? objects.some((one) => deepCompareStrict(value, one)) : scalars.has(value)) || no();
+  return (value) => (isObject(value) ? objects.some((one) => deepCompareStrict(value, one)) : scalars.has(value));
 }

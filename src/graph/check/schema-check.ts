@@ -4,7 +4,7 @@ import { type Keywords, known } from "./keywords.js";
 import { listChecks } from "./lists.js";
 import { objectChecks } from "./objects.js";
 import { numberChecks, oneOfValues, textChecks } from "./scalars.js";
-import { all, askLibrary, type Check, mustBeJson, mustBeShallow, no, yes } from "./verdict.js";
+import { all, type Check, cannotCheck, mustBeJson, mustBeShallow, no, yes } from "./verdict.js";
 
 const prefix = "#/definitions/";
 
@@ -27,16 +27,20 @@ export class SchemaChecks {
   }
 
   #definition(name: string): Check {
-    const compiled = this.#compiled.get(name) ?? this.#check(this.#definitions[name] ?? askLibrary());
+    const compiled = this.#compiled.get(name) ?? this.compile(this.#definitions[name] ?? cannotCheck(`there is no schema "${name}"`));
     this.#compiled.set(name, compiled);
     return compiled;
   }
 
-  readonly #check = (schema: JsonSchema): Check => {
+  readonly compile = (schema: JsonSchema): Check => {
     if (typeof schema === "boolean") return schema ? yes : no;
     const { $ref } = schema as Keywords;
-    if ($ref !== undefined) return $ref.startsWith(prefix) ? this.#reference($ref.slice(prefix.length)) : askLibrary;
-    if (Object.keys(schema).some((name) => !Object.hasOwn(known, name))) return askLibrary;
+    if ($ref !== undefined)
+      return $ref.startsWith(prefix)
+        ? this.#reference($ref.slice(prefix.length))
+        : () => cannotCheck(`"${$ref}" is no reference into the table`);
+    const unknown = Object.keys(schema).find((name) => !Object.hasOwn(known, name));
+    if (unknown !== undefined) return () => cannotCheck(`the keyword "${unknown}" is not known`);
     return this.#byType(schema);
   };
 
@@ -52,7 +56,7 @@ export class SchemaChecks {
 
   /** One list of checks for each type of value, so that a value meets only what is about it. */
   #byType(schema: Keywords): Check {
-    const general = choiceChecks(schema, this.#check);
+    const general = choiceChecks(schema, this.compile);
     if (schema.const !== undefined) general.push(oneOfValues([schema.const]));
     if (schema.enum !== undefined) general.push(oneOfValues(schema.enum));
     const ofType = (type: string, checks: readonly Check[] = []) => all([...typeChecks(schema, type), ...general, ...checks]);
@@ -60,8 +64,8 @@ export class SchemaChecks {
     const number = ofType("number", numberChecks(schema));
     const flag = ofType("boolean");
     const nothing = ofType("null");
-    const list = ofType("array", listChecks(schema, this.#check));
-    const object = ofType("object", objectChecks(schema, this.#check));
+    const list = ofType("array", listChecks(schema, this.compile));
+    const object = ofType("object", objectChecks(schema, this.compile));
     return (value, depth) => {
       mustBeShallow(depth);
       switch (typeof value) {
@@ -75,7 +79,7 @@ export class SchemaChecks {
           if (value === null) return nothing(value, depth);
           return Array.isArray(value) ? list(value, depth) : object(value, depth);
         default:
-          return askLibrary();
+          return cannotCheck(`a value of type ${typeof value} is not JSON`);
       }
     };
   }
@@ -88,6 +92,6 @@ function typeChecks({ type }: Keywords, of: string): Check[] {
   return [typeof type === "string" ? isInteger : isIntegerInList];
 }
 
-/** Infinity is an integer where that is the only type, and not in a list of types: so the library has it. */
-const isInteger: Check = (value) => (!((value as number) % 1) && !Number.isNaN(value)) || no();
-const isIntegerInList: Check = (value) => (value as number) % 1 === 0 || no();
+/** Infinity is an integer where that is the only type, and not in a list of types. */
+const isInteger: Check = (value) => !((value as number) % 1) && !Number.isNaN(value);
+const isIntegerInList: Check = (value) => (value as number) % 1 === 0;

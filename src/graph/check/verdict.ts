@@ -1,60 +1,60 @@
 /**
- * Whether a value is valid under one schema. The answer is the library's, in less time; where that is not certain, the
- * check throws, and the library is asked. `depth` counts schemas that are applied inside each other.
+ * Whether a value is valid under one schema. `depth` counts schemas that are applied inside each other.
  *
- * Nothing ends early: the library goes through all of a value, also where it has said no already, and throws at what it
- * can't check. A branch of `anyOf` that gave up before would hide that.
+ * Nothing ends early: a check throws at what it can't check, and a branch of `anyOf` that gave up before would hide that.
  */
 export type Check = (value: unknown, depth: number) => boolean;
 
-/** The library's stack holds about five times as many, and throws beyond that. */
-const depthMax = 100;
-/** The library keeps a list of everything that is wrong, and breaks where that gets long. */
-const nosMax = 100;
+/** Far below what the stack holds. */
+const depthMax = 500;
 
-const unsure = new Error("the library is asked");
+/** A value that no schema can judge: not JSON, nested too deep, or too long for its pattern. It is not valid. */
+export class CannotCheck extends Error {}
 
-/** How often it was said in this packet, but for those that turned out not to matter. */
-let nos = 0;
+export function cannotCheck(why: string): never {
+  throw new CannotCheck(why);
+}
 
-export function isSurelyValid(check: Check, value: unknown): boolean {
-  nos = 0;
+let checked = 0;
+
+/** Says that another value is checked: what is remembered about the one before is of no use. */
+export function beginValue(): void {
+  checked += 1;
+}
+
+/** State that belongs to the value that is checked now, made when it is asked for. */
+export function perValue<T>(make: () => T): () => T {
+  let of = -1;
+  let state: T;
+  return () => {
+    if (of !== checked) {
+      of = checked;
+      state = make();
+    }
+    return state;
+  };
+}
+
+export function isValid(check: Check, value: unknown): boolean {
+  beginValue();
   try {
     return check(value, 0);
   } catch {
-    // Unsure, nested too deep, or a getter that throws.
+    // It cannot be checked, is nested deeper than the stack, or has a getter that throws.
     return false;
   }
 }
 
 export const yes: Check = () => true;
+export const no: Check = () => false;
 
-export function no(): false {
-  nos += 1;
-  return nos > nosMax ? askLibrary() : false;
-}
-
-/** What one side of a choice found wrong is forgotten when the choice is made. */
-export function without(nosBefore: number): void {
-  nos = nosBefore;
-}
-
-export function nosSoFar(): number {
-  return nos;
-}
-
-export function askLibrary(): never {
-  throw unsure;
-}
-
-/** The library throws at what is not JSON, wherever it meets it. */
 export function mustBeJson(value: unknown): void {
   const type = typeof value;
-  if (type !== "object" && type !== "string" && type !== "number" && type !== "boolean") askLibrary();
+  if (type !== "object" && type !== "string" && type !== "number" && type !== "boolean") cannotCheck(`a value of type ${type} is not JSON`);
 }
 
 export function mustBeShallow(depth: number): void {
-  if (depth >= depthMax) askLibrary();
+  if (depth >= depthMax) cannotCheck(`more than ${depthMax} schemas are applied inside each other`);
 }
 
 /** All of them, each asked whatever the others say. */

@@ -1,0 +1,56 @@
+import { perValue } from "./verdict.js";
+
+/**
+ * Numbers for values: equal values get the same number. The text of an object has the numbers of its members in it, so
+ * that a value is read once, however deep it is and however often it is compared. NaN equals nothing.
+ */
+class Identities {
+  readonly #byText = new Map<string, number>();
+  readonly #byObject = new Map<object, number>();
+  #last = 0;
+
+  of(value: unknown): number {
+    if (typeof value !== "object" || value === null) return Number.isNaN(value) ? ++this.#last : this.#ofText(scalarText(value));
+    const known = this.#byObject.get(value);
+    if (known !== undefined) return known;
+    const number = this.#ofText(Array.isArray(value) ? this.#listText(value) : this.#objectText(value as Record<string, unknown>));
+    this.#byObject.set(value, number);
+    return number;
+  }
+
+  #listText(list: readonly unknown[]): string {
+    return `[${list.map((item) => this.of(item)).join()}]`;
+  }
+
+  #objectText(object: Readonly<Record<string, unknown>>): string {
+    const members = Object.keys(object).sort();
+    return `{${members.map((name) => `${JSON.stringify(name)}:${this.of(object[name])}`).join()}}`;
+  }
+
+  #ofText(text: string): number {
+    const known = this.#byText.get(text);
+    if (known !== undefined) return known;
+    this.#last += 1;
+    this.#byText.set(text, this.#last);
+    return this.#last;
+  }
+}
+
+function scalarText(value: unknown): string {
+  // 0 and -0 are equal.
+  return typeof value === "string" ? `"${value}` : `${typeof value} ${String(value)}`;
+}
+
+const identities = perValue(() => new Identities());
+
+/** The indexes of the first two equal items. */
+export function duplicateIn(list: readonly unknown[]): readonly [number, number] | undefined {
+  const seen = new Map<number, number>();
+  for (const [i, item] of list.entries()) {
+    const identity = identities().of(item);
+    const first = seen.get(identity);
+    if (first !== undefined) return [first, i];
+    seen.set(identity, i);
+  }
+  return undefined;
+}
