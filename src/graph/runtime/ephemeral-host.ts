@@ -19,8 +19,9 @@ export function ephemeralHost(courier: Courier, { timeoutMs, graceMs, random }: 
     random,
     teller,
     next: courier.numbers.next,
-    take: (route) => courier.states.isActive(route.flow.id) && capacity.take(route),
+    take: (route) => courier.states.isActive(route.flow.id) && !courier.takesNothing() && capacity.take(route) && courier.enter(route),
     give(route) {
+      courier.leave(route);
       capacity.give(route);
       courier.hasRoom(route);
     },
