@@ -179,7 +179,7 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
       ["lapsed", true],
     ];
     const back = ["released", false];
-    expect(letter?.attempts.map(({ verdict, owner }) => [verdict, wasAlone(owner)])).toEqual([
+    expect(letter?.attempts.map((entry) => [entry.verdict, wasAlone(entry)])).toEqual([
       ...[beside, beside, back, alone, back, alone],
       ["failed", false],
     ]);

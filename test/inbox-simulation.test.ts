@@ -95,7 +95,7 @@ class Storm {
   /** Attempts that may be held against it: it threw, or its process died while it handled nothing else. */
   async countedAgainst({ id }: Order): Promise<number> {
     const past = await memoryBackend(this.#ledger).attempts({ scope, key: id, afterAttempt: 0, limit: 1000 });
-    return past.filter(({ verdict, owner }) => verdict === "threw" || (verdict === "lapsed" && wasAlone(owner))).length;
+    return past.filter((entry) => entry.verdict === "threw" || (entry.verdict === "lapsed" && wasAlone(entry))).length;
   }
 
   of({ id }: Order): Told {
@@ -294,8 +294,9 @@ async function simulateSeed(seed: number): Promise<Totals> {
       began.filter((at) => at > toldAt),
       `${about}, and one began after somebody was told`,
     ).toEqual([]);
-    // Beside others it may kill two in a row, then only by itself.
-    expect(killed, about).toBeLessThanOrEqual(suspectDeaths + attemptsMax);
+    // Beside others it may kill two in a row, then only by itself. A death does not count where the process stood still for
+    // longer than the message was alone; after three of these it is alone for longer than any process stands still.
+    expect(killed, about).toBeLessThanOrEqual(suspectDeaths + attemptsMax + 3);
     if (order.poison) expect(died, about).toBe(true);
     storm.totals.calls += calls.length;
   }

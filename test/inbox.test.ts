@@ -256,10 +256,10 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
   });
 
   /** What a process leaves that dies in its handler: an attempt that nobody renews. */
-  async function diesAt(consumer: string, attempt: number, alone = false): Promise<void> {
+  async function diesAt(consumer: string, attempt: number, aloneMs?: number): Promise<void> {
     const id = { scope: `inbox ${consumer}`, key: "o-1-charge" };
     const begin = {
-      ...{ verb: "begin" as const, ...id, owner: newOwner(alone), fingerprint: null, effect: "idempotent" as const },
+      ...{ verb: "begin" as const, ...id, owner: newOwner(aloneMs), fingerprint: null, effect: "idempotent" as const },
       ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
     };
     await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 10_000 }).toMatchObject({ kind: "started", attempt });
@@ -270,7 +270,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
     const message = paymentOf("o-1", "m-1");
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    for (const attempt of [3, 4]) await diesAt(consumer, attempt, true);
+    for (const attempt of [3, 4]) await diesAt(consumer, attempt, 60);
     const handled = await inbox.handle(message, () => expect.unreachable("it would kill this process, too"));
     expect(handled).toMatchObject({ status: "dead", attempt: 5, error: { code: "ATTEMPTS_EXHAUSTED" } });
     const letter = await inbox.deadLetter("o-1-charge");
@@ -280,7 +280,9 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
 
   on("holds no death against a message that was handled beside others, as 0.1.0 did", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
-    for (let attempt = 1; attempt <= 5; attempt += 1) await diesAt(consumer, attempt);
+    for (let attempt = 1; attempt <= 3; attempt += 1) await diesAt(consumer, attempt);
+    // It lived for longer than it was alone.
+    for (const attempt of [4, 5]) await diesAt(consumer, attempt, 59);
     expect(await inbox.handle(paymentOf("o-1", "m-1"), () => "done")).toMatchObject({ status: "processed", attempt: 7, result: "done" });
     expect(await inbox.deadLetters()).toEqual([]);
   });
@@ -318,6 +320,22 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     ends.shift()?.();
     expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
     expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
+  });
+
+  on("lets others in again where a suspect takes long", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 60 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    let end = () => {};
+    let began = false;
+    const suspect = inbox.handle(paymentOf("o-1", "m-1"), async () => {
+      began = true;
+      await new Promise<void>((go) => {
+        end = go;
+      });
+    });
+    await expect.poll(() => began, { timeout: 10_000 }).toBe(true);
+    expect(await inbox.handle(paymentOf("o-2"), () => end())).toMatchObject({ status: "processed" });
+    expect((await suspect).status).toBe("processed");
   });
 
   on("lets others go on where they take longer than the suspect can wait", async (consumer) => {

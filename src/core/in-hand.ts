@@ -7,12 +7,20 @@ export const busyFactor = 6;
 export const suspectDeaths = 2;
 
 /**
+ * How long a suspect has its process to itself: two leases, and twice as long after each further death. A process that is
+ * alive then lets others in again, so that a handler that takes long does not keep them waiting.
+ */
+export function aloneMsOf(leaseMs: number, deaths: number): number {
+  return leaseMs * 2 ** Math.min(Math.max(1, deaths - 1), 16);
+}
+
+/**
  * The work that this process has in hand on one store: any number of handlers side by side, or one suspect and nothing
  * beside it. A suspect was in hand when two processes in a row died, and may be what killed them. If it kills this process
  * too, nothing else dies with it, and the death counts against it.
  *
  * open: handlers begin and end. draining: a suspect waits until the running handlers have ended, and no other begins.
- * alone: the suspect runs. open again: the suspect has ended, or the others did not end in time.
+ * alone: the suspect runs. open again: the suspect has ended, or has been alone long enough, or the others did not end in time.
  */
 export class InHand {
   static readonly #all = new WeakMap<object, InHand>();
@@ -29,11 +37,21 @@ export class InHand {
     return known;
   }
 
+  /** No suspect is alone, or is about to be. */
+  get isOpen(): boolean {
+    return this.#shut === undefined;
+  }
+
   /** False: a suspect is alone, or is about to be. Whoever gets true calls `leave` when its work has ended. */
   enter(): boolean {
     if (this.#shut !== undefined) return false;
     this.#running += 1;
     return true;
+  }
+
+  /** For the suspect itself, where its work ends as that of others does: by `leave`. */
+  enterAlone(): void {
+    this.#running += 1;
   }
 
   leave(): void {
@@ -56,25 +74,38 @@ export class InHand {
     }
   }
 
-  /** Runs `work` with nothing beside it. Undefined: the other work did not end within `patienceMs`. */
+  /**
+   * Runs `work` with nothing beside it until it ends, or calls `reopen`. Undefined: the other work did not end within
+   * `patienceMs`.
+   */
   async alone<Result extends object>(
     { clock, patienceMs, signal }: { readonly clock: Clock; readonly patienceMs: number; readonly signal?: AbortSignal | undefined },
-    work: () => Promise<Result>,
+    work: (reopen: () => void) => Promise<Result>,
   ): Promise<Result | undefined> {
     while (this.#shut !== undefined) await this.opening(signal);
     // Suspects of a busy process, one after the other, must not keep its healthy work waiting.
     if (this.#running > 0 && clock.now() < this.#busyUntil) return undefined;
-    let open = () => {};
-    this.#shut = new Promise((resolve) => {
-      open = resolve;
+    let [resolve, beside] = [() => {}, false];
+    this.#shut = new Promise((opened) => {
+      resolve = opened;
     });
+    const open = () => {
+      this.#shut = undefined;
+      resolve();
+    };
+    const reopen = () => {
+      if (beside) return;
+      beside = true;
+      this.#running += 1;
+      open();
+    };
     try {
-      if (await this.#drained(clock, patienceMs)) return await work();
+      if (await this.#drained(clock, patienceMs)) return await work(reopen);
       this.#busyUntil = clock.now() + busyFactor * patienceMs;
       return undefined;
     } finally {
-      this.#shut = undefined;
-      open();
+      if (beside) this.leave();
+      else open();
     }
   }
 

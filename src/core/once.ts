@@ -43,7 +43,7 @@ export async function once<Value, Input = unknown>(
   const deadline = store.clock.now() + asked.waitMs;
   let over: number | null = null;
   for (let polls = 0; ; polls++) {
-    const begin = { ...asked.begin, over, owner: newOwner(failures.alone) };
+    const begin = { ...asked.begin, over, owner: newOwner(failures.aloneMs) };
     const answer = await sendBegin(store, begin, options.signal);
     over = null;
     switch (answer.kind) {

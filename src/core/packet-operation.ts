@@ -104,8 +104,10 @@ export type PacketOutcome =
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }
   /** Its key is free, and the oldest packet that was held by it is due. */
   | { readonly kind: "dead"; readonly history: string | null; readonly note?: "lateSuccess" }
-  /** Handed back before it was delivered: that was no attempt. */
-  | { readonly kind: "release" };
+  /** Handed back before it was delivered: that was no attempt. Due at once, if no delay is given. */
+  | { readonly kind: "release"; readonly delayMs?: number }
+  /** It stays with its worker, in this attempt. Only its history is written: a note for the next worker, if this one dies. */
+  | { readonly kind: "trial"; readonly history: string };
 
 export type PacketOperation = SendPackets | SettlePacket;
 

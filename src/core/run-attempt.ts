@@ -31,8 +31,8 @@ export type Started = Extract<Answer, { readonly kind: "started" }>;
 
 /** Whether an attempt may run, and what a throw of its handler means, for front ends that decide that themselves. */
 export interface Failures {
-  /** The process handles nothing else meanwhile: the owner's name says so. */
-  readonly alone?: boolean;
+  /** For so long the process handles nothing else: the owner's name says so. */
+  readonly aloneMs?: number | undefined;
   /** Asked before the handler runs. Throws HandedBack where the attempt is not to be made; any other throw is the handler's. */
   readonly admit?: (started: Started, id: RecordId) => Promise<void> | undefined;
   readonly settlementOf: (error: unknown, started: Started) => Settlement;

@@ -1,6 +1,6 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors.js";
 import type { Gate } from "../core/gate.js";
-import { busyFactor, InHand } from "../core/in-hand.js";
+import { aloneMsOf, busyFactor, InHand } from "../core/in-hand.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
 import { hasKept, type RecordId } from "../core/record.js";
@@ -43,7 +43,7 @@ type Attempting = (options: OnceOptions) => Promise<OnceResult<unknown>>;
  * Messages run side by side; one that was in hand at two deaths in a row runs by itself. Undefined: it should have, and
  * the messages beside it took too long. Whoever dies between the two begins of a suspect leaves a key that is free.
  */
-async function inTurn({ store, leaseMs }: Policy, options: OnceOptions, trial: Trial, attempt: Attempting) {
+async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptions, trial: Trial, attempt: Attempting) {
   const inHand = InHand.of(store);
   const { clock } = store;
   const { signal } = options;
@@ -55,13 +55,20 @@ async function inTurn({ store, leaseMs }: Policy, options: OnceOptions, trial: T
       return await attempt(options);
     } catch (error) {
       if (!(error instanceof NotNow)) throw error;
-      if (!error.suspect) continue;
+      if (error.suspectDeaths === undefined) continue;
+      trial.aloneMs = aloneMsOf(options.leaseMs ?? patienceMs, error.suspectDeaths);
     } finally {
       trial.leave();
     }
-    trial.alone = true;
-    // Nothing else runs here meanwhile: it does not wait for a process that was faster.
-    return await inHand.alone({ clock, patienceMs: leaseMs, signal }, () => attempt({ ...options, onRunning: "throw" }));
+    return await inHand.alone({ clock, patienceMs, signal }, async (reopen) => {
+      trial.reopen = reopen;
+      try {
+        // Nothing else runs here meanwhile: it does not wait for a process that was faster.
+        return await attempt({ ...options, onRunning: "throw" });
+      } finally {
+        trial.leave();
+      }
+    });
   }
 }
 

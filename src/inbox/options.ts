@@ -11,7 +11,7 @@ import type { Message } from "./message.js";
 export interface ConsumerOptions {
   /** Who consumes. Two consumers of one message handle it once each. */
   readonly consumer: string;
-  /** How often a message is tried before it is a dead letter; deaths of the process count. Default 5. */
+  /** How often a message is tried before it is a dead letter. A death of the process counts if it handled no other message. Default 5. */
   readonly attemptsMax?: number;
   /** What must be waited before attempt 2, and doubled from there on; or a function of the attempt that failed. Default 1 s. */
   readonly backoffMs?: number | ((attempt: number) => number);

@@ -21,21 +21,24 @@ export interface Failure {
 
 /** Thrown where the message has to be handled by itself, or has to wait until another one was. */
 export class NotNow extends HandedBack {
-  readonly suspect: boolean;
-  constructor(suspect: boolean) {
-    super(suspect ? "the message has to be handled by itself" : "another message is handled by itself");
-    this.suspect = suspect;
+  /** Processes that died in a row while they had the message in hand, where that makes it a suspect. */
+  readonly suspectDeaths: number | undefined;
+  constructor(suspectDeaths?: number) {
+    super(suspectDeaths === undefined ? "another message is handled by itself" : "the message has to be handled by itself");
+    this.suspectDeaths = suspectDeaths;
   }
 }
 
 /** One message on its way: whether an attempt may run, for how long, and what it means when it fails. */
 export class Trial implements Failures {
-  /** The process has nothing else in hand. */
-  alone = false;
+  /** Set: the process has nothing else in hand for so long. */
+  aloneMs: number | undefined;
+  /** Ends that. */
+  reopen: () => void = () => {};
   readonly #policy: Policy;
   readonly #message: Message;
   readonly #inHand: InHand;
-  #entered = false;
+  #leave: () => void = () => {};
   #last = false;
   #failure: Failure | undefined;
 
@@ -62,20 +65,20 @@ export class Trial implements Failures {
     this.#last = count >= attemptsMax;
     // A message that kills its process never throws: without this it would kill one after the other.
     if (count > attemptsMax && deaths > 0) throw exhausted(attempt, attemptsMax);
-    if (deaths >= suspectDeaths && !this.alone) throw new NotNow(true);
+    if (deaths >= suspectDeaths && this.aloneMs === undefined) throw new NotNow(deaths);
     this.#enter();
   }
 
   #enter(): void {
-    if (this.alone) return;
-    if (!this.#inHand.enter()) throw new NotNow(false);
-    this.#entered = true;
+    if (this.aloneMs !== undefined) this.#leave = this.#policy.store.clock.after(this.aloneMs, this.reopen, true);
+    else if (this.#inHand.enter()) this.#leave = () => this.#inHand.leave();
+    else throw new NotNow();
   }
 
   /** The attempt is over. */
   leave(): void {
-    if (this.#entered) this.#inHand.leave();
-    this.#entered = false;
+    this.#leave();
+    this.#leave = () => {};
   }
 
   async run(attempt: Attempt, body: Handler<unknown>): Promise<unknown> {
@@ -115,12 +118,13 @@ async function pastOf(store: Store, { scope, key }: RecordId, number: number, at
   let [count, deaths, inARow] = [1, 0, true];
   for (let before = number; before > 1 && count <= attemptsMax; before -= pageSize) {
     const page = await store.attempts({ scope, key, afterAttempt: Math.max(0, before - 1 - pageSize), limit: pageSize });
-    for (const { verdict, owner } of page.filter(({ attempt }) => attempt < before).reverse()) {
+    for (const entry of page.filter(({ attempt }) => attempt < before).reverse()) {
+      const { verdict } = entry;
       if (ends.has(verdict)) return { count, deaths };
       if (verdict === "released") continue;
       if (verdict !== "lapsed") inARow = false;
       else if (inARow) deaths += 1;
-      if (verdict !== "lapsed" || wasAlone(owner)) count += 1;
+      if (verdict !== "lapsed" || wasAlone(entry)) count += 1;
     }
   }
   return { count, deaths };

@@ -3,6 +3,7 @@ import { OnceflowError } from "../core/errors.js";
 import type { PacketRecord } from "../core/packet.js";
 import { thrown, withFailure } from "../core/packet-history.js";
 import type { PacketOutcome } from "../core/packet-operation.js";
+import { type PacketTrial, trialOf } from "../core/packet-trial.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy, RelayPolicy } from "./options.js";
 
@@ -26,8 +27,7 @@ export interface Publishing {
 export async function publish({ policy, relay, publisher }: Publishing, packet: PacketRecord, call: BoundedCall): Promise<PacketOutcome> {
   const { triesMax, store } = policy;
   const began = { at: Date.now(), clock: store.clock.now() };
-  // Attempts that count: since it was last redriven, without those that were handed back.
-  const tries = packet.attempt - packet.since;
+  const tries = triesOf(packet);
   try {
     // A message that kills its process never fails: without this it would kill one after the other, for ever.
     if (tries > triesMax) throw exhausted(triesMax);
@@ -44,6 +44,14 @@ export async function publish({ policy, relay, publisher }: Publishing, packet: 
     const history = withFailure(historyText(packet), thrown(error), about);
     return tries >= triesMax || isFinal(error) ? { kind: "dead", history } : { kind: "retry", delayMs: delayMs(policy, tries), history };
   }
+}
+
+/**
+ * Attempts that count, this one included: since it was last redriven, without those that were handed back; of those that
+ * fell silent only the ones whose relay had nothing else.
+ */
+export function triesOf(packet: PacketRecord, { died }: Pick<PacketTrial, "died"> = trialOf(packet)): number {
+  return packet.attempt - packet.since - packet.crashes + died;
 }
 
 async function called(publisher: Publisher, message: OutboxMessage, attempt: number, call: BoundedCall): Promise<void> {
@@ -75,7 +83,7 @@ function historyText(packet: PacketRecord): string | null {
 }
 
 function exhausted(triesMax: number): OnceflowError {
-  const message = `${triesMax} attempts were made, and the last one fell silent; the message may be what kills its process`;
+  const message = `${triesMax} attempts were made, and in the last one the process died or fell silent while it published nothing else; the message may be what kills its process`;
   return new OnceflowError(message, { code: "ATTEMPTS_EXHAUSTED" });
 }
 

@@ -1,13 +1,15 @@
 import { BoundedCall } from "../core/bounded-call.js";
 import { OnceflowError, UnreachableError } from "../core/errors.js";
+import { InHand } from "../core/in-hand.js";
 import { Looks } from "../core/looks.js";
 import type { PacketRecord } from "../core/packet.js";
 import { PacketLease } from "../core/packet-lease.js";
 import { Numbers } from "../core/packet-numbers.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packet-operation.js";
+import { PacketSuspects } from "../core/packet-suspects.js";
 import { afterEffect } from "../core/until-answered.js";
 import type { Counts } from "./metrics.js";
-import { type Publishing, publish } from "./publish.js";
+import { type Publishing, publish, triesOf } from "./publish.js";
 
 /**
  * Carries messages from the store to the broker: claims what is due, publishes it, settles it. Any number of them, in any
@@ -23,6 +25,8 @@ export class Relay {
   readonly #lease: PacketLease;
   readonly #looks: Looks;
   readonly #calls = new Set<BoundedCall>();
+  readonly #inHand: InHand;
+  readonly #suspects: PacketSuspects<{ readonly packet: PacketRecord }>;
   readonly #stopWatching: () => void;
   #inDoubt = false;
   #stopping: Promise<void> | undefined;
@@ -41,6 +45,14 @@ export class Relay {
       lost: () => this.#lost(),
       joined: () => this.wake(),
       trouble,
+    });
+    this.#inHand = InHand.of(store);
+    this.#suspects = new PacketSuspects({
+      ...{ store, leaseMs: relay.leaseMs, inHand: this.#inHand, trouble },
+      isOver: (packet, died) => triesOf(packet, { died }) > policy.triesMax,
+      stopped: () => this.#stopping !== undefined,
+      deliver: ({ packet }) => this.#relayAlone(packet),
+      left: () => this.wake(),
     });
     this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
@@ -65,11 +77,16 @@ export class Relay {
       await this.#numbers.join();
       this.#lease.start();
     }
-    const limit = relay.concurrency - this.#calls.size;
+    const opening = this.#inHand.opening();
+    // A message is published by itself, here or by whoever shares the store.
+    if (opening !== undefined) return void opening.then(() => this.wake());
+    const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
     if (limit <= 0) return;
     const { worker } = this.#numbers;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
-    for (const packet of claimed) void this.#relay(packet, worker);
+    const suspects = claimed.filter((packet) => this.#suspects.has({ packet }));
+    for (const packet of claimed) if (!suspects.includes(packet)) void this.#relay(packet, worker, (work) => this.#inHand.beside(work));
+    for (const packet of suspects) this.#suspects.add({ packet });
     if (!known) return await this.#lease.rejoin(worker, { lost: true });
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
     // Without room the next one that ends looks.
@@ -91,7 +108,7 @@ export class Relay {
    * all others as long as we live. When those that we know of have ended, all others are handed back. False: not yet.
    */
   async #handBack(): Promise<boolean> {
-    if (this.#calls.size > 0) return false;
+    if (this.#calls.size > 0 || this.#suspects.size > 0) return false;
     const { worker } = this.#numbers;
     await this.#publishing.policy.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
@@ -99,12 +116,21 @@ export class Relay {
     return true;
   }
 
-  async #relay(packet: PacketRecord, worker: number): Promise<void> {
+  async #relayAlone(packet: PacketRecord): Promise<void> {
+    const worker = packet.owner as number;
+    if (this.#stopping === undefined) await this.#relay(packet, worker, (work) => work());
+    else await this.#settle(packet, worker, { kind: "release" });
+  }
+
+  /** `turn` runs it beside others, or by itself. */
+  async #relay(packet: PacketRecord, worker: number, turn: <T>(work: () => Promise<T>) => Promise<T>): Promise<void> {
     const call = new BoundedCall();
     this.#calls.add(call);
     try {
-      const to = await publish(this.#publishing, packet, call);
-      const answer = await this.#settle(packet, worker, to);
+      const [to, answer] = await turn(async () => {
+        const outcome = await publish(this.#publishing, packet, call);
+        return [outcome, await this.#settle(packet, worker, outcome)] as const;
+      });
       // Stale: another relay has the message, and publishes it again.
       if (answer.kind === "packetSettled") this.#counts[countOf[to.kind]] += 1;
       else this.#counts.stale += 1;
@@ -169,4 +195,4 @@ export class Relay {
   }
 }
 
-const countOf = { done: "published", retry: "retried", dead: "dead", release: "retried" } as const;
+const countOf = { done: "published", retry: "retried", dead: "dead", release: "retried", trial: "retried" } as const;

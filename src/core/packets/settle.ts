@@ -50,7 +50,10 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
       return;
     }
     case "release":
-      table.change(row, { owner: null, since: row.since + 1, dueAt: now });
+      table.change(row, { owner: null, since: row.since + 1, dueAt: now + (to.delayMs ?? 0) });
+      return;
+    case "trial":
+      table.change(row, { history: to.history });
       return;
   }
 }

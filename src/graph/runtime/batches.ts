@@ -42,6 +42,11 @@ export class Batches {
     gather.add(packet);
   }
 
+  /** By itself, as a batch of one. */
+  single(route: Route, packet: PacketRecord): void {
+    this.#deliver(route, [packet]);
+  }
+
   flush(): void {
     for (const gather of this.#gathering.values()) gather.flush();
   }

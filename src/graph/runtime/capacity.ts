@@ -74,6 +74,6 @@ export class Capacity {
 }
 
 /** What waits for somebody else's work must not keep that from being done: it does not count in all. */
-function waits({ node }: Route): boolean {
+export function waits({ node }: Route): boolean {
   return node.plan.kind === "subworkflow";
 }

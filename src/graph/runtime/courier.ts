@@ -1,16 +1,18 @@
 import type { Clock } from "../../core/clock.js";
+import { InHand } from "../../core/in-hand.js";
 import { Numbered } from "../../core/numbered.js";
 import type { PacketRecord } from "../../core/packet.js";
 import { PacketLease } from "../../core/packet-lease.js";
 import { Numbers } from "../../core/packet-numbers.js";
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../core/packet-operation.js";
+import { PacketSuspects } from "../../core/packet-suspects.js";
 import type { Store } from "../../core/store.js";
 import { afterEffect } from "../../core/until-answered.js";
 import { NodeError } from "../node/node-error.js";
 import { alertQueue } from "./alert.js";
 import { leaseLost } from "./attempt.js";
 import { Batches, type Begin } from "./batches.js";
-import { Capacity } from "./capacity.js";
+import { Capacity, waits } from "./capacity.js";
 import { Checkpoints } from "./checkpoint.js";
 import { Delivery, type DeliveryHost, deliver, type Settling } from "./delivery.js";
 import type { Ephemeral } from "./ephemeral.js";
@@ -28,6 +30,12 @@ import type { Teller } from "./teller.js";
 interface Sending {
   readonly route: Route;
   readonly payload: Payload;
+}
+
+/** A packet that has to be delivered by itself. */
+interface Suspect {
+  readonly route: Route;
+  readonly packet: PacketRecord;
 }
 
 /**
@@ -58,6 +66,10 @@ export class Courier implements DeliveryHost, SearchHost {
   readonly #checkpoints: Checkpoints;
   /** Packets on their way to the store, to be claimed there: room is kept for them. */
   readonly #sending = new Numbered<Sending>();
+  readonly #inHand: InHand;
+  readonly #suspects: PacketSuspects<Suspect>;
+  #alone: { readonly packet: PacketRecord; readonly ended: () => void } | undefined;
+  #opening: Promise<void> | undefined;
   #idle: (() => void)[] = [];
   #stopped = false;
 
@@ -86,6 +98,15 @@ export class Courier implements DeliveryHost, SearchHost {
     const { onMismatch, joinWaitMs, deadRetentionMs } = options;
     const { next } = this.#numbers;
     this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, deadRetentionMs, next, reserve: this.#reserve };
+    this.#inHand = InHand.of(store);
+    this.#suspects = new PacketSuspects({
+      ...{ store, leaseMs: options.leaseMs, inHand: this.#inHand },
+      isOver: (_packet, died) => died > options.crashMax,
+      stopped: () => this.#stopped,
+      deliver: (suspect) => this.#deliverAlone(suspect),
+      left: ({ route }) => this.#giveRoom(route),
+      trouble: (error) => teller.trouble(error),
+    });
     this.#search = new Search(store, worked, this.capacity, options, this);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: options.leaseMs,
@@ -128,13 +149,28 @@ export class Courier implements DeliveryHost, SearchHost {
     this.states.learn(new Set(queues.map(({ flow }) => flow)), resting);
     this.#woken(closed);
     this.#teller.ended(ended);
+    const suspects: Suspect[] = [];
     for (const packet of claimed) {
       const route = this.#routeOf(packet);
       // Sent by us, and the reply was lost: what it says when it is sent again is no news.
       this.#sending.delete(packet.no);
       this.capacity.add(route);
-      this.#dispatch(route, packet);
+      // What waits for others' work runs no code that could kill a process, and must not keep that work from being done.
+      if (packet.crashes > 0 && !waits(route) && this.#suspects.has({ packet })) suspects.push({ route, packet });
+      else this.#dispatch(route, packet);
     }
+    // Last: what came with them ends first, and is not in hand when one of them kills this process.
+    for (const suspect of suspects) this.#suspects.add(suspect);
+  }
+
+  takesNothing(): boolean {
+    if (this.#inHand.isOpen) return false;
+    this.#opening ??= this.#inHand.opening()?.then(() => {
+      this.#opening = undefined;
+      this.#ephemeral.pump();
+      this.wake();
+    });
+    return true;
   }
 
   unknown(worker: number): Promise<void> {
@@ -142,7 +178,8 @@ export class Courier implements DeliveryHost, SearchHost {
   }
 
   hasNothing(): boolean {
-    return this.#deliveries.size === 0 && this.#sending.size === 0 && !this.#batches.waiting && this.#ephemeral.length === 0;
+    const waiting = this.#batches.waiting || this.#ephemeral.length > 0 || this.#suspects.size > 0;
+    return this.#deliveries.size === 0 && this.#sending.size === 0 && !waiting;
   }
 
   async startOver(worker: number): Promise<void> {
@@ -161,8 +198,30 @@ export class Courier implements DeliveryHost, SearchHost {
   // ——— delivering
 
   #dispatch(route: Route, packet: PacketRecord, known?: Payload): void {
+    if (!this.enter(route)) {
+      void this.#inHand.opening()?.then(() => this.#dispatch(route, packet, known));
+      return;
+    }
     if (route.delivery.batch.size <= 1) void this.#begin(route, packet, known);
     else this.#batches.add(route, packet);
+  }
+
+  /** False: something is delivered by itself. */
+  enter(route: Route): boolean {
+    return waits(route) || this.#inHand.enter();
+  }
+
+  leave(route: Route): void {
+    if (!waits(route)) this.#inHand.leave();
+  }
+
+  #deliverAlone({ route, packet }: Suspect): Promise<void> {
+    return new Promise((ended) => {
+      this.#alone = { packet, ended };
+      this.#inHand.enterAlone();
+      if (route.delivery.batch.size <= 1) void this.#begin(route, packet);
+      else this.#batches.single(route, packet);
+    });
   }
 
   readonly #begin: Begin = (route, packet, known, together) => {
@@ -204,6 +263,8 @@ export class Courier implements DeliveryHost, SearchHost {
   ended(delivery: Delivery): void {
     const { route, hasReturned } = delivery;
     this.#deliveries.delete(delivery.no);
+    this.leave(route);
+    if (this.#alone?.packet === delivery.packet) this.#alone.ended();
     if (hasReturned) this.capacity.leaving(route, -1);
     this.capacity.give(route);
     this.#checkpoints.ended(route);
@@ -259,7 +320,7 @@ export class Courier implements DeliveryHost, SearchHost {
 
   readonly #reserve = (route: Route, no: number, payload: Payload): boolean => {
     if (route.node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(route.flow.id)) return false;
-    if (this.#search.inDoubt || !this.capacity.take(route)) return false;
+    if (this.#search.inDoubt || !this.#inHand.isOpen || !this.capacity.take(route)) return false;
     this.#sending.set(no, { route, payload });
     return true;
   };

@@ -27,8 +27,9 @@ export function ephemeralHost(
     onMismatch,
     teller,
     next: courier.numbers.next,
-    take: (route) => courier.states.isActive(route.flow.id) && capacity.take(route),
+    take: (route) => courier.states.isActive(route.flow.id) && !courier.takesNothing() && capacity.take(route) && courier.enter(route),
     give(route) {
+      courier.leave(route);
       capacity.give(route);
       courier.hasRoom(route);
     },

@@ -1,4 +1,5 @@
 import type { NewPacket } from "../../core/packet-operation.js";
+import { trialOf } from "../../core/packet-trial.js";
 import { afterEffect } from "../../core/until-answered.js";
 import { type Delivery, dead, nothing, type Settling } from "./delivery.js";
 import { withFailure } from "./history.js";
@@ -15,7 +16,8 @@ const notesMax = 1000;
 export async function recover(delivery: Delivery): Promise<Settling | undefined> {
   const { host, route, packet } = delivery;
   const { strategy = "replayFromCheckpoint", replayFrom } = route.delivery.recovery ?? {};
-  if (packet.crashes > host.crashMax) return crashed(delivery, `workers fell silent over it ${packet.crashes} times`);
+  const { died } = trialOf(packet);
+  if (died > host.crashMax) return crashed(delivery, `its worker died ${died} times while it delivered no other packet`);
   switch (strategy) {
     case "fail":
       return crashed(delivery, "a worker fell silent over it, and its edge says: fail");

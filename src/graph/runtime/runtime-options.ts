@@ -30,7 +30,7 @@ export interface RuntimeOptions extends LoadOptions {
   readonly timeoutMs?: number;
   /** How long a node has to end after its time is over, before it is tried again. Default 5 s. */
   readonly graceMs?: number;
-  /** How often workers may die over one packet before it is a dead letter. Default 10. */
+  /** How often workers that have no other packet may die over one before it is a dead letter. Default 10. */
   readonly crashMax?: number;
   /** How long a node waits until all of its ports are filled. Default one day. */
   readonly joinWaitMs?: number;

@@ -20,6 +20,8 @@ export interface SearchHost {
   /** Hands back everything that the store says is its own, and goes on under another number. */
   startOver(worker: number): Promise<void>;
   trouble(error: unknown): void;
+  /** It takes nothing now, and wakes the search when it does again. */
+  takesNothing(): boolean;
   /** No look is under way, and none was asked for. */
   rested(): void;
 }
@@ -122,6 +124,8 @@ export class Search {
 
   async #look(): Promise<void> {
     if (this.#inDoubt && !(await this.#startOver())) return;
+    this.#more = true;
+    if (this.#host.takesNothing()) return;
     this.#lookedAt = this.#clock.now();
     const rooms = this.#routes.map((route) => ({ route, room: this.#capacity.roomFor(route) }));
     const open = rooms.filter(({ room }) => room > 0);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { PacketRecord } from "../../../core/packet.js";
 import type { ContractGroup } from "../contract-case.js";
 import { type Scene, shortMs } from "../scene.js";
 import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
@@ -14,6 +15,12 @@ async function takenOver(scene: Scene, said: Parameters<Hand["packet"]>[0] = {})
   return { late, next, packet, again };
 }
 
+/** One that was due first. */
+async function claimedBy(hand: Hand): Promise<PacketRecord> {
+  await hand.send(hand.packet());
+  return await hand.take();
+}
+
 export const working: ContractGroup = {
   verb: "worker",
   cases: [
@@ -22,9 +29,53 @@ export const working: ContractGroup = {
       assert.deepEqual([again.attempt, again.crashes, packet.crashes], [2, 1, 0]);
     }),
 
+    packetCase("a worker says that it tries a packet by itself: it keeps the packet, and the next worker reads that", async (scene) => {
+      const [hand, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
+      for (const packet of [await hand.sendAndClaim({ key: keyOf("k") }), await claimedBy(hand)]) {
+        const [before, to] = [await packetOf(hand.store, packet.no), { kind: "trial", history: '["alone"]' } as const];
+        const answer = await hand.settle(packet, to);
+        assert.deepEqual([answer.placed, answer.woken, answer.ended], [[], [], []]);
+        // Sent again, its reply was lost.
+        await hand.settle(packet, to);
+        assert.deepEqual(await packetOf(next.store, packet.no), { ...before, history: '["alone"]' });
+      }
+      await reach(scene, next, (await timeOf(next)) + shortMs + 1);
+      const { claimed } = await next.claim();
+      assert.deepEqual(
+        claimed.map(({ attempt, crashes, history }) => [attempt, crashes, history]),
+        [
+          [2, 1, '["alone"]'],
+          [2, 1, '["alone"]'],
+        ],
+      );
+      for (const packet of claimed) await next.done(packet);
+      assert.equal((await scene.record(keyOf("k"))).state, "completed");
+    }),
+
+    packetCase("a trial that is sent again after the settle changes nothing", async (scene) => {
+      const hand = await handOf(scene);
+      const to = { kind: "trial", history: '["alone"]' } as const;
+      const [gone, later] = [await hand.sendAndClaim(), await hand.sendAndClaim({ queue: "later" })];
+      for (const packet of [gone, later]) await hand.settle(packet, to);
+      await hand.done(gone);
+      await hand.settle(later, retry(0, '["failed"]'));
+      for (const packet of [gone, later]) await unchanged(hand.store, () => hand.settle(packet, to));
+      assert.equal(await hand.store.packets.packet(gone.no), undefined);
+      assert.equal((await packetOf(hand.store, later.no)).history, '["failed"]');
+    }),
+
+    packetCase("what is handed back with a delay is due then, and was no attempt", async (scene) => {
+      const hand = await handOf(scene);
+      const packet = await hand.sendAndClaim();
+      const { now } = await hand.settle(packet, { kind: "release", delayMs: 60_000 });
+      const { dueAt, since, owner } = await packetOf(hand.store, packet.no);
+      assert.deepEqual([dueAt, since, owner], [now + 60_000, 1, null]);
+      assert.deepEqual((await hand.claim()).claimed, []);
+    }),
+
     packetCase("a late settle changes nothing, and sends nothing", async (scene) => {
       const { late, next, packet, again } = await takenOver(scene, { key: keyOf("k") });
-      for (const to of [done, dead, retry()]) {
+      for (const to of [done, dead, retry(), { kind: "trial", history: "[]" } as const]) {
         const settle = late.settleOf(packet, to, [late.packet()]);
         assert.deepEqual(await unchanged(next.store, () => submit(late.store, settle)), { kind: "packetStale" });
       }

@@ -171,6 +171,8 @@ export class PacketObserver extends Witness {
         throw new PromiseBroken(`${packet.name}: attempt ${attempt} was told that it is settled, and it is not`);
       return;
     }
+    // It stays with its worker, and is settled later.
+    if (to.kind === "trial") return;
     this.#settled.add(name);
     if (to.kind === "done" && packet.key !== null) this.#complete(packet, packet.key);
     this.book.settle(packet, to);

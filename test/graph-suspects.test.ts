@@ -1,0 +1,106 @@
+import { createRuntime, type FlowNode } from "onceflow/graph";
+import { expect } from "vitest";
+import { mortal } from "../src/testing/mortal-store.js";
+import { oneEdge, type Still, still } from "./graph-scene.js";
+
+const document = oneEdge("{ mode: durable }");
+const leaseMs = 1000;
+const hangs = () => new Promise<void>(() => {});
+
+/** A runtime that triggers, and packets that two workers in a row had when they died. */
+async function suspects(time: Still, ids: readonly string[]) {
+  const sender = await time.runtime(document, {}, { work: false });
+  const trigger = async (id: string) => (await sender.trigger("flow", "In", { id })).executionId ?? "";
+  const executions = Object.fromEntries(await Promise.all(ids.map(async (id) => [id, await trigger(id)] as const)));
+  for (let deaths = 0; deaths < 2; deaths += 1) {
+    const dying = mortal(await time.open());
+    await createRuntime({ store: dying.store, documents: [document], nodes: { work: hangs }, leaseMs });
+    await time.pass(10);
+    dying.die();
+    await time.pass(leaseMs + 500);
+  }
+  return { trigger, statusOf: async (id: string) => (await sender.execution(executions[id] ?? ""))?.status };
+}
+
+/** Work that goes on until it is ended, and what ran beside each other. */
+class Works {
+  readonly log: string[] = [];
+  readonly #ends = new Map<string, () => void>();
+
+  readonly node: FlowNode = async (input) => {
+    const id = String(input.packet("in").data["id"]);
+    this.log.push([...this.#ends.keys(), id].join(" beside "));
+    await new Promise<void>((end) => this.#ends.set(id, end));
+    this.#ends.delete(id);
+  };
+
+  end(id: string): void {
+    this.#ends.get(id)?.();
+  }
+}
+
+still("packets that workers had at two deaths in a row are delivered one at a time, and others wait meanwhile", async ({ time }) => {
+  const { trigger, statusOf } = await suspects(time, ["a", "b"]);
+  const { log, node, end } = bound(new Works());
+  await time.runtime(document, { work: node }, { leaseMs, pollMs: 100 });
+  await time.pass(200);
+  expect(log).toEqual(["a"]);
+  await trigger("c");
+  await time.pass(500);
+  expect(log).toEqual(["a"]);
+  end("a");
+  await time.pass(200);
+  // The other suspect or the new packet, but not both.
+  end("b");
+  end("c");
+  await time.pass(200);
+  end("b");
+  end("c");
+  await time.pass(200);
+  expect(log.toSorted()).toEqual(["a", "b", "c"]);
+  expect([await statusOf("a"), await statusOf("b")]).toEqual(["completed", "completed"]);
+});
+
+still("a suspect that its worker survives for two leases is delivered beside others", async ({ time }) => {
+  const { trigger, statusOf } = await suspects(time, ["a"]);
+  const { log, node, end } = bound(new Works());
+  await time.runtime(document, { work: node }, { leaseMs, pollMs: 100 });
+  await time.pass(100);
+  await trigger("b");
+  await time.pass(1000);
+  expect(log).toEqual(["a"]);
+  await time.pass(1200);
+  expect(log).toEqual(["a", "a beside b"]);
+  end("a");
+  end("b");
+  await time.pass(100);
+  expect(await statusOf("a")).toBe("completed");
+});
+
+still("where other deliveries take longer than a lease, a suspect is handed back, and comes again", async ({ time }) => {
+  const { log, node, end } = bound(new Works());
+  const runtime = await time.runtime(document, { work: node }, { leaseMs, pollMs: 100, concurrency: 2 });
+  for (const id of ["slow", "other"]) await runtime.trigger("flow", "In", { id });
+  await time.pass(100);
+  // It has no room for the packets of the workers that die.
+  const { trigger, statusOf } = await suspects(time, ["a"]);
+  end("other");
+  await time.pass(200);
+  await trigger("quick");
+  await time.pass(500);
+  // What comes waits for the suspect, which waits for the slow one.
+  expect(log).toEqual(["slow", "slow beside other"]);
+  await time.pass(1000);
+  expect(log.slice(2)).toEqual(["slow beside quick"]);
+  end("slow");
+  end("quick");
+  await time.pass(7 * leaseMs);
+  expect(log.slice(3)).toEqual(["a"]);
+  end("a");
+  await time.pass(100);
+  expect(await statusOf("a")).toBe("completed");
+});
+
+function bound(works: Works) {
+  return { log: works.log, node: works.node, end: (id: string) => works.end(id) };
+}
