@@ -3,7 +3,6 @@ import { aloneMsOf, busyFactor, type InHand, suspectDeaths } from "./in-hand.js"
 import type { PacketRecord } from "./packet.js";
 import type { PacketOutcome } from "./packet-operation.js";
 import { trialHistory, trialOf } from "./packet-trial.js";
-
 import type { Store } from "./store.js";
 import { afterEffect } from "./until-answered.js";
 
