@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createStore, type StoreOptions } from "../src/core/create-store.js";
-import { UnreachableError } from "../src/core/errors.js";
+import { StoreRefusedError, UnreachableError } from "../src/core/errors.js";
 import { operation } from "../src/core/named-operation.js";
 import { once } from "../src/core/once.js";
 import type { Operation } from "../src/core/operation.js";
@@ -224,7 +224,7 @@ describe("a dead letter", () => {
       ...backend,
       async flush(operations) {
         for (const each of operations)
-          if (each.verb === "settle" && "outcome" in each.to && (each.to.outcome?.length ?? 0) > 1000) throw new Error("too long for me");
+          if (each.verb === "settle" && "outcome" in each.to && (each.to.outcome?.length ?? 0) > 1000) throw new StoreRefusedError("too long for me");
         return await backend.flush(operations);
       },
     });

@@ -18,6 +18,8 @@ test.for([
   ["TransactionConflictException", 400, 1, UnreachableError],
   ["InternalServerError", 500, 1, NotKnownError],
   ["SomethingNewException", 400, 1, UnreachableError],
+  // An answer that was cut off in its middle: the write was made.
+  ["SyntaxError", 200, 1, NotKnownError],
 ] as const)("%s with status %i at try %i means %o", ([name, status, attempts, meaning]) => {
   const meant = explain(answer(name, status, attempts), "a settle", "write");
   expect(meant).toBeInstanceOf(meaning);

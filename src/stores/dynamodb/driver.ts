@@ -54,7 +54,7 @@ export function explain(error: unknown, what: string, of: "write" | "read"): unk
   const answer = { store: "dynamodb", what, why: `${name}: ${message}`, cause: error };
   if (refusals.test(name)) return dataRefused(answer);
   if (misconfigured.test(name)) return setUpWrong(answer);
-  const undone = of === "read" || (status < 500 && onlyTry);
+  const undone = of === "read" || (status >= 400 && status < 500 && onlyTry);
   if (status > 0) return undone ? notDoneNow(answer) : mayBeDone(answer);
   // Before anything is sent the SDK looks for credentials, and may find none.
   const unasked = name === "CredentialsProviderError";
