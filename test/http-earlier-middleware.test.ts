@@ -1,4 +1,5 @@
 import "reflect-metadata";
+import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { Controller, Module, Post, UseInterceptors } from "@nestjs/common";
@@ -182,6 +183,25 @@ describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", 
     expect(runs).toBe(1);
   });
 
+  test("a replay in a session that is saved first waits for it, and is whole", async () => {
+    const key = newKey();
+    const first = await post("/orders", key);
+    await first.text();
+    const sid = String(cookie(first, "connect.sid")[0]).split(";")[0] as string;
+    // The session is touched in the store before the response ends.
+    for (const [body, status] of [
+      ["{}", 201],
+      ['{"another":1}', 422],
+    ] as const) {
+      const response = await post("/orders", key, { cookie: sid }, body);
+      const [type, sent] = [response.headers.get("content-type"), await response.text()];
+      expect([response.status, type?.split(";")[0]]).toEqual([status, status === 201 ? "text/plain" : "application/problem+json"]);
+      expect(status === 201 ? sent : JSON.parse(sent).type).toBe(status === 201 ? `1 ${text}` : "urn:onceflow:http:mismatch");
+      expect(response.headers.get("x-response-time")).toMatch(/ms$/);
+    }
+    expect(runs).toBe(1);
+  });
+
   test("a response that is too long to be kept is streamed through the compression", { timeout: 10_000 }, async () => {
     const response = await post("/long", newKey());
     expect((await response.text()).length).toBe(40_000);
@@ -260,5 +280,33 @@ test.each(Object.keys(others))("%s: replays and refusals have the headers of thi
     [201, ...headers, ["csrf=2", "order=1"]],
     [422, ...headers, ["csrf=3"]],
   ]);
+  await server.close();
+});
+
+test.each([
+  ["express 5", express5],
+  ["express 4", express4 as typeof express5],
+])("%s: middleware that is mounted after it is part of the handler", async (_name, express) => {
+  const app = express();
+  app.use(forExpress({ ...options(), keptHeaders: ["content-*", "x-response-time", "set-cookie"] }));
+  app.use(...(earlier(new session.MemoryStore()) as RequestHandler[]));
+  app.post("/orders", (request, response) => answer(request as unknown as SessionRequest, response));
+  app.post("/long", (_request, response) => {
+    response.type("text");
+    Readable.from(Array.from({ length: 40 }, () => randomBytes(1000).toString("latin1"))).pipe(response);
+  });
+  const server = await listening(app);
+  const key = newKey();
+  const send = (path: string, key: string) => fetch(server.url + path, { method: "POST", headers: { "idempotency-key": key }, body: "{}" });
+  const got = [];
+  for (let i = 0; i < 2; i++) {
+    const response = await send("/orders", key);
+    const headers = ["content-encoding", "x-response-time", "set-cookie"].map((name) => response.headers.get(name));
+    got.push([response.status, await response.text(), headers]);
+  }
+  expect(got[0]).toEqual([201, `1 ${text}`, ["gzip", expect.stringMatching(/ms$/), expect.stringContaining("connect.sid=")]]);
+  expect(got[1]).toEqual(got[0]);
+  expect(runs).toBe(1);
+  expect((await (await send("/long", newKey())).text()).length).toBe(40_000);
   await server.close();
 });
