@@ -82,7 +82,7 @@ describe("the URL of a Redis store", () => {
     ["redis+cluster://a,b/1", /only one/],
     ["redis+sentinel://a", /name of the master/],
     ["redis://me:secret%zz@host", /malformed/],
-    ["redis://127.0.0.1?prefx=a", /unknown option "prefx"/],
+    ["redis://127.0.0.1?prefx=a", /unknown parameter "prefx"/],
     ["redis://127.0.0.1?strict=yes", /true or false/],
     ["redis://127.0.0.1?waitReplicas=0", /count must be/],
     ["redis://127.0.0.1?prefix=a%7Bb", /prefix: must be/],

@@ -2,6 +2,7 @@ import { resolve as resolvePath } from "node:path";
 import { createStore, type StoreOptions } from "../core/create-store.js";
 import { ConfigurationError, InvalidInputError } from "../core/errors.js";
 import type { Backend, Store } from "../core/store.js";
+import { checkParameters } from "./url-parameters.js";
 
 export interface OpenOptions extends StoreOptions {
   /** How long a process whose event loop is stuck keeps its leases. Default 60 s; 0: no thread stands in for it. */
@@ -30,7 +31,12 @@ const ownConnectBounds = /^(mongodb|dynamodb|redis)/;
 
 /** A store's folder is loaded when its URL is first opened, and its driver with it. */
 const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Promise<Backend>>> = {
-  "memory:": async () => {
+  "memory:": async (url) => {
+    if (url.slice("memory:".length) !== "")
+      throw new InvalidInputError(
+        "url",
+        'of a store in memory is "memory:" and nothing more: it has no name and no parameters, and each open() makes a new one',
+      );
     const { createMemoryLedger, memoryBackend } = await import("./memory/memory-ledger.js");
     return memoryBackend(createMemoryLedger());
   },
@@ -38,8 +44,12 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
     const { openSqlite } = await import("./sqlite/open.js");
     const [path = "", query = ""] = url.slice("sqlite:".length).split("?");
     const parameters = new URLSearchParams(query);
-    for (const name of parameters.keys())
-      if (name !== "driver") throw new InvalidInputError("url", `has an unknown parameter "${name}"; a SQLite URL has none but driver`);
+    if (parameters.has("mode"))
+      throw new InvalidInputError(
+        "url",
+        'has the parameter "mode"; a store cannot be opened read-only: every begin and settle writes. Leave it out',
+      );
+    checkParameters(parameters, ["driver"]);
     const driver = parameters.get("driver");
     if (path === "" || path === ":memory:")
       throw new InvalidInputError("url", 'needs a file, such as "sqlite:./onceflow.db"; or use "memory:"');

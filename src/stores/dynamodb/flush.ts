@@ -4,11 +4,10 @@ import type { Verdicted } from "../../core/store.js";
 import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
 import { explain, type Item, type Table } from "./driver.js";
 import type { Gate } from "./gate.js";
-import { itemOf, look, withPast } from "./item.js";
+import { itemOf, keyOf, look, withPast } from "./item.js";
 import type { Observations } from "./observed.js";
-import { getItem } from "./read.js";
 import { pack } from "./value.js";
-import { putItem, updateLease, updateSettled } from "./write.js";
+import { getItem, putItem, updateLease, updateSettled } from "./write.js";
 
 /** Lost every race so often: let the others of the next flush go first. */
 const racesMax = 5;
@@ -55,9 +54,9 @@ function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again
  * told what is there. What `decide` would change then is written on the condition that it is still there.
  */
 async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
-  let item: Item | undefined = seen.expects(operation) ? await getItem(table, operation) : undefined;
+  let item: Item | undefined = seen.expects(operation) ? await getItem(table, keyOf(table, operation)) : undefined;
   // Somebody else here has written it meanwhile. Once more is enough: a record that was made anew counts from 1.
-  if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, operation);
+  if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, keyOf(table, operation));
   for (let races = 0; races < racesMax; races++) {
     const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
     const { answer, next, past } = decide(record, operation, now);

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../../core/errors.js";
+import { checkParameters } from "../url-parameters.js";
 
 /** What `dynamodb://region/table?…` says. */
 export interface DynamoUrl {
@@ -20,9 +21,7 @@ export function parseDynamoUrl(url: string): DynamoUrl {
   // No message repeats the URL: it may hold a secret.
   if (!/^[a-z0-9-]+$/.test(region)) throw new InvalidInputError("url", "needs a region, such as dynamodb://eu-central-1/table");
   checkTable("url", table);
-  for (const name of searchParams.keys())
-    if (!parameters.includes(name))
-      throw new InvalidInputError("url", `has an unknown parameter "${name}"; known are ${parameters.join(", ")}`);
+  checkParameters(searchParams, parameters);
   const create = searchParams.get("create") ?? "false";
   if (create !== "true" && create !== "false") throw new InvalidInputError("url", 'has create, which is "true" or "false"');
   if ((username === "") !== (password === "")) throw new InvalidInputError("url", "needs both parts of its credentials, or none");
@@ -32,6 +31,7 @@ export function parseDynamoUrl(url: string): DynamoUrl {
   };
   if (/^dax|\.dax-clusters\./.test(searchParams.get("endpoint") ?? ""))
     throw new InvalidInputError("endpoint", "is a DAX cluster, whose cache answers with what was true before; name DynamoDB itself");
+  checkEndpoint(searchParams.get("endpoint"));
   return {
     region,
     table,
@@ -41,6 +41,14 @@ export function parseDynamoUrl(url: string): DynamoUrl {
     ...optional("ttlAttribute"),
     ...(username === "" ? {} : { credentials: { accessKeyId: decoded(username), secretAccessKey: decoded(password) } }),
   };
+}
+
+/** It is not repeated: it may hold a password, too. */
+function checkEndpoint(endpoint: string | null): void {
+  if (endpoint === null) return;
+  const { protocol, hostname } = URL.canParse(endpoint) ? new URL(endpoint) : { protocol: "", hostname: "" };
+  if (!/^https?:$/.test(protocol) || hostname === "")
+    throw new InvalidInputError("endpoint", "is no address; write it as http://host:8000 or https://host, percent-encoded in the URL");
 }
 
 function decoded(text: string): string {

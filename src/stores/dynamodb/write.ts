@@ -10,7 +10,7 @@ import { pack } from "./value.js";
 /** Written; or not, because the condition did not hold, and this is what was there instead. */
 export type Written = { readonly written: true; readonly item?: Item } | { readonly written: false; readonly found: Item | undefined };
 
-/** Both at a condition that fails: the item comes with the refusal, in the same round trip. */
+/** Both at a condition that fails: the item comes with the refusal, in the same round trip; where the server can do that. */
 const tellWhatIsThere = { ReturnValuesOnConditionCheckFailure: "ALL_OLD" } as const;
 
 export async function putItem(table: Table, item: Item, condition: Condition): Promise<Written> {
@@ -22,7 +22,7 @@ export async function putItem(table: Table, item: Item, condition: Condition): P
     ...(condition.values === undefined ? {} : { ExpressionAttributeValues: condition.values }),
     ...tellWhatIsThere,
   });
-  return await conditionally(async () => {
+  return await conditionally(table, { [table.partitionKey]: item[table.partitionKey] as AttributeValue }, async () => {
     await table.client.send(command);
     return { written: true };
   });
@@ -97,19 +97,26 @@ export async function updateItem(table: Table, id: RecordId, update: Update): Pr
     ...(returning === undefined ? {} : { ReturnValues: returning }),
     ...tellWhatIsThere,
   });
-  return await conditionally(async () => {
+  return await conditionally(table, keyOf(table, id), async () => {
     const { Attributes: item } = await table.client.send(command);
     return item === undefined ? { written: true } : { written: true, item };
   });
 }
 
-async function conditionally(write: () => Promise<Written>): Promise<Written> {
+async function conditionally(table: Table, key: Item, write: () => Promise<Written>): Promise<Written> {
   try {
     return await write();
   } catch (error) {
     if (!isConditionFailure(error)) throw error;
-    return { written: false, found: error.Item };
+    // No item, or a server that does not send it with its refusal (dynalite, older emulators): a read tells.
+    return { written: false, found: error.Item ?? (await getItem(table, key)) };
   }
+}
+
+/** What was written last, also by others: an eventually consistent read could tell of an attempt that is over. */
+export async function getItem(table: Table, key: Item): Promise<Item | undefined> {
+  const command = new table.sdk.GetItemCommand({ TableName: table.name, Key: key, ConsistentRead: true });
+  return (await table.client.send(command)).Item;
 }
 
 /** By name: the client, and with it the class, may be of another copy of the SDK. */

@@ -1,6 +1,8 @@
-import { InvalidInputError, UnreachableError } from "../../core/errors.js";
+import { existsSync } from "node:fs";
+import { ConfigurationError, InvalidInputError, UnreachableError } from "../../core/errors.js";
 import type { Backend } from "../../core/store.js";
 import { startStandIn } from "../stand-in/stand-in.js";
+import { checkEncoding } from "../url-parameters.js";
 import { AbandonedRecords } from "./abandoned.js";
 import { appendAudit, readAudit } from "./audit.js";
 import { collectionsOf, createIndexes, createRunCollections } from "./collections.js";
@@ -48,13 +50,17 @@ const atOnceMax = 48;
 /** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
 export async function openMongoUrl({ url, stallMsMax, check = true }: MongoUrlOptions): Promise<Backend> {
   const { address, database, prefix } = readUrl(url);
+  checkFiles(address);
   const { MongoClient } = await loadDriver();
   let client: MongoClient;
   try {
     const ours = Object.entries(settings).filter(([name]) => !new RegExp(`[?&]${name}=`, "i").test(address));
     client = new MongoClient(address, Object.fromEntries(ours));
-  } catch {
-    // What the driver says about it may repeat the password.
+  } catch (error) {
+    const unknown = unknownOptions(error);
+    if (unknown !== undefined)
+      throw new InvalidInputError("url", `has ${unknown}; ours is prefix, the others are those of the driver mongodb`);
+    // What else the driver says about it may repeat the password.
     throw new InvalidInputError("url", "is malformed; write mongodb://user@host:27017/database, special characters as %XX");
   }
   try {
@@ -134,7 +140,28 @@ function readUrl(url: string): { readonly address: string; readonly database: st
   const parameters = new URLSearchParams(query);
   const prefix = parameters.get("prefix") ?? defaultName;
   parameters.delete("prefix");
+  checkEncoding(place);
   const named = /^[^/]+\/\/[^/]+\/([^/]*)$/.exec(place)?.[1] ?? "";
   const rest = parameters.size > 0 ? `?${parameters}` : "";
   return { address: `${place}${rest}`, database: named === "" ? defaultName : decodeURIComponent(named), prefix };
+}
+
+/** The driver names what it does not know: a parameter, and nothing of the rest of the URL. */
+function unknownOptions(error: unknown): string | undefined {
+  const found = /^options? ([\w, ]+) (?:is|are) not supported$/i.exec(error instanceof Error ? error.message : "");
+  return found === null ? undefined : `unknown parameters: ${found[1]}`;
+}
+
+const files = /[?&](tlsCAFile|tlsCertificateKeyFile|tlsCRLFile)=([^&]*)/gi;
+
+/** The driver reads them when it connects, and would throw what the system says. */
+function checkFiles(address: string): void {
+  for (const [, name, value = ""] of address.matchAll(files)) {
+    checkEncoding(value);
+    const path = decodeURIComponent(value);
+    if (!existsSync(path))
+      throw new ConfigurationError(`[onceflow] [mongodb] the file that ${name} names in the URL is not there: "${path}"`, {
+        code: "STORE_NOT_USABLE",
+      });
+  }
 }

@@ -6,7 +6,7 @@ import { beginOurs, codeOf, explain, type PgClient } from "./driver.js";
  * Settings of the server that our statements need. A direct connection sends them at start-up. A pooler keeps no session for
  * us, and refuses or drops such parameters: there each transaction sets them for itself.
  */
-export type Settings = Readonly<Record<string, string | number>>;
+type Settings = Readonly<Record<string, string | number>>;
 
 export interface ConnectionConfig extends pg.ClientConfig {
   readonly settings: Settings;

@@ -1,5 +1,7 @@
-import { InvalidInputError } from "../../core/errors.js";
+import { accessSync, constants } from "node:fs";
+import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
 import { duration, leaseMsMax } from "../../core/options.js";
+import { checkEncoding, checkParameters } from "../url-parameters.js";
 
 /** What a PostgreSQL URL says to us; the rest of it is the driver's. */
 export interface PostgresAddress {
@@ -20,16 +22,19 @@ const ofTheDriver =
   "ssl encoding binary uselibpqcompat statement_timeout query_timeout lock_timeout idle_in_transaction_session_timeout pgbouncer endpoint";
 
 const ours = ["schema", "connectMs"];
-const known: ReadonlySet<string> = new Set([...ours, ...ofLibpq.split(" "), ...ofTheDriver.split(" ")]);
+const known = [...ours, ...ofLibpq.split(" "), ...ofTheDriver.split(" ")];
+/** The driver takes any other mode for none, and would connect without TLS. */
+const sslModes = ["disable", "allow", "prefer", "require", "no-verify", "verify-ca", "verify-full"];
+const files = ["sslcert", "sslkey", "sslrootcert"];
 
 export function parsePostgresUrl(parsed: URL): PostgresAddress {
   const { searchParams } = parsed;
-  for (const name of searchParams.keys())
-    if (!known.has(name))
-      throw new InvalidInputError(
-        "url",
-        `has an unknown parameter "${name}"; ours are ${ours.join(" and ")}, the others are those of libpq`,
-      );
+  checkEncoding(parsed.username, parsed.password, parsed.hostname, parsed.pathname);
+  checkParameters(searchParams, known, `Ours are ${ours.join(" and ")}, the others are those of libpq`);
+  const sslmode = searchParams.get("sslmode");
+  if (sslmode !== null && !sslModes.includes(sslmode))
+    throw new InvalidInputError("url", `has an unknown sslmode "${sslmode}"; it is one of ${sslModes.join(", ")}`);
+  for (const name of files) checkFile(name, searchParams.get(name));
   const [schema, connectMs] = ours.map((name) => searchParams.get(name));
   for (const name of ours) searchParams.delete(name);
   return {
@@ -39,6 +44,21 @@ export function parsePostgresUrl(parsed: URL): PostgresAddress {
     ...(searchParams.get("pgbouncer") === "true" ? { pooled: true } : {}),
     ...(connectMs == null ? {} : { connectMs: checkedConnectMs("url: connectMs", Number(connectMs)) }),
   };
+}
+
+/** The driver reads these files while it is made, and would throw what the system says. */
+function checkFile(name: string, path: string | null): void {
+  // A word of libpq for the certificates that the system trusts.
+  if (path === null || path === "system") return;
+  try {
+    accessSync(path, constants.R_OK);
+  } catch (cause) {
+    const { code = "unreadable" } = cause as NodeJS.ErrnoException;
+    throw new ConfigurationError(
+      `[onceflow] [postgres] the file that ${name} names in the URL cannot be read (${code}): "${path}". Correct the path, or the rights of this user`,
+      { code: "STORE_NOT_USABLE", cause },
+    );
+  }
 }
 
 export function checkedConnectMs(field: string, value: unknown): number {

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../../core/errors.js";
+import { checkParameters } from "../url-parameters.js";
 
 /**
  * What a URL says:
@@ -45,9 +46,9 @@ export function parseAddress(url: string): RedisAddress {
   const all = hosts.split(",").map((text) => hostOf(text, kind === "sentinel" ? 26379 : 6379));
   if (kind === "single" && all.length > 1)
     throw new InvalidInputError("url", "names several hosts; write redis+cluster:// or redis+sentinel://");
-  const options = Object.fromEntries(new URLSearchParams(query));
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new InvalidInputError("url", `has an unknown option "${unknown}"; known are ${known.join(", ")}`);
+  const parameters = new URLSearchParams(query);
+  checkParameters(parameters, known);
+  const options = Object.fromEntries(parameters);
   return {
     kind,
     tls: tls === "s",
@@ -64,6 +65,7 @@ function hostOf(text: string, usual: number): Host {
   const parts = /^(\[[0-9a-fA-F:.]+\]|[^:[\]]*)(?::(\d{1,5}))?$/.exec(text);
   if (parts === null) throw malformed();
   const [, host = "", port] = parts;
+  if (Number(port ?? 0) > 65_535 || /\s/.test(host)) throw malformed();
   return { host: host === "" ? "127.0.0.1" : host.replace(/^\[|\]$/g, ""), port: port === undefined ? usual : Number(port) };
 }
 

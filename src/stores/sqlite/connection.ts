@@ -1,9 +1,9 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clock, sleep } from "../../core/clock.js";
 import { UnreachableError } from "../../core/errors.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { explain, explainOpening, isBusy } from "./errors.js";
+import { explain, explainOpening, fileGone, isBusy } from "./errors.js";
 import { isUpToDate, migrate } from "./schema.js";
 
 const busyMsMax = 10_000;
@@ -31,6 +31,8 @@ export interface Connections {
   readonly main: SqliteDatabase;
   /** Another one on the same file, for the transactions of handlers. */
   another(): SqliteDatabase;
+  /** Throws when the path does not lead to the open file any more. */
+  requireFile(): void;
   close(): void;
 }
 
@@ -47,10 +49,14 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
     main.close();
     throw explainOpening(error, path);
   }
+  const identity = identityOf(path);
   return {
     path,
     driver,
     main,
+    requireFile() {
+      if (identityOf(path) !== identity) throw fileGone(path);
+    },
     another() {
       const database = openDatabase(path, driver);
       database.exec("PRAGMA synchronous = FULL");
@@ -61,6 +67,12 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
       for (const database of opened) database.close();
     },
   };
+}
+
+/** Which file it is, whatever its name; undefined when there is none. Takes a few microseconds. */
+function identityOf(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found && `${found.dev} ${found.ino}`;
 }
 
 function openFile(path: string, driver: SqliteDriver): SqliteDatabase {

@@ -79,3 +79,11 @@ function adviceOn({ message }: Error, found: number | undefined): string {
       return `${message}. Does its folder exist, and may this user write there?`;
   }
 }
+
+/** Until its last connection is closed, SQLite goes on writing to a file that has no name any more: all of it would be lost. */
+export function fileGone(path: string): ConfigurationError {
+  return new ConfigurationError(
+    `[onceflow] [sqlite] "${path}" was deleted or replaced while it was open; what was written to it is lost. Close the store, restore the file from a backup, and open it again`,
+    { code: "STORE_NOT_USABLE" },
+  );
+}

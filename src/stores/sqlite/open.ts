@@ -41,7 +41,13 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
   let forTransactions: SqliteDatabase | undefined;
 
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
-  const writing = <T>(work: () => T): Promise<T> => inTurn(() => reading(work));
+  const writing = <T>(work: () => T): Promise<T> =>
+    inTurn(() =>
+      reading(() => {
+        connections.requireFile();
+        return work();
+      }),
+    );
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
   const parts = { sql, transactions, watching, writing, reading };
@@ -63,6 +69,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>
       inTurn(async () => {
+        connections.requireFile();
         forTransactions ??= await reading(() => connections.another());
         return await transact(forTransactions, path, clock, work);
       }),

@@ -1,0 +1,83 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ConfigurationError, InvalidInputError, key, once, open } from "onceflow";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The password and the key of each URL: no message has them. */
+const secret = "hunter2";
+const postgres = `postgres://me:${secret}@127.0.0.1:1/db`;
+const dynamodb = `dynamodb://AK:${secret}@eu-central-1/table`;
+const mongodb = `mongodb://me:${secret}@127.0.0.1:1/db`;
+
+describe("the URL is refused by an error of ours that says what is wrong, without its secrets", () => {
+  test.for([
+    ["memory:?name=a", /nothing more/],
+    ["memory:orders", /nothing more/],
+    [`sqlite:${folder}/a.db?mode=ro`, /cannot be opened read-only/],
+    [`sqlite:${folder}/a.db?drvier=node:sqlite`, /unknown parameter "drvier". Did you mean "driver"\?/],
+    [`sqlite:${folder}/a.db?driver=node:sqlite&driver=node:sqlite`, /"driver" more than once/],
+    ["sqlite:%zz", /malformed/],
+    [`${postgres}?shema=mine`, /unknown parameter "shema". Did you mean "schema"\?/],
+    [`${postgres}?schema=a&schema=b`, /"schema" more than once/],
+    [`${postgres}?sslmode=requires`, /unknown sslmode "requires".*verify-full/],
+    [`postgres://me:${secret}%zz@127.0.0.1:1/db`, /percent sign/],
+    [`postgres://me:${secret}@%zz/db`, /percent sign/],
+    [`postgres://me:${secret}@127.0.0.1:1/%zz`, /percent sign/],
+    [`redis://me:${secret}@127.0.0.1:1/0?prefx=a`, /unknown parameter "prefx". Did you mean "prefix"\?/],
+    [`redis://me:${secret}@127.0.0.1:1/0?prefix=a&prefix=b`, /"prefix" more than once/],
+    [`redis://me:${secret}%zz@127.0.0.1:1/0`, /malformed/],
+    [`redis://me:${secret}@127.0.0.1:99999/0`, /malformed/],
+    [`${mongodb}?prefx=a`, /unknown parameters: prefx/],
+    [`mongodb://me:${secret}@127.0.0.1:1/%zz`, /percent sign/],
+    [`mongodb://me:${secret}%zz@127.0.0.1:1/db`, /percent sign/],
+    [`${dynamodb}?endpont=http://127.0.0.1:1`, /unknown parameter "endpont". Did you mean "endpoint"\?/],
+    [`${dynamodb}?endpoint=nonsense`, /endpoint: is no address/],
+    [`${dynamodb}?endpoint=ftp://me:${secret}@host`, /endpoint: is no address/],
+    [`${dynamodb}?endpoint=http://%zz`, /endpoint: is no address/],
+    [`dynamodb://AK:${secret}%zz@eu-central-1/table`, /write % as %25/],
+  ] as const)("%s", async ([url, message]) => {
+    const error = await open(url).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect(error).toMatchObject({ message: expect.stringMatching(message) });
+    expect(`${error} ${(error as Error).stack}`).not.toContain(secret);
+  });
+
+  test.for([
+    [`${postgres}?sslmode=verify-full&sslrootcert=/there/is/none.pem`, /sslrootcert.*ENOENT.*none\.pem/],
+    [`${postgres}?sslcert=/there/is/none.pem`, /sslcert.*ENOENT/],
+    [`${mongodb}?tls=true&tlsCAFile=/there/is/none.pem`, /tlsCAFile.*none\.pem/],
+    [`sqlite:${folder}/junk.db`, /not a database/],
+  ] as const)("%s", async ([url, message]) => {
+    writeFileSync(join(folder, "junk.db"), "x".repeat(5000));
+    const error = await open(url).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(ConfigurationError);
+    expect(error).toMatchObject({ code: "STORE_NOT_USABLE", message: expect.stringMatching(message) });
+    expect(`${error} ${(error as Error).stack}`).not.toContain(secret);
+  });
+});
+
+describe.skipIf(process.platform === "win32")("a SQLite file that goes away under its store", () => {
+  test.for(["deleted", "replaced"] as const)("%s: the next write is refused at once, and no effect happens", async (how) => {
+    const path = join(folder, `${how}.db`);
+    const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
+    onTestFinished(() => store.close());
+    await once(store, { key: key.of("before") }, () => 1);
+    if (how === "deleted") rmSync(path);
+    else {
+      const other = await open(`sqlite:${join(folder, "other.db")}`, { stallMsMax: 0 });
+      await other.close();
+      renameSync(join(folder, "other.db"), path);
+    }
+    let effects = 0;
+    const error = await once(store, { key: key.of("after") }, () => ++effects).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "STORE_NOT_USABLE", retryable: false, message: expect.stringContaining("deleted or replaced") });
+    await expect(once(store, { key: key.of("in a transaction"), tx: true }, () => ++effects)).rejects.toMatchObject({
+      code: "STORE_NOT_USABLE",
+    });
+    expect(effects).toBe(0);
+  });
+});
