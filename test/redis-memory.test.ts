@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { inspect, key, once, open, type Store } from "onceflow";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
-import { beginOf } from "../src/testing/contract/operations.js";
+import { beginOf, renewOf } from "../src/testing/contract/operations.js";
 import { poll } from "./servers/bounded.js";
 import { type Guard, startGuard } from "./servers/guard.js";
 import { redisProgram } from "./servers/redis.js";
@@ -74,6 +74,20 @@ describe.skipIf(!inject("redis").ok)("a Redis server at its maxmemory", () => {
     expect(left?.kept).toBe(horizonMs === 0 ? undefined : false);
     await setMaxmemory("0");
     expect(await store.commit({ ledger: beginOf({ key: "refused" }) })).toMatchObject({ kind: "started" });
+  });
+
+  test("a lease is renewed all the same, and a begin beside the renewal is refused", async () => {
+    const store = await fullStore("renewed");
+    const begin = beginOf({ key: "held" });
+    await store.commit({ ledger: begin });
+    await setMaxmemory("1");
+    const renew = renewOf({ begin, attempt: 1 });
+    const [renewed, refused] = await Promise.allSettled([
+      store.commit({ ledger: renew }),
+      store.commit({ ledger: beginOf({ key: "refused" }) }),
+    ]);
+    expect(renewed).toMatchObject({ status: "fulfilled", value: { kind: "renewed" } });
+    expect(refused).toMatchObject({ status: "rejected", reason: { code: "STORE_UNREACHABLE" } });
   });
 
   test("a purge makes room for new keys without help", async () => {

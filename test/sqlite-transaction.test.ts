@@ -27,12 +27,18 @@ describe("a handler's transaction on SQLite", () => {
     const ticking = setInterval(() => {
       turns += 1;
     }, 5);
+    let entered = () => {};
+    const isOpen = new Promise<void>((resolve) => {
+      entered = resolve;
+    });
     const inTransaction = once(store, { key: key.of("in"), tx: true }, async ({ tx }) => {
       (tx as SqliteTx).prepare("INSERT INTO business VALUES (?)").run("in");
-      await delay(200);
+      entered();
+      // If the other one waited inside SQLite, the event loop would stand still here.
+      for (const until = turns + 10; turns <= until; ) await delay(5);
       order.push("transaction ends");
     });
-    await delay(20);
+    await isOpen;
     const other = once(store, { key: key.of("other") }, () => void order.push("other runs"));
     await Promise.all([inTransaction, other]);
     clearInterval(ticking);

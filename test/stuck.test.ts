@@ -66,7 +66,7 @@ function cases(storeUrl: StoreUrl): void {
       await delay(20);
     }
     expect(outcome).toBe("executed");
-    expect(asked).toBeGreaterThan(20);
+    expect(asked).toBeGreaterThan(3);
     expect((await inspect(store, { key: "stuck" }))?.attempts).toHaveLength(1);
   });
 
@@ -108,7 +108,7 @@ function packetCases(storeUrl: StoreUrl): void {
 
   test("a worker that blocks the event loop for three leases keeps its packets", async (context) => {
     const { outcome, claims } = await stuck(context, leaseMs * 3, 60_000);
-    expect(claims.length).toBeGreaterThan(20);
+    expect(claims.length).toBeGreaterThan(3);
     expect(Math.max(...claims)).toBe(0);
     expect(outcome).toBe("packetSettled");
   });
@@ -135,7 +135,7 @@ function runCases(storeUrl: StoreUrl): void {
       await delay(20);
     }
     expect(outcome).toBe("appended");
-    expect(looks).toBeGreaterThan(20);
+    expect(looks).toBeGreaterThan(3);
   });
 }
 

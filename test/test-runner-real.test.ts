@@ -63,7 +63,7 @@ describe("on a store of one's own, where time is real", () => {
       const { until } = await t.waitForSleep(run);
       expect(crash.happened).toBe(true);
       expect(until.getTime() - Date.now()).toBeGreaterThan(3_500_000);
-      expect(Math.abs(t.now.getTime() - Date.now())).toBeLessThan(1000);
+      expect(Math.abs(t.now.getTime() - Date.now())).toBeLessThan(60_000);
       await t.wakeUp(run);
       const hook = await t.waitForHook(run);
       await t.restart();

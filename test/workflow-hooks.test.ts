@@ -302,14 +302,16 @@ onStores("hooks", everyStore, (test) => {
 
   test("waitMs says how long it waits; what is no duration is refused", async ({ scene }) => {
     const late = workflow(scene.name("late"), async () => {
-      await sleep(300);
+      await createHook({ token: "go on" });
       return await createHook({ token: "late" });
     });
     const { store } = await scene.work();
     const run = await start(late, [], { store });
     await expect(resumeHook("late", 1, { store, waitMs: 0 })).rejects.toThrow(HookNotFoundError);
     await expect(resumeHook("late", 1, { store, waitMs: -1 })).rejects.toThrow(InvalidInputError);
-    await resumeHook("late", 1, { store, waitMs: 60_000 });
+    const resumed = resumeHook("late", 1, { store, waitMs: 60_000 });
+    await resumeHook("go on", 0, { store, waitMs: 60_000 });
+    await resumed;
     expect(await run.returnValue).toBe(1);
   });
 

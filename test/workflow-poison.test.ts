@@ -153,14 +153,15 @@ onStores("a run that kills its workers", everyStore, (test) => {
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
     for (let death = 2; death <= 3; death++) await claimAndDie(order);
-    const { store, worker } = await scene.work({ workflows: [order], leaseMs: 300 });
+    // It is cleared after two leases: long enough to see it alone before.
+    const { store, worker } = await scene.work({ workflows: [order], leaseMs: 1000, pollMs: 100 });
     await until("it is executed", () => calls() === 4);
     expect(await trialOf(store, "o-1")).toEqual({ deaths: 3, crashes: 1, alone: true });
     await until("it is cleared", async () => (await trialOf(store, "o-1"))?.alone === false);
     expect(await trialOf(store, "o-1")).toEqual({ deaths: 0, crashes: 1, alone: false });
     const journal = await readJournal("o-1", { store });
     const [claimed, cleared] = [journal.findLast(({ type }) => type === "claim"), journal.findLast(({ type }) => type === "cleared")];
-    expect((cleared?.at.getTime() ?? 0) - (claimed?.at.getTime() ?? 0)).toBeGreaterThanOrEqual(590);
+    expect((cleared?.at.getTime() ?? 0) - (claimed?.at.getTime() ?? 0)).toBeGreaterThanOrEqual(1990);
     await worker.stop({ graceMs: 0 });
   });
 
@@ -201,7 +202,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     });
     await startAndDie(order, "o-1");
     await claimAndDie(order);
-    const { store } = await scene.work({ workflows: [order, busy], leaseMs: 500 });
+    const { store } = await scene.work({ workflows: [order, busy], leaseMs: 5000, pollMs: 100 });
     const run = await start(busy, [], { id: "busy-1", store });
     mend();
     await until("the suspect is executed", () => calls() === 3);

@@ -1,11 +1,13 @@
 import { open } from "onceflow";
 import { block } from "./block.js";
+import { standInReady } from "./stand-in-ready.js";
 
 /** Has a packet and gives the event loop no turn for a while; then says how its settle was answered. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
+await standInReady(store);
 const worker = await store.packets.join({ leaseMs: Number(leaseMs) });
 const lease = store.holdWorker(worker, Number(leaseMs));
 const no = worker * 2 ** 31 + 1;

@@ -1,11 +1,13 @@
 import { open } from "onceflow";
 import { block } from "./block.js";
+import { standInReady } from "./stand-in-ready.js";
 
 /** Has a run and gives the event loop no turn for a while; then says how the run's end was answered. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
+await standInReady(store);
 const owner = "stuck";
 const query = { owner, leaseMs: Number(leaseMs), signOfLife: { workflows: ["work"], version: "1" } };
 const entry = { events: "[]", consumed: null, hooks: [], children: [], then: { kind: "hold" } } as const;

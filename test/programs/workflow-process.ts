@@ -2,6 +2,7 @@ import { open, type SqliteTx, type Tx } from "onceflow";
 import { createHook, getStepMetadata, sleep, step, type WorkerOptions, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { block } from "./block.js";
+import { standInReady } from "./stand-in-ready.js";
 import { watchStatements } from "./watch-statements.js";
 
 /** A process of its own that starts runs, works on them, or dies over them: whatever it is told by its parent. */
@@ -71,6 +72,7 @@ const hold = step("hold", async () => {
 /** Gives the event loop no turn for so long. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
+  await standInReady(store);
   say({ say: "called", stepId, attempt });
   // What it said leaves with a turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));

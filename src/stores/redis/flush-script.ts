@@ -131,6 +131,9 @@ local function renew(key)
   if not r[1] then return 0 end
   if r[2] or r[1] ~= owner or (r[3] or '1') ~= attempt then return {0, read(key)} end
   local till = string.format('%.0f', math.max(r[4], now + lease))
+  -- At its maxmemory Redis refuses a write that may need memory, unless the script has deleted something before, be it
+  -- nothing. A lease must not be lost because the server is full; progress has to wait until there is room.
+  if progress == '' then call('HDEL', key, '') end
   if progress ~= '' then call('HSET', key, 'p', string.sub(progress, 2)) end
   call('HSET', key, 'l', till, 'i', (r[5] or 1) + 1)
   return till

@@ -20,6 +20,8 @@ export async function flush(connection: Connection, link: RedisLink, layout: Lay
     key: layout.recordOf(operation),
     args: argsOf(operation),
     also: link.cluster ? keysBeside(layout, operation) : [],
+    // A server without room refuses a call with a begin in it, and lets renewals through.
+    ...(operation.verb === "renew" ? { group: "renew" } : {}),
   }));
   const said = await runScript(connection, link, flushing, items, { what: "a flush" });
   // The server's answer may be about one operation, and a call has many: they go again one by one.

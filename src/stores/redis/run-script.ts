@@ -13,6 +13,8 @@ export interface Item {
    * keys are. A key that it does not know of could be written on the side where it is not, and exist twice from then on.
    */
   readonly also?: readonly string[];
+  /** Items of different groups are not in one call. */
+  readonly group?: string;
 }
 
 /** What a script said about one item, and the server's time. */
@@ -86,7 +88,7 @@ function callsOf({ itemsMax }: Script, items: readonly Item[], cluster: boolean)
   const calls: Call[] = [];
   const open = new Map<string, Call>();
   for (const [place, item] of items.entries()) {
-    const of = cluster ? headOf(item.key) : "";
+    const of = `${cluster ? headOf(item.key) : ""}${item.group ?? ""}`;
     let call = open.get(of);
     if (call === undefined || call.items.length >= itemsMax || call.characters >= charactersMax) {
       call = { items: [], places: [], characters: 0 };

@@ -243,6 +243,7 @@ export const racing: ContractGroup = {
       let claims = 0;
       // Longer whenever somebody was too slow: on a busy machine they would else only ever take runs from one another.
       let leaseMs = shortMs;
+      const longer = (ms: number) => Math.min(2 * ms, 2000);
       const work = async (handle: typeof store) => {
         const { claimed, now } = await claim(handle, { owner: newOwner(), leaseMs, limit: 3 });
         for (const one of claimed) {
@@ -250,13 +251,13 @@ export const racing: ContractGroup = {
           // Some die at once, and some when they have written that they are there.
           if (claims % 5 === 0) continue;
           const fence = await submit(handle, appendOf(ownedOf(one), { events: "fence" }));
-          if (fence.kind === "overtaken") leaseMs += 10;
+          if (fence.kind === "overtaken") leaseMs = longer(leaseMs);
           if (fence.kind === "overtaken" || claims % 7 === 0) continue;
           const done = one.journal.filter(({ events }) => events.startsWith("step")).length;
           const then = done + 1 === steps.length ? ended() : released({ wakeAt: now });
           const owned = ownedOf(one);
           const step = await submit(handle, appendOf(after(owned), { events: steps[done] ?? "one too many", next: then }));
-          if (step.kind === "overtaken") leaseMs += 10;
+          if (step.kind === "overtaken") leaseMs = longer(leaseMs);
         }
       };
       await scene.until("every run has ended", async () => {
