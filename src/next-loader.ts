@@ -1,4 +1,5 @@
-import { type PluginOptions, plugin } from "./plugin.js";
+import { plugin } from "./plugin.js";
+import type { PluginOptions } from "./plugin-options.js";
 
 /** What Turbopack, or webpack, gives a loader as `this`. */
 interface LoaderContext {

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ConfigurationError } from "./core/errors.js";
 import { knownOptions } from "./core/known-options.js";
-import { type PluginOptions, plugin, pluginOptionNames } from "./plugin.js";
+import { plugin } from "./plugin.js";
+import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 import { projectRoot } from "./transform/project.js";
 
-export type { PluginOptions } from "./plugin.js";
+export type { PluginOptions } from "./plugin-options.js";
 
 interface WebpackConfig {
   readonly plugins: unknown[];

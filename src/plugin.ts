@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { createUnplugin } from "unplugin";
 import { InvalidInputError } from "./core/errors.js";
-import { knownOptions, type OptionNames } from "./core/known-options.js";
+import { knownOptions } from "./core/known-options.js";
+import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 import { patternsOf, treatmentOf } from "./transform/choice.js";
 import { TransformError } from "./transform/errors.js";
 import { Externals } from "./transform/external.js";
@@ -9,21 +10,6 @@ import { esbuildSetup, rollupModuleParsed, webpackHook } from "./transform/exter
 import { isProjectFile, projectRoot } from "./transform/project.js";
 import { transform } from "./transform/transform.js";
 import { refuseDirectives } from "./transform/untransformed.js";
-
-type Pattern = RegExp | string;
-
-export interface PluginOptions {
-  /** The folder that ids are relative to where no package.json has a name. Default: the nearest one with a package.json, from the working directory upwards. */
-  readonly root?: string;
-  /** Names of installed packages that are transformed, too; with regular expressions, only files whose path matches one of these. */
-  readonly include?: Pattern | readonly Pattern[];
-  /** Names of packages that are loaded as they are; files whose path matches a regular expression are not transformed, and must have no directives. */
-  readonly exclude?: Pattern | readonly Pattern[];
-  /** Directives of others that are so near to ours that they would be taken for misspelt ones. */
-  readonly directives?: readonly string[];
-}
-
-export const pluginOptionNames: OptionNames<PluginOptions> = { root: true, include: true, exclude: true, directives: true };
 
 /** For every bundler the same: files before anything else has touched them, errors with their place. */
 export const plugin = createUnplugin<PluginOptions | undefined, false>((options = {}) => {

@@ -1,4 +1,5 @@
 import { plugin } from "./plugin.js";
+import type { PluginOptions } from "./plugin-options.js";
 
-export type { PluginOptions } from "./plugin.js";
-export const onceflow = plugin.rollup;
+export type { PluginOptions } from "./plugin-options.js";
+export const onceflow: (options?: PluginOptions) => import("rollup").Plugin = plugin.rollup;

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { knownOptions, type OptionNames } from "./core/known-options.js";
-import { type PluginOptions, plugin, pluginOptionNames } from "./plugin.js";
+import { plugin } from "./plugin.js";
+import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 
 export { type WaitOptions, waitForHook, waitForSleep } from "./testing/wait-for.js";
 
@@ -30,7 +31,7 @@ interface SetupPlugin {
  * @example
  * export default defineConfig({ plugins: [workflow()] });
  */
-export function workflow(given: WorkflowTestOptions = {}): [ReturnType<typeof plugin.vite>, SetupPlugin] {
+export function workflow(given: WorkflowTestOptions = {}): [import("vite").Plugin, SetupPlugin] {
   knownOptions("workflow", given, optionNames);
   const { cwd, rootDir: _1, dataDir: _2, outDir: _3, ...options } = given;
   const root = options.root ?? cwd;

@@ -70,6 +70,25 @@ onStores("cancel", everyStore, (test) => {
     expect(await readAttempts(started.id, stepId, { store })).toMatchObject([{ attempt: 1, verdict: "failed", how: "abandoned" }]);
   });
 
+  test("an attempt that was open when its process died does not look as if it still ran", async ({ scene }) => {
+    const called = gate<string>();
+    const held = step("held", async () => {
+      called.open(getStepMetadata().stepId);
+      await new Promise(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await held());
+    const dead = await scene.workAndDie();
+    const { id } = await start(run, [], { store: dead.store });
+    const stepId = await called.opened;
+    dead.die();
+    const store = await scene.open();
+    await getRun(id, { store }).cancel();
+    await scene.work({}, store);
+    await untilStatus(store, id, "cancelled");
+    for (const attempt of await readAttempts(id, stepId, { store })) expect(attempt.verdict).not.toBe("running");
+    expect((await readAttempts(id, stepId, { store })).map(({ attempt }) => attempt)).toEqual([1]);
+  });
+
   test("of a sleeping run, in memory and out of it", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async (ms: number) => await sleep(ms));
     const { store, worker } = await scene.work();

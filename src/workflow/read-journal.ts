@@ -98,7 +98,7 @@ export async function readAttempts(run: string, stepId: string, options: InStore
   for (;;) {
     // What was put aside is not needed for this.
     const items = await readItems(run, { ...options, after }, async (events) => events);
-    for (const item of items.filter((each) => each.stepId === stepId)) note(attempts, item);
+    for (const item of items.filter((each) => each.stepId === stepId || each.type === "end")) note(attempts, item);
     const last = items.at(-1)?.seq;
     if (last === undefined) return attempts;
     after = last;
@@ -109,7 +109,10 @@ function note(attempts: StepAttempt[], { type, at, attempt = 0, detail }: Journa
   const last = attempts.length - 1;
   const open = attempts[last];
   if (type === "step" && attempt === 0) return;
-  if (type === "step") {
+  if (type === "end") {
+    // The run ended, and this attempt has no verdict: its owner fell silent. What is known later comes after the end.
+    if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };
+  } else if (type === "step") {
     // A later attempt began: whoever was at this one fell silent.
     if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };
     attempts.push({ attempt, startedAt: at, endedAt: undefined, verdict: "running", how: undefined });
