@@ -20,6 +20,8 @@ interface Options {
   readonly store?: string;
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
+  /** True: all. */
+  readonly privateWebhooks?: true | string;
   readonly concurrency?: number;
   readonly leaseMs?: number;
   readonly port?: number;
@@ -44,6 +46,7 @@ export function addRun(program: Command): void {
     .addOption(
       new Option("--streams <how>", "edges of mode stream: refuse them, or deliver them by the store").choices(["refuse", "store"]),
     )
+    .option("--private-webhooks [hosts]", "alerts may go to private addresses: all, or those of these hosts, separated by commas")
     .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
     .option("--lease-ms <ms>", "how long it may be silent before others take over (default: 30000)", wholeNumber(leaseMsMin, leaseMsMax))
     .option("--port <number>", "serve the HTTP API; 0: on a free port", wholeNumber(0, 65_535))
@@ -93,7 +96,7 @@ async function made(
   store: Store,
   documents: readonly FlowPlan[],
   loaded: NodesModule,
-  { partial, streams, concurrency, leaseMs }: Options,
+  { partial, streams, privateWebhooks, concurrency, leaseMs }: Options,
 ): Promise<Runtime> {
   return await createRuntime({
     store,
@@ -101,6 +104,7 @@ async function made(
     ...loaded,
     ...(partial === undefined ? {} : { partial }),
     ...(streams === undefined ? {} : { streams }),
+    ...(privateWebhooks === undefined ? {} : { privateWebhooks: privateWebhooks === true ? "allow" : privateWebhooks.split(",") }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(leaseMs === undefined ? {} : { leaseMs }),
   });

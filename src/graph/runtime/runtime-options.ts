@@ -4,6 +4,7 @@ import type { Store } from "../../core/store.js";
 import type { WorkflowFunction } from "../../workflow/define.js";
 import type { FlowSource, LoadOptions } from "../load-flows.js";
 import type { FlowPlan } from "../plan.js";
+import { checkPrivateWebhooks, type PrivateWebhooks } from "./private-address.js";
 import type { NodesOption } from "./routes.js";
 
 export interface RuntimeOptions extends LoadOptions {
@@ -39,6 +40,11 @@ export interface RuntimeOptions extends LoadOptions {
   readonly deadLetterRetentionMs?: number | "forever";
   /** Edges of mode `stream` need a broker. "store": they are delivered durably by the store instead. Default: refused. */
   readonly streams?: "refuse" | "store";
+  /**
+   * Whether alerts (`x-alerts`) may go to loopback, private and link-local addresses: "refuse" (default), "allow", or the
+   * hosts that may be there, as they stand in the webhooks.
+   */
+  readonly privateWebhooks?: PrivateWebhooks;
   /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
   readonly random?: () => number;
 }
@@ -58,6 +64,7 @@ export interface ResolvedOptions {
   readonly onMismatch: "acknowledge" | "deadLetter";
   readonly retentionMs: number | null;
   readonly deadRetentionMs: number | null;
+  readonly privateWebhooks: PrivateWebhooks;
   readonly random: () => number;
 }
 
@@ -89,6 +96,7 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
     onMismatch,
     retentionMs: retention("retentionMs", options.retentionMs),
     deadRetentionMs: retention("deadLetterRetentionMs", options.deadLetterRetentionMs),
+    privateWebhooks: checkPrivateWebhooks(options.privateWebhooks ?? "refuse"),
     random,
   };
 }
