@@ -31,6 +31,7 @@ export type { Listener, RuntimeEvent } from "./graph/runtime/event.js";
 export type { HistoryEntry } from "./graph/runtime/history.js";
 export type { NodeMetrics, RuntimeMetrics } from "./graph/runtime/metrics.js";
 export type { FlowOutput } from "./graph/runtime/payload.js";
+export type { PrivateWebhooks } from "./graph/runtime/private-address.js";
 export { createRuntime, type FlowInfo, type Page, type Runtime } from "./graph/runtime/runtime.js";
 export type { RuntimeOptions } from "./graph/runtime/runtime-options.js";
 export type { Triggered, TriggerOptions } from "./graph/runtime/trigger.js";

@@ -58,7 +58,8 @@ async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly 
 
 const keyed = (hook: Webhook) =>
   oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', alerting(hook));
-const strict = { onMismatch: "deadLetter" } as const;
+const near = { privateWebhooks: ["127.0.0.1"] } as const;
+const strict = { ...near, onMismatch: "deadLetter" } as const;
 
 /** A process that triggers it, and dies when such a commit is in the store. */
 async function dyingAfter(
@@ -77,7 +78,7 @@ async function dyingAfter(
     return answer;
   };
   const dying = new Proxy(store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name, target)) });
-  const runtime = await createRuntime({ store: dying, documents: [document], nodes, leaseMs: shortMs });
+  const runtime = await createRuntime({ store: dying, documents: [document], nodes, leaseMs: shortMs, ...near });
   void runtime.trigger("flow", "In", { id: 1 });
   await dead.opened;
 }
@@ -86,11 +87,10 @@ onStores("a webhook hears of", packetStores, (test) => {
   test("every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
     const hook = await webhook(scene);
     hook.failures = 1;
-    const runtime = await running(scene, keyed(hook), {
-      work: () => {
-        throw new NodeError("PERMANENT", "no");
-      },
-    });
+    const work = () => {
+      throw new NodeError("PERMANENT", "no");
+    };
+    const runtime = await running(scene, keyed(hook), { work }, near);
     await triggered(runtime, { id: "a" });
     await until("the first has been told twice", () => hook.heard.length === 2);
     expect(hook.heard[0]).toEqual(hook.heard[1]);
@@ -168,7 +168,7 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
     });
 
   const joining = (scene: Scene, hook: Webhook, left: Nodes[string], options: Partial<RuntimeOptions> = {}) =>
-    running(scene, joined(hook), { left, join: recorder().node }, options);
+    running(scene, joined(hook), { left, join: recorder().node }, { ...near, ...options });
 
   test("a part that is left alone, because the other branch died", async ({ scene }) => {
     const hook = await webhook(scene);
@@ -234,7 +234,7 @@ describe("the address of a webhook", () => {
     const ends: (() => void)[] = [];
     const hook = await webhook({ onEnd: (end) => ends.push(end) });
     const url = `${hook.url.replace("//", "//somebody:hunter%32@")}?t=secret`;
-    const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying });
+    const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying }, near);
     const told: string[] = [];
     runtime.on((event) => told.push(JSON.stringify(event)));
     hook.failures = 1;
@@ -256,7 +256,7 @@ describe("the address of a webhook", () => {
     ["secret", "dead", "PERMANENT", /no http or https URL$/, 1],
   ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying });
+    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
     const told: RuntimeEvent[] = [];
     runtime.on((event) => told.push(event));
     await runtime.trigger("flow", "In", { id: 1 });
@@ -269,5 +269,52 @@ describe("the address of a webhook", () => {
     expect(told.filter((event) => secret.test(JSON.stringify(event)))).toEqual([]);
     expect(warned.mock.calls.map(([text]) => secret.test(String(text)))).toEqual(Array(warnings).fill(false));
     warned.mockRestore();
+  });
+
+  still.for(["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])(
+    "%s is refused, unless it is allowed by name",
+    async (host, { time }) => {
+      const ends: (() => void)[] = [];
+      const hook = await webhook({ onEnd: (end) => ends.push(end) });
+      const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+      const url = hook.url.replace("127.0.0.1", host);
+      const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying });
+      const told: RuntimeEvent[] = [];
+      runtime.on((event) => told.push(event));
+      await runtime.trigger("flow", "In", { id: 1 });
+      const alert = () => told.find((event) => event.type === "dead" && event.node === "onceflow.alerts");
+      await until("it was not sent", async () => {
+        await time.pass(1);
+        return alert() !== undefined;
+      });
+      expect(alert()).toMatchObject({ code: "PERMANENT", message: expect.stringContaining("private") });
+      expect(warned.mock.calls.some(([text]) => String(text).includes("privateWebhooks"))).toBe(true);
+      warned.mockRestore();
+      expect(hook.heard).toEqual([]);
+      for (const end of ends) end();
+    },
+  );
+
+  still("that redirects is not followed", async ({ time }) => {
+    const seen: string[] = [];
+    const server = createServer((request, response) => {
+      seen.push(request.url ?? "");
+      request.resume();
+      response.writeHead(307, { location: "/elsewhere" }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
+    const told: RuntimeEvent[] = [];
+    runtime.on((event) => told.push(event));
+    await runtime.trigger("flow", "In", { id: 1 });
+    const alert = () => told.find((event) => event.type === "retrying" && event.node === "onceflow.alerts");
+    await until("it has failed", async () => {
+      await time.pass(1);
+      return alert() !== undefined;
+    });
+    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook answered 307, and redirects are not followed" });
+    expect(seen.filter((path) => path !== "/")).toEqual([]);
+    server.close();
   });
 });

@@ -130,7 +130,15 @@ async function describeStore({ packets }: Store): Promise<string> {
 
 function runtimeOn(store: Store, provider: EffectServer, work: boolean) {
   const nodes = { charge: chargeAt(provider.url) };
-  return createRuntime({ store, documents: [documentFor(provider.url)], nodes, work, leaseMs, pollMs: 50, onMismatch: "deadLetter" });
+  return createRuntime({
+    store,
+    documents: [documentFor(provider.url)],
+    nodes,
+    work,
+    leaseMs,
+    pollMs: 50,
+    ...{ onMismatch: "deadLetter", privateWebhooks: "allow" },
+  });
 }
 
 /** Brings the store to where the doomed process finds it. Returns what it is told about. */

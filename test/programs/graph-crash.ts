@@ -53,7 +53,7 @@ const runtime = await createRuntime({
   store,
   documents: [documentFor(providerUrl)],
   nodes: { charge: chargeAt(providerUrl, act === "hold" ? hold : undefined) },
-  ...{ leaseMs, pollMs: 50, work: act !== "person", onMismatch: "deadLetter" },
+  ...{ leaseMs, pollMs: 50, work: act !== "person", onMismatch: "deadLetter", privateWebhooks: "allow" },
 });
 if (about !== "" && act !== "person") await runtime.trigger(flow, "Take", JSON.parse(about), { key: act });
 if (point.endsWith("reinject")) await runtime.reinject(about);

@@ -22,6 +22,8 @@ interface Options {
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
   readonly substitute?: readonly Substitute[];
+  /** True: all. */
+  readonly privateWebhooks?: true | string;
   readonly concurrency?: number;
   readonly leaseMs?: number;
   readonly port?: number;
@@ -52,6 +54,7 @@ export function addRun(program: Command): void {
         "run documents with these fields although the runtime does something else; `validate` says what",
       ).choices(substituteNames),
     )
+    .option("--private-webhooks [hosts]", "alerts may go to private addresses: all, or those of these hosts, separated by commas")
     .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
     .option("--lease-ms <ms>", "how long it may be silent before others take over (default: 30000)", wholeNumber(leaseMsMin, leaseMsMax))
     .option("--port <number>", "serve the HTTP API; 0: on a free port", wholeNumber(0, 65_535))
@@ -101,7 +104,7 @@ async function made(
   store: Store,
   documents: readonly FlowPlan[],
   loaded: NodesModule,
-  { partial, streams, substitute, concurrency, leaseMs }: Options,
+  { partial, streams, substitute, privateWebhooks, concurrency, leaseMs }: Options,
 ): Promise<Runtime> {
   return await createRuntime({
     store,
@@ -110,6 +113,7 @@ async function made(
     ...(partial === undefined ? {} : { partial }),
     ...(streams === undefined ? {} : { streams }),
     ...(substitute === undefined ? {} : { substitutes: substitute }),
+    ...(privateWebhooks === undefined ? {} : { privateWebhooks: privateWebhooks === true ? "allow" : privateWebhooks.split(",") }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(leaseMs === undefined ? {} : { leaseMs }),
   });

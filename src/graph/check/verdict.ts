@@ -9,7 +9,7 @@ export type Check = (value: unknown, depth: number) => boolean;
 const depthMax = 500;
 
 /** A value that no schema can judge: not JSON, nested too deep, or too long for its pattern. It is not valid. */
-export class CannotCheck extends Error {}
+class CannotCheck extends Error {}
 
 export function cannotCheck(why: string): never {
   throw new CannotCheck(why);

@@ -8,6 +8,7 @@ import { executionId, packetId } from "./ids.js";
 import { noLoad } from "./load.js";
 import type { Sender } from "./outgoing.js";
 import { encodePayload, noTrace } from "./payload.js";
+import type { PrivateWebhooks } from "./private-address.js";
 import type { Route } from "./routes.js";
 import { storeMade } from "./store-made.js";
 import { post } from "./webhook.js";
@@ -51,7 +52,7 @@ function makeAlert({ next, valueBytesMax }: Numbering, route: Route, packet: Sub
 }
 
 /** By the same means as any other packet; what nobody answers in a day is dropped. */
-export function alertRoute(flow: FlowPlan): readonly [string, Route] {
+export function alertRoute(flow: FlowPlan, privateWebhooks: PrivateWebhooks): readonly [string, Route] {
   const plan: PlannedNode = {
     id: alertQueue,
     operationId: "post_alert",
@@ -67,7 +68,8 @@ export function alertRoute(flow: FlowPlan): readonly [string, Route] {
   };
   const retry = { ...defaultRetry, maxAttempts: 12, maxDelayMs: 3_600_000, jitter: true };
   const delivery = { mode: "durable", retry, priority: 0, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
-  const node = { plan, work: postAlert, outgoing: [], ports: [], load: noLoad(plan.execution.concurrency) };
+  const work = (input: NodeInput) => postAlert(input, privateWebhooks);
+  const node = { plan, work, outgoing: [], ports: [], load: noLoad(plan.execution.concurrency) };
   const nothing = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
   return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...nothing }];
 }
@@ -77,11 +79,11 @@ interface NotedContext extends NodeContext {
   readonly note?: PacketNote | null;
 }
 
-async function postAlert(input: NodeInput): Promise<void> {
+async function postAlert(input: NodeInput, privateWebhooks: PrivateWebhooks): Promise<void> {
   const packet = input.packet("in");
   const { signal, packetId: id, note = null }: NotedContext = input.context;
   const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason }>("body");
   // Its key names the letter and this alert: a receiver can tell a second delivery from a second death.
   const key = `alert-${body.deadLetter}-${id}`;
-  await post(packet.getString("webhook"), { ...body, error: body.error ?? storeMade(note) }, key, signal);
+  await post(packet.getString("webhook"), { ...body, error: body.error ?? storeMade(note) }, { key, signal, privateWebhooks });
 }

@@ -26,12 +26,12 @@ export async function routeFlows(
   for (const plan of plans) {
     if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
     const made = route(plan, workOf, passesOn, resolved.deadRetentionMs);
-    routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan)]) });
+    routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan, resolved.privateWebhooks)]) });
   }
   checkNodes(plans, options, workOf);
   checkSupported(plans, options);
   checkChildren(plans, ({ operationId }) => given.has(operationId));
-  if (resolved.work) tellWebhooks(plans);
+  if (resolved.work) tellWebhooks(plans, resolved.privateWebhooks);
   await initNodes(plans, workOf);
   return routed;
 }

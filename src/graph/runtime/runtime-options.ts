@@ -6,6 +6,7 @@ import type { WorkflowFunction } from "../../workflow/define.js";
 import type { FlowSource, LoadOptions } from "../load-flows.js";
 import type { FlowPlan } from "../plan.js";
 import { type Substitute, substituteNames } from "../substitutes.js";
+import { checkPrivateWebhooks, type PrivateWebhooks } from "./private-address.js";
 import type { NodesOption } from "./routes.js";
 
 export interface RuntimeOptions extends LoadOptions {
@@ -46,6 +47,11 @@ export interface RuntimeOptions extends LoadOptions {
   readonly substitutes?: readonly Substitute[];
   /** "store": as `substitutes: ["stream"]`. */
   readonly streams?: "refuse" | "store";
+  /**
+   * Whether alerts (`x-alerts`) may go to loopback, private and link-local addresses: "refuse" (default), "allow", or the
+   * hosts that may be there, as they stand in the webhooks.
+   */
+  readonly privateWebhooks?: PrivateWebhooks;
   /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
   readonly random?: () => number;
 }
@@ -65,6 +71,7 @@ export interface ResolvedOptions {
   readonly onMismatch: "acknowledge" | "deadLetter";
   readonly retentionMs: number | null;
   readonly deadRetentionMs: number | null;
+  readonly privateWebhooks: PrivateWebhooks;
   readonly random: () => number;
 }
 
@@ -98,6 +105,7 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
     onMismatch,
     retentionMs: retention("retentionMs", options.retentionMs),
     deadRetentionMs: retention("deadLetterRetentionMs", options.deadLetterRetentionMs),
+    privateWebhooks: checkPrivateWebhooks(options.privateWebhooks ?? "refuse"),
     random,
   };
 }
