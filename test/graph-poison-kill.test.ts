@@ -43,7 +43,7 @@ test.for(cases)(
       if (i === 10) await trigger("poison", true);
       await trigger(`healthy-${i}`, false);
     }
-    const supervised = new Supervised(context, program, [url, provider.url, death], workers);
+    const supervised = new Supervised(context, { program, args: [url, provider.url, death], processes: workers });
     let letters = 0;
     const sofar = () => `${supervised.deaths} deaths, ${effects.keys().length} of ${healthy} were delivered, ${letters} dead letters`;
     const isOver = async () => {

@@ -163,6 +163,23 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
     expect(calls.map((each) => each.filter(({ applied }) => applied).length)).toEqual([1, 1, 1, 1]);
   });
 
+  test.concurrent.for(["before settle", "after settle"] as const)(
+    "when it hands a suspect back, %s: that counts for nothing",
+    async (dieAt, context) => {
+      const { live, inbox, handle, provider } = await sceneOf(context, await openDatabase(context), false);
+      for (let death = 1; death <= 2; death += 1) expect(await live({ act: "handle", then: "kills" })).toBe("killed");
+      for (let death = 1; death <= 2; death += 1) expect(await live({ act: "handle", dieAt })).toBe("killed");
+      const ask = async () => {
+        const handled = await inbox.handle(message, handle({ act: "handle" }));
+        return handled.status === "held" ? undefined : handled;
+      };
+      expect(await poll(boundMs, ask, () => "it was held for ever")).toMatchObject({ status: "processed" });
+      const [effectKey = ""] = provider.effects.keys();
+      expect([provider.effects.rawCalls(effectKey), provider.effects.applied(effectKey)]).toEqual([3, 1]);
+      expect(await inbox.deadLetters()).toEqual([]);
+    },
+  );
+
   test.concurrent("by every attempt: the message is a dead letter in the end, and kills nobody more", async (context) => {
     const { live, inbox, provider } = await sceneOf(context, await openDatabase(context), false);
     const poison = { act: "handle", then: "kills" } as const;

@@ -210,13 +210,13 @@ describe("the time of an outbox", () => {
     expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
   });
 
-  test("a message that kills its process is put aside after as many deaths as attempts are allowed", async () => {
+  test("a message that kills its process is put aside after as many deaths by itself as attempts are allowed", async () => {
     const scene = new Scene();
     let calls = 0;
     const { outbox } = scene.process();
     await scene.add(outbox, "deadly", "next");
     const later: string[] = [];
-    for (let i = 0; i < 4; i++) {
+    for (let i = 0; i < 6; i++) {
       const { process, outbox: own } = scene.process({ attemptsMax: 3 });
       own.relay(
         ({ payload }) => {
@@ -229,14 +229,18 @@ describe("the time of an outbox", () => {
       );
       await scene.until(() => process.dead || own.metrics.dead === 1);
     }
-    expect(calls).toBe(3);
+    // Two beside others.
+    expect(calls).toBe(5);
     let letters: Awaited<ReturnType<Outbox["deadLetters"]>> = [];
     void outbox.deadLetters().then((found) => {
       letters = found;
     });
     await scene.until(() => letters.length === 1);
-    expect(letters[0]).toMatchObject({ attempts: 4, message: { payload: "deadly" } });
-    expect(letters[0]?.history).toMatchObject([{ attempt: 4, code: "ATTEMPTS_EXHAUSTED" }]);
+    expect(letters[0]).toMatchObject({ attempts: 6, message: { payload: "deadly" } });
+    expect(letters[0]?.history).toMatchObject([
+      { attempt: 5, code: "ALONE" },
+      { attempt: 6, code: "ATTEMPTS_EXHAUSTED" },
+    ]);
     expect(later).toEqual([]);
   });
 });

@@ -203,6 +203,17 @@ const rows: readonly Row[] = [
     },
   },
   {
+    does: "a word that a suspect is delivered by itself",
+    async prepare({ store }) {
+      const worker = await Hand.on(store, leaseMs);
+      return { verb: "commit", operation: worker.settleOf(await worker.sendAndClaim(), { kind: "trial", history: "[1]" }) };
+    },
+    async check(scene, point) {
+      const [packet] = await claimed(scene.hand, 1);
+      expect([packet?.attempt, packet?.crashes, packet?.history]).toEqual([2, 1, point === "before" ? null : "[1]"]);
+    },
+  },
+  {
     does: "a release",
     prepare: async ({ hand }) => ({ verb: "commit", operation: hand.settleOf(await hand.sendAndClaim(), release) }),
     async check(scene, _, act) {

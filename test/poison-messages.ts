@@ -34,7 +34,7 @@ export async function poisonAmongHealthy(t: TestContext, { broker, lane, server,
   const inbox = createInbox(store, poisonOptions());
   const messages = orders(healthy);
   await lane.send([...messages.slice(0, 4), { id: poison, body: JSON.stringify({ order: poison }) }, ...messages.slice(4)]);
-  const supervised = new Supervised(t, program, [broker.name, server, name, storeUrl, provider.url, death], consumers);
+  const supervised = new Supervised(t, { program, args: [broker.name, server, name, storeUrl, provider.url, death], processes: consumers });
   const { effects } = provider;
   let [letters, left] = [0, 0];
   const isOver = async () => {

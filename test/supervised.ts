@@ -1,23 +1,33 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { TestContext } from "vitest";
 
+interface Program {
+  readonly program: URL;
+  readonly args: readonly string[];
+  readonly processes: number;
+  /** For Node itself. */
+  readonly execArgv?: readonly string[];
+}
+
 /** Processes of one program that are started again whenever they die, as a supervisor does, until the test is over. */
 export class Supervised {
   deaths = 0;
   #stopped = false;
   readonly #program: URL;
   readonly #args: readonly string[];
+  readonly #execArgv: readonly string[];
   readonly #fleet = new Set<ChildProcess>();
 
-  constructor({ onTestFinished }: Pick<TestContext, "onTestFinished">, program: URL, args: readonly string[], processes: number) {
+  constructor({ onTestFinished }: Pick<TestContext, "onTestFinished">, { program, args, processes, execArgv = [] }: Program) {
     this.#program = program;
     this.#args = args;
+    this.#execArgv = execArgv;
     for (let i = 0; i < processes; i += 1) this.#spawn();
     onTestFinished(() => this.stop());
   }
 
   #spawn(): void {
-    const child = fork(this.#program, this.#args, { execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    const child = fork(this.#program, this.#args, { execArgv: [...this.#execArgv], stdio: ["ignore", "ignore", "ignore", "ipc"] });
     this.#fleet.add(child);
     child.once("exit", () => {
       this.#fleet.delete(child);

@@ -1,4 +1,3 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "./heavy.js";
 import type { Death } from "./programs/poison-worker.js";
+import { Supervised } from "./supervised.js";
 import { until } from "./workflow-scene.js";
 
 takeTurns();
@@ -21,35 +21,8 @@ const early = workflow("early", elsewhere as () => Promise<string>);
 
 const healthyRuns = 100;
 
-/** Workers that are started again whenever they die, as a supervisor does. */
-class Supervised {
-  deaths = 0;
-  #stopped = false;
-  readonly #fleet = new Set<ChildProcess>();
-
-  constructor(workers: number, args: readonly string[]) {
-    for (let i = 0; i < workers; i++) this.#spawn(args);
-    onTestFinished(() => this.stop());
-  }
-
-  #spawn(args: readonly string[]): void {
-    if (this.#stopped) return;
-    const worker = fork(program, args, { execArgv: ["--max-old-space-size=64"], stdio: ["ignore", "ignore", "ignore", "ipc"] });
-    this.#fleet.add(worker);
-    worker.once("exit", () => {
-      this.#fleet.delete(worker);
-      if (this.#stopped) return;
-      this.deaths += 1;
-      this.#spawn(args);
-    });
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    const ends = [...this.#fleet].map((worker) => new Promise<void>((end) => void worker.once("exit", () => end())));
-    for (const worker of this.#fleet) worker.kill("SIGKILL");
-    await Promise.all(ends);
-  }
+function supervise(workers: number, args: readonly string[]): Supervised {
+  return new Supervised({ onTestFinished }, { program, args, processes: workers, execArgv: ["--max-old-space-size=64"] });
 }
 
 interface Place {
@@ -100,7 +73,7 @@ test.for(cases)(
     await Promise.all(ids.slice(0, 50).map((id) => start(healthy, [], { id, store })));
     await start(poison, [death], { id: "poison", store });
     await Promise.all(ids.slice(50).map((id) => start(healthy, [], { id, store })));
-    const supervised = new Supervised(workers, [url, provider.url]);
+    const supervised = supervise(workers, [url, provider.url]);
     await until("all runs have ended or are parked", async () => await isOver(store, [...ids, "poison"]), 290_000);
     await expectHealthy(store, provider, ids);
     expect(await getRun("poison", { store }).status).toBe("parked");
@@ -116,7 +89,7 @@ async function isOver(store: Store, ids: readonly string[]): Promise<boolean> {
 
 test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", { timeout: 60_000 }, async () => {
   const { url, store, provider } = await place();
-  const supervised = new Supervised(2, [url, provider.url]);
+  const supervised = supervise(2, [url, provider.url]);
   await Promise.all(Array.from({ length: 6 }, (_, i) => start(healthy, [], { id: `healthy-${i}`, store })));
   const run = await start(early, [], { id: "early", store });
   expect(await run.returnValue).toMatch(/caught: .*card declined/);

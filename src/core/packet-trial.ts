@@ -32,6 +32,13 @@ export function trialOf(packet: Pick<PacketRecord, "attempt" | "crashes" | "hist
   return { deaths, died: last.died + (last.alone && last.attempt < packet.attempt ? 1 : 0) };
 }
 
+/** Whether its worker has said that it delivers the packet by itself, in the attempt that is under way. */
+export function isAlone(packet: Pick<PacketRecord, "attempt" | "crashes" | "history">): boolean {
+  if (packet.crashes < suspectDeaths) return false;
+  const last = entriesOf(packet).at(-1);
+  return isTrial(last) && last.alone && last.attempt === packet.attempt;
+}
+
 /** The history of a packet that is about to be delivered by itself; or, not `alone`, beside others again. */
 export function trialHistory(packet: Pick<PacketRecord, "attempt" | "crashes" | "history">, alone: boolean, at: number): string {
   const { deaths, died } = trialOf(packet);

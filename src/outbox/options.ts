@@ -8,7 +8,7 @@ import { requirePackets, type Store } from "../core/store.js";
 export interface OutboxOptions {
   /** Whoever has the same name and store has the same outbox. */
   readonly name: string;
-  /** How often a message is tried before it is a dead letter; deaths of the process count. Default 10. */
+  /** How often a message is tried before it is a dead letter; a death of the process counts if it published no other message. Default 10. */
   readonly attemptsMax?: number | "unlimited";
   /** What is waited before attempt 2, and doubled from there on; or a function of the attempt that failed. Default 1 s. */
   readonly backoffMs?: number | ((attempt: number) => number);

@@ -1,5 +1,6 @@
 import type { Inbox, MessageHandler } from "onceflow/inbox";
 import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
+import type { Ending } from "../programs/end-process.js";
 import type { ProviderName } from "../servers/acquire.js";
 import type { BrokerName } from "./brokers.js";
 
@@ -37,7 +38,7 @@ export interface Lane {
 
 /** How a message ends its process, and how many consumers there are. */
 export interface Poisoning {
-  readonly death: "exit" | "exception";
+  readonly death: Ending;
   readonly consumers: number;
 }
 

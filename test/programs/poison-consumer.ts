@@ -1,6 +1,7 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
 import { type BrokerName, brokers } from "../brokers/brokers.js";
+import { endProcess } from "./end-process.js";
 
 /**
  * A consumer with healthy messages, and with one that ends its process:
@@ -14,15 +15,6 @@ export function poisonOptions() {
   return { consumer: "shop", effect: "keyed", leaseMs: 500, waitMs: 50, backoffMs: 50, attemptsMax: 2 } as const;
 }
 
-async function die(): Promise<never> {
-  if (death === "exit") process.exit(1);
-  return await new Promise(() => {
-    setTimeout(() => {
-      throw new Error("thrown outside of every promise");
-    });
-  });
-}
-
 if (import.meta.filename === process.argv[1]) {
   process.on("disconnect", () => process.exit());
   const broker = await brokers[which as BrokerName]();
@@ -34,7 +26,7 @@ if (import.meta.filename === process.argv[1]) {
     // A broker does not know at once that its consumer died.
     onError: () => {},
     handle: async ({ payload }, { effectKey, attempt }) => {
-      if (payload.order === poison) await die();
+      if (payload.order === poison) await endProcess(death);
       await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(attempt) } });
     },
   });

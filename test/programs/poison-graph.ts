@@ -1,5 +1,6 @@
 import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
+import { endProcess } from "./end-process.js";
 
 /** A worker with healthy packets, and with one that ends its process: `poison-graph.js <store url> <provider url> <exit|exception>`. */
 const [url = "", providerUrl = "", death = ""] = process.argv.slice(2);
@@ -17,15 +18,6 @@ edges:
   file: "poisoned.flowdsl.yaml",
 };
 
-async function die(): Promise<never> {
-  if (death === "exit") process.exit(1);
-  return await new Promise(() => {
-    setTimeout(() => {
-      throw new Error("thrown outside of every promise");
-    });
-  });
-}
-
 if (import.meta.filename === process.argv[1]) {
   process.on("disconnect", () => process.exit());
   await createRuntime({
@@ -33,7 +25,7 @@ if (import.meta.filename === process.argv[1]) {
     documents: [poisonDocument],
     nodes: {
       work: async (input) => {
-        if (input.packet("in").data["poison"] === true) await die();
+        if (input.packet("in").data["poison"] === true) await endProcess(death);
         const { idempotencyKey = "", attempt } = input.context;
         await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": idempotencyKey, "x-attempt": String(attempt) } });
       },

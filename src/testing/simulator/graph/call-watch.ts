@@ -1,3 +1,4 @@
+import { isAlone } from "../../../core/packet-trial.js";
 import type { NodeContext } from "../../../graph/node/node.js";
 import type { FlowPlan } from "../../../graph/plan.js";
 import { packetNo } from "../../../graph/runtime/ids.js";
@@ -8,6 +9,7 @@ import type { PacketObserver } from "./packet-observer.js";
 
 /** A call of a node that has begun and not ended. */
 export interface Call {
+  readonly no: number;
   readonly name: string;
   readonly key: string | undefined;
   readonly process: SimulatedProcess;
@@ -45,7 +47,15 @@ export class CallWatch {
     const no = packetNo(packetId);
     const packet = this.#observer.book.packets.get(no);
     const name = `${nodeId} with ${packet?.name ?? packetId} attempt ${attempt}`;
-    const call: Call = { name, key, process, worker: packet?.owner ?? 0, node: nodeId, overAt: this.#overAt(`${no} ${attempt}`, limits) };
+    const call: Call = {
+      no,
+      name,
+      key,
+      process,
+      worker: packet?.owner ?? 0,
+      node: nodeId,
+      overAt: this.#overAt(`${no} ${attempt}`, limits),
+    };
     // Nothing is kept of a direct call: its key is for providers only, and it takes no place.
     const isDirect = this.#plan.edges.some(({ to, delivery }) => to.node === nodeId && delivery.mode === "direct") && key !== packet?.key;
     this.calls += 1;
@@ -59,6 +69,7 @@ export class CallWatch {
       this.#begun.add(once);
       if (isDirect) return;
       this.#alone(call);
+      this.#besideNoSuspect(call);
       this.#withinLimits(call, limits);
     });
     if (!isDirect) this.#open.add(call);
@@ -74,6 +85,18 @@ export class CallWatch {
   end(call: Call): void {
     this.#open.delete(call);
     this.#observer.note(() => `p${call.process.id} ends ${call.name}`);
+  }
+
+  /** A packet that is delivered by itself has nothing beside it in its process. */
+  #besideNoSuspect({ no, name, process }: Call): void {
+    const byItself = (packet: number) => {
+      const row = this.#table.packet(packet);
+      return row !== undefined && isAlone(row);
+    };
+    for (const other of this.#open) {
+      if (other.process !== process || other.no === no || other.overAt <= this.#world.now()) continue;
+      if (byItself(no) || byItself(other.no)) throw new PromiseBroken(`${name}: called beside ${other.name}, and one of them is a suspect`);
+    }
   }
 
   /** No second call under a key while the holder of the first lives, and is waited for. */

@@ -37,7 +37,7 @@ export class GraphFleet extends HostFleet<GraphHost> {
     const runtime = createRuntime({
       store,
       documents: [flow],
-      nodes: nodesFor(this.#options, process),
+      nodes: nodesFor(this.#options, process, die),
       ...{ work, concurrency, leaseMs, pollMs, timeoutMs, graceMs, crashMax, joinWaitMs, onMismatch },
       random: () => world.random.next(),
     });

@@ -4,7 +4,7 @@ import { NodeError } from "../../../graph/node/node-error.js";
 import type { PlannedNode } from "../../../graph/plan.js";
 import type { EffectLedger } from "../../effect-ledger.js";
 import { PromiseBroken } from "../observer.js";
-import type { SimulatedProcess, World } from "../world.js";
+import { never, type SimulatedProcess, type World } from "../world.js";
 import type { CallWatch } from "./call-watch.js";
 import type { GraphPlan } from "./graph-plan.js";
 import type { PacketObserver } from "./packet-observer.js";
@@ -18,8 +18,8 @@ export interface NodeWorld {
 }
 
 /** The nodes of one process. Each takes a while, has an effect, and may throw, hang, or not listen. */
-export function nodesFor(around: NodeWorld, process: SimulatedProcess): BaseNode[] {
-  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(around, process, node));
+export function nodesFor(around: NodeWorld, process: SimulatedProcess, die: (why: string) => void): BaseNode[] {
+  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(around, process, node, die));
 }
 
 class SimulatedNode extends BaseNode {
@@ -27,13 +27,15 @@ class SimulatedNode extends BaseNode {
   readonly #around: NodeWorld;
   readonly #process: SimulatedProcess;
   readonly #plan: PlannedNode;
+  readonly #die: (why: string) => void;
 
-  constructor(around: NodeWorld, process: SimulatedProcess, plan: PlannedNode) {
+  constructor(around: NodeWorld, process: SimulatedProcess, plan: PlannedNode, die: (why: string) => void) {
     super();
     this.operationId = plan.operationId;
     this.#around = around;
     this.#process = process;
     this.#plan = plan;
+    this.#die = die;
   }
 
   override async handle(input: NodeInput): Promise<NodeOutput> {
@@ -72,6 +74,10 @@ class SimulatedNode extends BaseNode {
       if (nodeId === "j" && input.ports.length !== 2) throw new PromiseBroken(`${nodeId}: called with ports ${input.ports.join()}`);
     });
     await wait(0.5);
+    if (bodies.kills.has(`${nodeId}:${data.id}`)) {
+      this.#die(`by ${nodeId} with ${data.id}`);
+      await never();
+    }
     if (bodies.poison.has(`${nodeId}:${data.id}`)) throw new NodeError("PERMANENT", "poison");
     if (random.chance(bodies.throwBefore)) throw this.#error();
     effects.call(`${nodeId} ${idempotencyKey ?? packetId}`, { attempt, result: null });

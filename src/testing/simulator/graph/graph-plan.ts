@@ -36,6 +36,8 @@ interface BodyPlan {
   readonly deaf: number;
   /** Node and id of a payload: always fails. */
   readonly poison: ReadonlySet<string>;
+  /** Node and id of a payload: always kills its process. */
+  readonly kills: ReadonlySet<string>;
 }
 
 /** What happens in a seed's world, drawn before it begins. */
@@ -60,7 +62,8 @@ export interface GraphPlan {
   readonly blowMs: number;
 }
 
-export async function graphPlanOf(random: Random): Promise<GraphPlan> {
+/** `deaths` is drawn from by itself, so that other draws of a seed stay as they are. */
+export async function graphPlanOf(random: Random, deaths: Random): Promise<GraphPlan> {
   const leaseMs = random.pick([100, 300, 1000]);
   const flow = await flowOf(random, leaseMs);
   const slots = Array.from({ length: random.between(1, 3) }, (_, i): SlotPlan => {
@@ -85,7 +88,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
   const poison = new Set(
     [...flow.nodes.keys()].flatMap((node) => Array.from({ length: ids }, (_, i) => `${node}:i${i + 1}`).filter(() => random.chance(0.04))),
   );
-  return {
+  const plan: GraphPlan = {
     flow,
     leaseMs,
     pollMs: random.pick([leaseMs / 5, leaseMs]),
@@ -105,6 +108,7 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
       hang: bad(0.1),
       deaf: random.pick([0, 0.5, 1]),
       poison,
+      kills: new Set(),
     },
     weather,
     reinject: bad(1),
@@ -112,6 +116,9 @@ export async function graphPlanOf(random: Random): Promise<GraphPlan> {
     stormMs: random.between(leaseMs * 3, leaseMs * 12),
     blowMs: random.pick([leaseMs, leaseMs * 4, leaseMs * 1000]),
   };
+  if (plan.crashMax > 1 || !deaths.chance(0.3)) return plan;
+  const kills = new Set([`${deaths.pick([...flow.nodes.keys()])}:i${deaths.between(1, ids)}`]);
+  return { ...plan, bodies: { ...plan.bodies, kills } };
 }
 
 /**

@@ -101,7 +101,7 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
 async function prepare(seed: number, { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions) {
   const random = new Random(seed);
   const world = new World(random);
-  const plan = await graphPlanOf(random);
+  const plan = await graphPlanOf(random, new Random(seed + 1_000_003));
   const ledger = createMemoryLedger(() => Math.floor(world.now()));
   const { table } = ledger.packets;
   const storm: Storm = { weather: plan.weather, over: false };
