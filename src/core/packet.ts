@@ -108,6 +108,7 @@ export interface ExecutionNote {
     | "reinjected"
     | "discarded"
     | "skipped"
+    | "unrouted"
     | "restarted";
   readonly queue: string;
   readonly packet: number;

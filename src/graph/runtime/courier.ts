@@ -27,7 +27,8 @@ import type { Teller } from "./teller.js";
 /** On its way to the store, to be claimed there. */
 interface Sending {
   readonly route: Route;
-  readonly payload: Payload;
+  /** Undefined: it is only told of, and never claimed. */
+  readonly payload: Payload | undefined;
 }
 
 /**
@@ -85,7 +86,15 @@ export class Courier implements DeliveryHost, SearchHost {
     this.#numbers = new Numbers(store, options.leaseMs);
     const { onMismatch, joinWaitMs, deadRetentionMs } = options;
     const { next } = this.#numbers;
-    this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, deadRetentionMs, next, reserve: this.#reserve };
+    this.sender = {
+      valueBytesMax: store.valueBytesMax,
+      onMismatch,
+      joinWaitMs,
+      deadRetentionMs,
+      next,
+      reserve: this.#reserve,
+      told: this.#told,
+    };
     this.#search = new Search(store, worked, this.capacity, options, this);
     this.#lease = new PacketLease(store, this.#numbers, {
       leaseMs: options.leaseMs,
@@ -262,6 +271,10 @@ export class Courier implements DeliveryHost, SearchHost {
     if (this.#search.inDoubt || !this.capacity.take(route)) return false;
     this.#sending.set(no, { route, payload });
     return true;
+  };
+
+  readonly #told = (route: Route, no: number): void => {
+    this.#sending.set(no, { route, payload: undefined });
   };
 
   /** What was not sent needs no room. */
