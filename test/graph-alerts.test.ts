@@ -13,6 +13,7 @@ interface Told {
   readonly body: {
     readonly node: string;
     readonly deadLetter: string;
+    readonly message?: string;
     readonly error: { readonly code: string; readonly message: string };
   };
 }
@@ -98,6 +99,28 @@ onStores("a webhook hears of", packetStores, (test) => {
     await triggered(runtime, {});
     await expectTold(runtime, hook, ["PERMANENT", "VALIDATION"]);
     expect(hook.heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+  });
+
+  test("what its text asks for: fields of the packet, the flow, and the error, however the letter was made", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const message = "{{packet.id}} of {{payload.customer.name}}: {{error.code}} at {{nodeId}} in {{flowId}}, {{packet.none}}";
+    const document = oneEdge(
+      '{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }',
+      `, x-alerts: { onDeadLetter: { webhook: "${hook.url}", message: "${message}" } }`,
+    );
+    const fail = { error: true };
+    const work = () => {
+      if (fail.error) throw new NodeError("PERMANENT", "no");
+    };
+    const runtime = await running(scene, document, { work }, strict);
+    await triggered(runtime, { id: "a", customer: { name: "Ann" } });
+    await until("it is told", () => hook.heard.length === 1);
+    expect(hook.heard[0]?.body.message).toBe("a of Ann: PERMANENT at Work in flow, {{packet.none}}");
+    fail.error = false;
+    await triggered(runtime, { id: "b", customer: { name: "Ann" } });
+    await triggered(runtime, { id: "b", customer: { name: "Bob" } });
+    await until("the store's own letter is told", () => hook.heard.length === 2);
+    expect(hook.heard[1]?.body.message).toBe("b of Bob: MISMATCH at Work in flow, {{packet.none}}");
   });
 
   test("a key that was completed with another packet, seen when that is sent", async ({ scene }) => {

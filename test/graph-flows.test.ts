@@ -1,3 +1,4 @@
+import { InvalidInputError } from "onceflow";
 import { createRuntime, NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 import { step, work, workflow } from "onceflow/workflow";
 import { expect } from "vitest";
@@ -50,10 +51,14 @@ onStores("triggers", packetStores, (test) => {
     await expect(trigger("flow", "In", { id: "a", big: "x".repeat(20_000_000) })).rejects.toThrow(/valueBytesMax/);
     await expect(trigger("flow", "In", { id: "a" }, { key: "" })).rejects.toThrow(/key: is empty/);
     await expect(runtime.wait("nonsense")).rejects.toThrow(/must be an id like ex_/);
-    await expect(runtime.wait("ex_1")).rejects.toThrow(/there is no execution/);
+    await expect(runtime.wait("nonsense")).rejects.toBeInstanceOf(InvalidInputError);
+    await expect(runtime.wait("ex_1")).rejects.toMatchObject({ name: "ExecutionNotFoundError", code: "EXECUTION_NOT_FOUND" });
+    for (const wrong of [{ timeoutMs: -1 }, { timeoutMs: "1s" }, { timeout: 5 }])
+      await expect(runtime.wait("ex_1", wrong as never)).rejects.toBeInstanceOf(InvalidInputError);
     expect([await runtime.executions(), await runtime.counts()]).toEqual([[], []]);
-    // `when` on a field that is not there: nobody can tell whether it travels.
-    expect((await triggered(runtime, { id: "a" })).status).toBe("dead");
+    // `when` on a field that is not there is false; on one of another type it has no value.
+    expect((await triggered(runtime, { id: "a" })).status).toBe("completed");
+    expect((await triggered(runtime, { id: "a", total: "6" })).status).toBe("dead");
     expect((await runtime.deadLetters())[0]?.error).toMatchObject({ code: "VALIDATION", message: expect.stringContaining("when:") });
     expect(await triggered(runtime, { id: "a", total: 1 })).toMatchObject({ status: "completed", outputs: [] });
     await expectAtRest(runtime);
@@ -242,6 +247,40 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
       ["In", 2],
       ["Work", 1],
     ]);
+  });
+
+  test("waiting has an end of its own, and the execution goes on", async ({ scene }) => {
+    const go = gate();
+    const runtime = await running(scene, oneEdge(), { work: () => go.opened });
+    const { executionId = "" } = await runtime.trigger("flow", "In", {});
+    await expect(runtime.wait(executionId, { timeoutMs: 20 })).rejects.toMatchObject({
+      name: "WaitTimeoutError",
+      code: "WAIT_TIMEOUT",
+      retryable: true,
+      executionId,
+    });
+    go.open();
+    expect((await runtime.wait(executionId)).status).toBe("completed");
+  });
+
+  test("a trigger's key is the flow's own; at another entry of the flow it is a mismatch", async ({ scene }) => {
+    const titled = (title: string) => ({
+      text: `flowdsl: "1.0"
+info: { title: ${title}, version: "1.0.0" }
+nodes: { A: { operationId: a, kind: source }, B: { operationId: b, kind: source }, W: { operationId: w, kind: action } }
+edges: [{ from: A, to: W, delivery: { mode: durable } }, { from: B, to: W, delivery: { mode: durable } }]`,
+    });
+    const calls: string[] = [];
+    const nodes = { w: ({ context }: NodeInput) => void calls.push(context.flowId) };
+    const runtime = await createRuntime({ store: await scene.open(), documents: [titled("One"), titled("Two")], nodes });
+    scene.onEnd(() => runtime.stop());
+    const trigger = (flow: string, entry: string) => runtime.trigger(flow, entry, { id: 1 }, { key: "k" });
+    expect((await trigger("one", "A")).status).toBe("started");
+    expect((await trigger("two", "A")).status).toBe("started");
+    expect(await trigger("one", "A")).toMatchObject({ status: "duplicate", mismatch: false });
+    expect(await trigger("one", "B")).toMatchObject({ status: "duplicate", mismatch: true });
+    await runtime.idle();
+    expect(calls.toSorted()).toEqual(["one", "two"]);
   });
 
   test("edges of mode stream, where the store is to deliver them: durable, by key, in the order of their partitions", async ({ scene }) => {

@@ -337,7 +337,7 @@ test("what is not as it should be is refused before anything is opened", async (
     [{ nodes: { work: 5 } }, /nodes.work must be a function/],
     [{ nodes: [null] }, /BaseNode/],
     [{ nodes: [new Two(), new Two()] }, /two nodes say that they are "work"/],
-    [{ documents: [oneEdge("{ mode: stream, topic: t }")] }, /edges of mode stream need a broker/],
+    [{ documents: [oneEdge("{ mode: stream, topic: t }")] }, /flow documents ask for what this runtime does not do/],
     [{ concurrency: 0 }, /concurrency: must be a whole number from 1/],
     [{ leaseMs: 1 }, /leaseMs/],
     [{ pollMs: 0 }, /pollMs/],

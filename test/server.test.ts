@@ -113,6 +113,14 @@ describe("a trigger", () => {
     expect(await runtime.executions()).toEqual([]);
   });
 
+  test("without a content type is JSON if it parses", async () => {
+    const { call, runtime } = await scene();
+    const send = (text: string) => call("/flows/orders/trigger", { method: "POST", body: new Blob([text]) });
+    expect((await send(JSON.stringify(order))).status).toBe(202);
+    expect(await problem(await send("orderId=o"))).toMatchObject({ status: 400, name: "server:body-malformed" });
+    expect(await runtime.executions()).toHaveLength(1);
+  });
+
   test("must be JSON, for a flow and an entry that are there, with a key that is one", async () => {
     const { trigger, call } = await scene();
     const form = await call("/flows/orders/trigger", { method: "POST", body: new URLSearchParams({ orderId: "o" }) });

@@ -99,7 +99,7 @@ export interface SettlePacket {
 
 export type PacketOutcome =
   /** Its key is completed, and packets that were held by the key are acknowledged. Restarted: its key is free. */
-  | { readonly kind: "done"; readonly keep: boolean; readonly note: "skipped" | "restarted" | null }
+  | { readonly kind: "done"; readonly keep: boolean; readonly note: "skipped" | "restarted" | "unrouted" | null; readonly about?: string }
   /** It keeps its key. */
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }
   /** Its key is free, and the oldest packet that was held by it is due. */

@@ -108,6 +108,7 @@ export interface ExecutionNote {
     | "reinjected"
     | "discarded"
     | "skipped"
+    | "unrouted"
     | "restarted"
     /** Its node succeeded after the time limit of the last attempt: the packet is a dead letter whose effect has happened. */
     | "lateSuccess";

@@ -52,6 +52,16 @@ const shapeOf = (plan: FlowPlan | undefined): unknown =>
     ),
   );
 
+test("retention of an edge's key in both dialects; names of the specification's guides in retryOn", async () => {
+  const keyOf = async (delivery: string) => (await loadFlows({ text: flowWith(delivery) })).flows[0]?.edges[0]?.delivery;
+  const key = 'mode: durable, store: sqlite, idempotencyKey: "{{payload.id}}-charge"';
+  expect((await keyOf(`{ ${key}, idempotencyTtl: P60D }`))?.key?.retentionMs).toBe(60 * 86_400_000);
+  expect((await keyOf(`{ ${key}, idempotencyTtlMs: 1000 }`))?.key?.retentionMs).toBe(1000);
+  expect((await keyOf(`{ ${key} }`))?.key?.retentionMs).toBe(30 * 86_400_000);
+  const { retry } = (await keyOf("{ mode: durable, store: sqlite, retryPolicy: { retryOn: [TEMPORARY_FAILURE, TIMEOUT, ERROR] } }")) ?? {};
+  expect(retry?.retryOn).toEqual(["TEMPORARY", "TIMEOUT", "ERROR"]);
+});
+
 test("one flow in both dialects is one plan", async () => {
   const [a, b] = [await loadFlows({ text: formA }), await loadFlows({ text: formB })];
   expect([a.findings, b.findings].map((findings) => findings.map(({ code }) => code))).toEqual(

@@ -26,7 +26,12 @@ export function firstRefused(node: ASTNode): Refused | undefined {
       return firstRefused(node.args);
     case "-_":
       return node.args.op === "value" ? firstRefused(node.args) : refused("a minus before something that is no number");
-    case "call":
+    case "call": {
+      const path = hasPath(node);
+      return path === undefined
+        ? refused(node.args[0] === "has" ? "has() of something that is no field" : `the function ${node.args[0]}()`)
+        : undefined;
+    }
     case "rcall":
       return refused(`the function ${node.args[0]}()`);
     default:
@@ -39,6 +44,8 @@ const isLiteral = (value: unknown) => value === null || ["string", "number", "bi
 
 /** Every path of fields that the expression reads from the packet, without the variable that it goes through. */
 export function pathsIn(node: ASTNode): readonly (readonly string[])[] {
+  // Whether a field is there is what it asks.
+  if (node.op === "call") return [];
   const access = accessOf(node);
   if (access !== undefined) {
     const [variable = "", ...path] = access;
@@ -49,10 +56,53 @@ export function pathsIn(node: ASTNode): readonly (readonly string[])[] {
   return childrenOf(node).flatMap(pathsIn);
 }
 
+/** `has(payload.order.note)` → its path; undefined for anything else. */
+function hasPath(node: ASTNode): readonly string[] | undefined {
+  if (node.op !== "call" || node.args[0] !== "has" || node.args[1].length !== 1) return undefined;
+  const [field] = node.args[1] as [ASTNode];
+  const path = field.op === "." ? accessOf(field) : undefined;
+  return (variables as readonly string[]).includes(path?.[0] ?? "") && path?.every((name) => /^[A-Za-z_]\w*$/.test(name))
+    ? path
+    : undefined;
+}
+
+/**
+ * The text with `has(payload.a.b)` as `(has(payload.a) && has(payload.a.b))`: by itself CEL answers only for the last name,
+ * and has no value where one before it is absent.
+ */
+export function withWholePaths(text: string, ast: ASTNode): string {
+  const calls = hasCalls(ast).toSorted((a, b) => b.start - a.start);
+  return calls.reduce((sum, { start, end, path }) => {
+    const steps = path.slice(1).map((_, i) => `has(${path.slice(0, i + 2).join(".")})`);
+    return `${sum.slice(0, start)}(${steps.join(" && ")})${sum.slice(end)}`;
+  }, text);
+}
+
+function hasCalls(node: ASTNode): readonly { readonly start: number; readonly end: number; readonly path: readonly string[] }[] {
+  const path = hasPath(node);
+  if (path !== undefined) return [{ ...node.range, path }];
+  return childrenOf(node).flatMap(hasCalls);
+}
+
 /** Texts that stand in the expression itself. */
 export function literalsIn(node: ASTNode): readonly string[] {
   if (node.op === "value") return typeof node.args === "string" ? [node.args] : [];
   return accessOf(node) === undefined ? childrenOf(node).flatMap(literalsIn) : [];
+}
+
+/** The ports that it is for: `output.name == 'Passed'`. Undefined: it can be true whatever the port is. */
+export function outputsIn(node: ASTNode): readonly string[] | undefined {
+  if (node.op !== "==" && node.op !== "&&" && node.op !== "||") return undefined;
+  const [a, b] = node.args as [ASTNode, ASTNode];
+  if (node.op === "==") return portIn(a, b) ?? portIn(b, a);
+  const [left, right] = [outputsIn(a), outputsIn(b)];
+  if (node.op === "||") return left && right && [...left, ...right];
+  return left && right ? left.filter((port) => right.includes(port)) : (left ?? right);
+}
+
+function portIn(name: ASTNode, port: ASTNode): readonly string[] | undefined {
+  const isName = accessOf(name)?.join(".") === "output.name";
+  return isName && port.op === "value" && typeof port.args === "string" ? [port.args] : undefined;
 }
 
 function accessOf(node: ASTNode): readonly string[] | undefined {

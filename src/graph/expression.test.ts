@@ -54,20 +54,34 @@ describe("conditions", () => {
     ["payload.missing == 1 || true", {}, true],
     ["(payload.a == 1 || payload.b == 2) && payload.c == 3.5", { a: 0, b: 2, c: 3.5 }, true],
     ["payload.name + '!' == 'Ann!'", { name: "Ann" }, true],
+    // A field that is not there makes the condition false.
+    ["payload.vip == true", {}, false],
+    ["payload.vip != true", {}, false],
+    ["!payload.vip", {}, false],
+    ["payload.order.total > 5", {}, false],
+    ["payload.order.total > 5", { order: null }, false],
+    ["payload.list[3] == 1", { list: [1] }, false],
+    ["payload.a.b == 1", { a: "text" }, false],
+    ["payload.a", null, false],
+    ["payload.__proto__ == null", {}, false],
+    ["payload.toString == null", {}, false],
+    ["payload.length > 0", "a text", false],
+    ["payload.a == 1 && payload.b == 2", { a: 1 }, false],
+    ["has(payload.vip)", { vip: false }, true],
+    ["has(payload.vip)", {}, false],
+    ["!has(payload.vip) || payload.vip == false", {}, true],
+    ["has(payload.order.note)", {}, false],
+    ["!has(payload.order.note)", {}, true],
+    ["!has(payload.order.note) && !has(output.order)", { order: null }, false],
+    ["has(payload.order.note) && payload.order.note == 'x'", { order: { note: "x" } }, true],
   ])("%s of %j is %s", async (when, payload, value) => {
     const { edge } = await edgeWith({ when });
     expect(edge?.when?.evaluate({ payload, output: "Passed" })).toEqual({ ok: true, value });
   });
 
   test.each<[string, unknown]>([
-    ["payload.missing == 1", {}],
-    ["payload.a.b == 1", { a: "text" }],
     ["payload.score > 1", { score: "high" }],
     ["payload.score", { score: 5 }],
-    ["payload.a", null],
-    ["payload.__proto__ == null", {}],
-    ["payload.toString == null", {}],
-    ["payload.length > 0", "a text"],
     ["payload.f == 1", { f: () => 1 }],
   ])("%s of %s has no value, and says why", async (when, payload) => {
     const { edge } = await edgeWith({ when });
@@ -83,7 +97,10 @@ describe("conditions", () => {
     "size(payload.a) > 1",
     "payload.a.map(x, x) == []",
     "payload.a.exists(x, x == 1)",
-    "has(payload.a)",
+    "has(payload)",
+    "has('a')",
+    "has(payload.a, payload.b)",
+    "has(payload['a'])",
     "payload.a in ['b']",
     "payload.a == [1]",
     "payload == {'a': 1}",

@@ -1,5 +1,5 @@
 import { Environment, EvaluationError, type ParseResult } from "@marcbachmann/cel-js";
-import { firstRefused, literalsIn, pathsIn, variables } from "./expression-subset.js";
+import { firstRefused, literalsIn, outputsIn, pathsIn, variables, withWholePaths } from "./expression-subset.js";
 import type { Findings } from "./finding.js";
 import type { Written } from "./model.js";
 import { celFields, tellFields } from "./packet-fields.js";
@@ -14,18 +14,24 @@ export interface Travelling {
 
 export type Evaluated<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
 
+/** `absent`: a field that it reads is not there. */
+type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly why: string; readonly absent: boolean };
+
 /** A compiled expression. It never throws: where it has no value, it says why. */
 export interface Expression<T> {
   readonly text: string;
   readonly evaluate: (travelling: Travelling) => Evaluated<T>;
+  /** Of a condition: the only ports for which it can be true. Undefined: it is not about the port. */
+  readonly outputs?: readonly string[];
 }
 
 export interface Compiled {
   readonly text: string;
-  readonly run: (travelling: Travelling) => Evaluated<unknown>;
+  readonly run: (travelling: Travelling) => Outcome;
   /** Paths into the packet that it reads. */
   readonly paths: readonly (readonly string[])[];
   readonly literals: readonly string[];
+  readonly outputs: readonly string[] | undefined;
 }
 
 const charsMax = 2000;
@@ -33,14 +39,23 @@ const partsMax = 200;
 const depthMax = 20;
 
 /** Numbers of JSON are floats, and so they may be added to and compared with integers; texts may be joined with numbers. */
-const base = new Environment({ limits: { maxAstNodes: partsMax, maxDepth: depthMax } })
-  .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
-  .registerOperator("int + double", (a: bigint, b: number) => Number(a) + b)
-  .registerOperator("double == int", (a: number, b: bigint) => a === Number(b));
-for (const types of ["string + double", "double + string", "string + int", "int + string"])
-  base.registerOperator(types, (a: unknown, b: unknown) => String(a) + String(b));
+function operatorsOf(environment: Environment): Environment {
+  environment
+    .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
+    .registerOperator("int + double", (a: bigint, b: number) => Number(a) + b)
+    .registerOperator("double == int", (a: number, b: bigint) => a === Number(b));
+  for (const types of ["string + double", "double + string", "string + int", "int + string"])
+    environment.registerOperator(types, (a: unknown, b: unknown) => String(a) + String(b));
+  return environment;
+}
+
+const base = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax, maxDepth: depthMax } }));
 const dynamic = base.clone();
 for (const name of variables) dynamic.registerVariable(name, "dyn");
+
+/** For what has become longer by the paths of has(). */
+const roomy = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax * depthMax, maxDepth: depthMax * 10 } }));
+for (const name of variables) roomy.registerVariable(name, "dyn");
 
 const typedEnvironments = new WeakMap<PacketType, Environment>();
 
@@ -77,7 +92,7 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
   if (refused !== undefined)
     return refuse(
       `${refused.what} is not allowed (at character ${refused.character})`,
-      `use ${variables.join(", ")}, literals, == != < <= > >= && || ! and +`,
+      `use ${variables.join(", ")}, literals, == != < <= > >= && || ! + and has()`,
     );
   const checked = (packet === undefined ? dynamic : typed(packet, packets)).check(text);
   const wrong = checked.valid
@@ -86,7 +101,15 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
       ? undefined
       : inOurWords(checked.error?.summary ?? "its types do not fit");
   if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, `write it like ${example}`);
-  return { text, run: (travelling) => run(parsed, travelling), paths: pathsIn(parsed.ast), literals: literalsIn(parsed.ast) };
+  const whole = withWholePaths(text, parsed.ast);
+  const runnable = whole === text ? parsed : roomy.parse(whole);
+  return {
+    text,
+    run: (travelling) => run(runnable, travelling),
+    paths: pathsIn(parsed.ast),
+    literals: literalsIn(parsed.ast),
+    outputs: outputsIn(parsed.ast),
+  };
 }
 
 function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
@@ -120,7 +143,7 @@ function typed(packet: PacketType, packets: Packets): Environment {
   return environment;
 }
 
-function run(parsed: ParseResult, { payload, output }: Travelling): Evaluated<unknown> {
+function run(parsed: ParseResult, { payload, output }: Travelling): Outcome {
   const fields = typeof payload === "object" && payload !== null && !Array.isArray(payload) ? payload : {};
   const around = { ...fields, payload };
   try {
@@ -128,21 +151,33 @@ function run(parsed: ParseResult, { payload, output }: Travelling): Evaluated<un
     return { ok: true, value: typeof value === "bigint" ? Number(value) : value };
   } catch (error) {
     // Its summary names fields and types, never a value: packets hold what must not get into logs.
-    return { ok: false, why: error instanceof EvaluationError ? error.summary : "cannot be evaluated" };
+    if (!(error instanceof EvaluationError)) return { ok: false, why: "cannot be evaluated", absent: false };
+    return { ok: false, why: error.summary, absent: error.code === "no_such_key" || error.code === "index_out_of_bounds" };
   }
 }
 
+/** `when` of an edge: false where it reads a field that is not there. */
+export function compileWhen(written: Written, around: Omit<Around, "wanted" | "example">): Expression<boolean> | undefined {
+  return compileCondition(written, around, { ok: true, value: false });
+}
+
 /** An expression that is true or false: `when`, `filter`. */
-export function compileCondition(written: Written, around: Omit<Around, "wanted" | "example">): Expression<boolean> | undefined {
+export function compileCondition(
+  written: Written,
+  around: Omit<Around, "wanted" | "example">,
+  ifAbsent?: Evaluated<boolean>,
+): Expression<boolean> | undefined {
   const example = "payload.score >= 80 && output.name == 'Passed'";
   const compiled = compile(written, { ...around, wanted: ["bool"], example });
   if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...around, mustBeThere: false });
   return (
     compiled && {
       text: compiled.text,
+      ...(compiled.outputs && { outputs: compiled.outputs }),
       evaluate: (travelling) => {
         const result = compiled.run(travelling);
-        if (!result.ok || typeof result.value === "boolean") return result as Evaluated<boolean>;
+        if (!result.ok) return (result.absent ? ifAbsent : undefined) ?? { ok: false, why: result.why };
+        if (typeof result.value === "boolean") return { ok: true, value: result.value };
         return { ok: false, why: "its value is neither true nor false" };
       },
     }

@@ -32,6 +32,7 @@ export const findingCodes = {
   FLOW_WEAK_STORE: { severity: "warning", title: "a durable edge on a store that can forget" },
   FLOW_FIELD_NOT_USED: { severity: "warning", title: "a field that its delivery mode does not use" },
   FLOW_UNSUPPORTED: { severity: "warning", title: "a field that the runtime does not act on as it is written" },
+  FLOW_NEVER_RETRIED: { severity: "warning", title: "a code in retryOn that is never tried again" },
   FLOW_GENERIC_KEY: { severity: "warning", title: "a key that does not name the operation" },
   FLOW_NO_KEY: { severity: "warning", title: "a side effect that can happen twice" },
   FLOW_AMBIGUOUS_PORT: { severity: "warning", title: "an edge that does not say which port" },

@@ -89,7 +89,7 @@ function fromExpression(written: Written, around: Around): KeyMaker | undefined 
     text,
     make: (context) => {
       const result = compiled.run(context);
-      if (!result.ok) return result;
+      if (!result.ok) return { ok: false, why: result.why };
       const isText =
         ["string", "boolean"].includes(typeof result.value) || (typeof result.value === "number" && Number.isFinite(result.value));
       if (!isText) return { ok: false, why: "its value is no text, number or boolean" };

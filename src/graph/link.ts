@@ -1,4 +1,4 @@
-import { compileCondition } from "./expression.js";
+import { compileCondition, compileWhen } from "./expression.js";
 import { type Findings, placeOf } from "./finding.js";
 import { linkDelivery } from "./link-delivery.js";
 import { type Ends, linkEnds } from "./link-ports.js";
@@ -65,7 +65,7 @@ interface Around {
 
 function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undefined, around: Around): PlannedEdge {
   const { from, to } = ends;
-  const when = edge.when && compileCondition(edge.when, { ...around, packet });
+  const when = edge.when && compileWhen(edge.when, { ...around, packet });
   return {
     id,
     from: { node: from.node.id, ...(from.port && { port: from.port.name }) },

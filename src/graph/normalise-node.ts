@@ -1,3 +1,4 @@
+import { tellPlaceholders } from "./alert-text.js";
 import { Fields } from "./fields.js";
 import type { Findings } from "./finding.js";
 import {
@@ -170,5 +171,7 @@ function readAlert(spot: Spot | undefined, findings: Findings): Alert | undefine
   const other = alert !== undefined && entriesOf(alert.spot).some(({ name }) => name !== "message" && name !== "minSeverity");
   const webhook = other ? alert?.text("webhook") : alert?.required("webhook");
   const message = alert?.text("message");
+  const text = alert && written(alert, "message");
+  if (text !== undefined) tellPlaceholders(text, findings);
   return webhook === undefined ? undefined : { webhook, ...(message !== undefined && { message }) };
 }

@@ -1,8 +1,10 @@
+import { closest } from "../core/closest.js";
 import { Fields } from "./fields.js";
 import { isoDurationMs } from "./iso-duration.js";
 import { backoffs, type Execution, type RetryPolicy } from "./model.js";
+import { NodeError, nodeErrorCodes } from "./node/node-error.js";
 import { type Normalising, spelledIn } from "./normalise.js";
-import type { Spot } from "./tree.js";
+import { plainOf, type Spot } from "./tree.js";
 
 const delayMsMax = 30 * 86_400_000;
 const attemptsMax = 1000;
@@ -51,7 +53,7 @@ export interface Retrying {
 export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retrying | undefined {
   const fields = Fields.of(about.components.resolve("policies", spot), about.findings);
   if (fields === undefined) return undefined;
-  const retryOn = fields.at("retryOn") && fields.texts("retryOn");
+  const retryOn = fields.at("retryOn") && retryCodes(fields, about);
   // A delay that is not written gives way to the one that is.
   const firstMs = durationMs(fields, "initialDelay", about);
   const longestMs = durationMs(fields, "maxDelay", about);
@@ -75,6 +77,29 @@ export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retr
     );
   fields.done();
   return { policy, ...(deadLetters !== undefined && { deadLetters }) };
+}
+
+/** Codes of failures that can be tried again: those of NodeError, and ERROR for everything else that is thrown. */
+const retriedCodes = [...nodeErrorCodes.filter((code) => new NodeError(code, "").retryable), "ERROR"] as const;
+/** Names of the specification's guides. */
+const otherNames: Readonly<Record<string, string>> = { TEMPORARY_FAILURE: "TEMPORARY" };
+
+/** A code that nothing throws would switch retries off in silence. */
+function retryCodes(fields: Fields, { findings }: Normalising): readonly string[] {
+  return fields.items("retryOn").flatMap((spot) => {
+    const written = plainOf(spot.tree);
+    const code = otherNames[String(written)] ?? written;
+    if ((retriedCodes as readonly unknown[]).includes(code)) return [String(code)];
+    const allowed = [...retriedCodes, ...Object.keys(otherNames)];
+    if ((nodeErrorCodes as readonly unknown[]).includes(code))
+      findings.add("FLOW_NEVER_RETRIED", spot, `${String(code)} is never tried again, whatever retryOn says`, "remove it");
+    else {
+      const near = typeof written === "string" ? closest(written, allowed) : undefined;
+      const fix = near === undefined ? "choose one of them" : `did you mean "${near}"?`;
+      findings.add("FLOW_BAD_VALUE", spot, `${JSON.stringify(written)} is none of ${allowed.join(", ")}`, fix);
+    }
+    return [];
+  });
 }
 
 export function normaliseExecution(fields: Fields | undefined, about: Normalising): Execution {

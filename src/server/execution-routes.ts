@@ -2,7 +2,7 @@ import type { Hono } from "hono";
 import { InvalidInputError } from "../core/errors.js";
 import { oneOf } from "../core/options.js";
 import { executionStatuses } from "../core/packet.js";
-import type { ExecutionDetails, Runtime } from "../graph.js";
+import { type ExecutionDetails, type Runtime, WaitTimeoutError } from "../graph.js";
 import type { AppPolicy } from "./options.js";
 import { Refused } from "./problem.js";
 import { nextOf, numberOf, pageOf } from "./query.js";
@@ -46,8 +46,7 @@ async function ended(runtime: Runtime, found: ExecutionDetails, timeoutMs: numbe
   try {
     return await runtime.wait(found.id, { timeoutMs, signal });
   } catch (error) {
-    if (signal.aborted || (error instanceof InvalidInputError && error.field === "timeoutMs"))
-      return (await lookAt(runtime, found.id)) ?? found;
+    if (signal.aborted || error instanceof WaitTimeoutError) return (await lookAt(runtime, found.id)) ?? found;
     throw error;
   }
 }

@@ -17,6 +17,7 @@ const problems = {
   "dead-letter-unknown": [404, "There is no such dead letter in this flow"],
   "method-refused": [405, "This path does not take the method"],
   "edge-gone": [409, "The flow has no such edge any more; the dead letter stays"],
+  "payload-lost": [409, "The packet was lost in memory, and its payload with it; the dead letter stays"],
   "flow-archived": [409, "The flow is archived, and takes no triggers"],
   "flow-paused": [409, "The flow is paused, and keeps nothing that could wait", "again"],
   "body-too-long": [413, "The body is longer than what is taken"],
@@ -68,6 +69,7 @@ const ofRuntime: Readonly<Record<string, ServerProblem>> = {
   FLOW_ARCHIVED: "flow-archived",
   FLOW_PAUSED: "flow-paused",
   EDGE_GONE: "edge-gone",
+  PAYLOAD_LOST: "payload-lost",
 };
 
 const ofQuery = /^(before|limit|status|entry|executionId|packetId|wait)$/;

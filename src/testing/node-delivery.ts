@@ -2,9 +2,11 @@ import { randomUUID } from "node:crypto";
 import { createStore } from "../core/create-store.js";
 import { MismatchError } from "../core/errors.js";
 import { key } from "../core/key.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { once } from "../core/once.js";
 import type { Store } from "../core/store.js";
 import { type FlowNode, handle, type NodeContext, NodeInput, NodeOutput } from "../graph/node/node.js";
+import { mustBeObject } from "../graph/node/packet.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
 
 export interface MockInputOptions {
@@ -13,31 +15,40 @@ export interface MockInputOptions {
   readonly context?: Partial<Omit<NodeContext, "idempotencyKey">>;
 }
 
+const mockOptions: OptionNames<MockInputOptions> = { idempotencyKey: true, context: true };
+
+type PacketData = Readonly<Record<string, unknown>>;
+
 /**
- * What a node would be given: one packet at one port.
+ * What a node would be given: a packet at one port, or one packet at each of several ports.
  *
  * @example
  * const input = mockNodeInput("in", { messageId: "msg-001" }, { idempotencyKey: "msg-001-sms" });
+ * const joined = mockNodeInput({ order: { id: "o-1" }, payment: { id: "p-1" } }, { idempotencyKey: "o-1-ship" });
  */
+export function mockNodeInput(port: string, data: PacketData, options?: MockInputOptions): NodeInput;
+export function mockNodeInput(packets: Readonly<Record<string, PacketData>>, options?: MockInputOptions): NodeInput;
 export function mockNodeInput(
-  port: string,
-  data: Readonly<Record<string, unknown>>,
-  { idempotencyKey, context = {} }: MockInputOptions = {},
+  first: string | Readonly<Record<string, PacketData>>,
+  second: PacketData | MockInputOptions = {},
+  third: MockInputOptions = {},
 ): NodeInput {
-  return new NodeInput(
-    { [port]: data },
-    {
-      flowId: "test_flow",
-      executionId: randomUUID(),
-      nodeId: "node",
-      packetId: "pk_1",
-      attempt: 1,
-      traceHeaders: {},
-      signal: new AbortController().signal,
-      ...context,
-      idempotencyKey,
-    },
-  );
+  const packets = typeof first === "string" ? { [first]: second as PacketData } : first;
+  const options = typeof first === "string" ? third : (second as MockInputOptions);
+  for (const data of Object.values(packets)) mustBeObject(data);
+  knownOptions("mockNodeInput", options, mockOptions);
+  const { idempotencyKey, context = {} } = options;
+  return new NodeInput(packets, {
+    flowId: "test_flow",
+    executionId: randomUUID(),
+    nodeId: "node",
+    packetId: "pk_1",
+    attempt: 1,
+    traceHeaders: {},
+    signal: new AbortController().signal,
+    ...context,
+    idempotencyKey,
+  });
 }
 
 export type Delivered =

@@ -150,7 +150,8 @@ async function triggered(
   if (flow === undefined && second !== undefined)
     throw new InvalidInputError("flow", `there are several flows; say --flow ${ids.join(" or ")}`);
   const { executionId, status, mismatch } = await runtime.trigger(flow ?? only, entry, payload, key === undefined ? {} : { key });
-  if (mismatch) throw new InvalidInputError("key", "was used before with another payload; use a new key for a new trigger");
+  if (mismatch)
+    throw new InvalidInputError("key", "was used before with another payload, or at another entry; use a new key for a new trigger");
   if (status !== "started")
     note(status === "duplicate" ? `the key was used before: ${executionId}` : "the entry's filter does not let it in");
   // Of a flow that keeps nothing there is nothing to wait for: it has been run.

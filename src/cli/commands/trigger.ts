@@ -1,4 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
+import { sentBy } from "../../graph/runtime/routes.js";
+import type { FlowPlan } from "../../graph.js";
 import { InvalidInputError } from "../../index.js";
 import { apiClient } from "../api-client.js";
 import { exitFound } from "../exit-codes.js";
@@ -59,6 +61,7 @@ type Payload = Awaited<ReturnType<typeof payloadOf>>;
 async function byStore(flow: string, payload: Payload, waitMs: number, { file = [], store, key, entry }: Options): Promise<Told> {
   if (file.length === 0) throw new InvalidInputError("file", "trigger needs the flow's document (--file), or a server that has it (--url)");
   const documents = await loadPlans(file);
+  for (const plan of documents) if (plan.id === flow) checkSource(plan, entry, payload);
   return await withLookingRuntime({ store, documents, create: true }, async (runtime) => {
     const plan = runtime.plan(flow);
     if (plan?.entries.some(({ delivery }) => delivery.mode === "direct"))
@@ -67,7 +70,8 @@ async function byStore(flow: string, payload: Payload, waitMs: number, { file = 
         `"${flow}" keeps nothing: all of its edges are direct or ephemeral, and only a process that has its nodes can run it (--url)`,
       );
     const { executionId, status, mismatch } = await runtime.trigger(flow, entry, payload, key === undefined ? {} : { key });
-    if (mismatch) throw new InvalidInputError("key", "was used before with another payload; use a new key for a new trigger");
+    if (mismatch)
+      throw new InvalidInputError("key", "was used before with another payload, or at another entry; use a new key for a new trigger");
     if (executionId === undefined || waitMs === 0) return { executionId, status };
     const until = AbortSignal.timeout(waitMs);
     const ended = await runtime.wait(executionId, { signal: until }).catch((error: unknown) => {
@@ -76,6 +80,25 @@ async function byStore(flow: string, payload: Payload, waitMs: number, { file = 
     });
     return { executionId, status, execution: ended.status };
   });
+}
+
+/**
+ * The process that runs the flow passes on what a source gets, unless a node is written for the source: then what the
+ * source takes has to stand in the document. So a payload is refused here that `run --trigger` refuses.
+ */
+function checkSource({ entries, nodes }: FlowPlan, entry: string | undefined, payload: Payload): void {
+  const entered = entries.filter(({ node }) => entry === undefined || node === entry);
+  const [only, second] = entered;
+  const source = only && second === undefined && only.packet === undefined ? nodes.get(only.node) : undefined;
+  const type = source?.kind === "source" ? sentBy(source) : undefined;
+  const problems = type?.check(payload) ?? [];
+  if (problems.length === 0) return;
+  const why = problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ");
+  throw new InvalidInputError(
+    "payload",
+    `does not match ${type?.name}, which "${source?.id}" sends on: ${why}. If a node is written for it that takes another packet, say so in its inputs`,
+    problems,
+  );
 }
 
 async function byServer(url: string, flow: string, payload: Payload, waitMs: number, { tokenFile, key, entry }: Options): Promise<Told> {

@@ -32,7 +32,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
       // One that begins again from further back has done nothing: its key is for the packet that comes again.
       if (to.note === "restarted") freeKey(tally, row);
       else completeKey(tally, row);
-      if (to.note) tally.note(row, to.note);
+      if (to.note) tally.note(row, to.note, to.about ?? null);
       if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
       else if (!isGone) table.remove(row);
       leave(tally, row);

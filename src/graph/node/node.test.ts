@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { InvalidInputError } from "../../core/errors.js";
 import { decodeError, encodeError } from "../../core/stored-error.js";
+import { mockNodeInput } from "../../testing/node-delivery.js";
 import { type FlowNode, handle, NodeInput, NodeOutput } from "./node.js";
 import { NodeError, nodeErrorCodes } from "./node-error.js";
 import { Packet } from "./packet.js";
@@ -67,6 +68,14 @@ test("which errors may be tried again", () => {
   expect(() => new NodeError("OOPS" as never, "x")).toThrow(/code: must be one of VALIDATION/);
   const again = decodeError(encodeError(new NodeError("RATE_LIMITED", "slow", new TypeError("why"))));
   expect(NodeError.is(again) && [again.code, again.message, (again.cause as Error).name]).toEqual(["RATE_LIMITED", "slow", "TypeError"]);
+});
+
+test("an input for a test has a packet at one port, or at each of several", () => {
+  const input = mockNodeInput({ order: { id: 1 }, payment: { id: 2 } }, { idempotencyKey: "k" });
+  expect([input.ports, input.packet("payment").get("id"), input.context.idempotencyKey]).toEqual([["order", "payment"], 2, "k"]);
+  expect(mockNodeInput("in", { id: 1 }, { context: { attempt: 2 } }).context.attempt).toBe(2);
+  expect(() => mockNodeInput({ order: 1 } as never)).toThrow(/must be an object/);
+  expect(() => mockNodeInput("in", {}, { key: "k" } as never)).toThrow(/is not an option/);
 });
 
 test("a function is a node, and what is no output is refused", async () => {

@@ -1,5 +1,6 @@
 import type { PacketNote, PacketRecord } from "../../core/packet.js";
 import type { Alert, NewPacket } from "../../core/packet-operation.js";
+import { alertText } from "../alert-text.js";
 import type { NodeContext, NodeInput } from "../node/node.js";
 import { defaultRetry } from "../normalise-policy.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
@@ -17,7 +18,7 @@ import { post } from "./webhook.js";
 export const alertQueue = "onceflow.alerts";
 
 type Numbering = Pick<Sender, "next" | "valueBytesMax">;
-type Subject = Pick<PacketRecord, "no" | "execution" | "attempt">;
+type Subject = Pick<PacketRecord, "no" | "execution" | "attempt"> & { readonly data: unknown };
 type Reason = Pick<Failure, "code" | "message">;
 
 /** `x-alerts.onDeadLetter` of the node that could not be reached. */
@@ -35,6 +36,14 @@ export function alertAhead(numbering: Numbering, route: Route, packet: Subject):
 function makeAlert({ next, valueBytesMax }: Numbering, route: Route, packet: Subject, reason: Reason | undefined): Alert | undefined {
   const { alert, id } = route.node.plan;
   if (alert === undefined || route.letter === null) return undefined;
+  const said = {
+    flowId: route.flow.id,
+    nodeId: id,
+    edge: route.queue,
+    deadLetter: packetId(packet.no),
+    executionId: packet.execution === null ? null : executionId(packet.execution),
+    attempts: packet.attempt,
+  };
   const body = {
     type: "onceflow.deadLetter",
     flow: route.flow.id,
@@ -45,7 +54,7 @@ function makeAlert({ next, valueBytesMax }: Numbering, route: Route, packet: Sub
     executionId: packet.execution === null ? null : executionId(packet.execution),
     attempts: packet.attempt,
     ...(reason === undefined ? {} : { error: { code: reason.code, message: reason.message } }),
-    ...(alert.message === undefined ? {} : { message: alert.message }),
+    ...(alert.message === undefined ? {} : { message: alertText(alert.message, { ...said, packet: packet.data }) }),
   };
   const { text: payload } = encodePayload({ webhook: alert.webhook, body }, noTrace, valueBytesMax);
   return { no: next(), queue: alertQueue, payload };
@@ -82,8 +91,10 @@ interface NotedContext extends NodeContext {
 async function postAlert(input: NodeInput, privateWebhooks: PrivateWebhooks): Promise<void> {
   const packet = input.packet("in");
   const { signal, packetId: id, note = null }: NotedContext = input.context;
-  const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason }>("body");
+  const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason; readonly message?: string }>("body");
   // Its key names the letter and this alert: a receiver can tell a second delivery from a second death.
   const key = `alert-${body.deadLetter}-${id}`;
-  await post(packet.getString("webhook"), { ...body, error: body.error ?? storeMade(note) }, { key, signal, privateWebhooks });
+  const error = body.error ?? storeMade(note);
+  const message = body.message === undefined ? {} : { message: alertText(body.message, { error }) };
+  await post(packet.getString("webhook"), { ...body, error, ...message }, { key, signal, privateWebhooks });
 }

@@ -29,7 +29,8 @@ import type { Teller } from "./teller.js";
 /** On its way to the store, to be claimed there. */
 interface Sending {
   readonly route: Route;
-  readonly payload: Payload;
+  /** Undefined: it is only told of, and never claimed. */
+  readonly payload: Payload | undefined;
 }
 
 /** A packet that has to be delivered by itself. */
@@ -97,7 +98,15 @@ export class Courier implements DeliveryHost, SearchHost {
     this.#numbers = new Numbers(store, options.leaseMs);
     const { onMismatch, joinWaitMs, deadRetentionMs } = options;
     const { next } = this.#numbers;
-    this.sender = { valueBytesMax: store.valueBytesMax, onMismatch, joinWaitMs, deadRetentionMs, next, reserve: this.#reserve };
+    this.sender = {
+      valueBytesMax: store.valueBytesMax,
+      onMismatch,
+      joinWaitMs,
+      deadRetentionMs,
+      next,
+      reserve: this.#reserve,
+      told: this.#told,
+    };
     this.#inHand = InHand.of(store);
     this.#suspects = new PacketSuspects({
       ...{ store, leaseMs: options.leaseMs, inHand: this.#inHand },
@@ -323,6 +332,10 @@ export class Courier implements DeliveryHost, SearchHost {
     if (this.#search.inDoubt || !this.#inHand.isOpen || !this.capacity.take(route)) return false;
     this.#sending.set(no, { route, payload });
     return true;
+  };
+
+  readonly #told = (route: Route, no: number): void => {
+    this.#sending.set(no, { route, payload: undefined });
   };
 
   /** What was not sent needs no room. */

@@ -210,10 +210,15 @@ function done(delivery: Delivery, leaving: Leaving): Settling {
   host.returned(delivery);
   if (ephemeral.length > 0) host.needsRoom(ephemeral);
   const packed = pack(host.sender, leaving, { execution: packet.execution, trace });
-  return { to: route.keep ? doneAndKept : isDone, ...packed, ephemeral, failure: undefined };
+  const to = leaving.unrouted.length === 0 ? (route.keep ? doneAndKept : isDone) : unrouted(route.keep, leaving.unrouted);
+  return { to, ...packed, ephemeral, failure: undefined };
 }
 
 const isDone: PacketOutcome = { kind: "done", keep: false, note: null };
+function unrouted(keep: boolean, ports: readonly string[]): PacketOutcome {
+  return { kind: "done", keep, note: "unrouted", about: [...new Set(ports)].join(", ").slice(0, 1000) };
+}
+
 const doneAndKept: PacketOutcome = { kind: "done", keep: true, note: null };
 
 function failed(delivery: Delivery, failure: Failure): Settling {
@@ -227,8 +232,10 @@ function failed(delivery: Delivery, failure: Failure): Settling {
 }
 
 /** Its alert is sent in the same commit. */
-export function dead({ host, route, packet, succeededLate }: Delivery, failure: Failure, history: string): Settling {
-  const packets = alertFor(host.sender, route, packet, failure);
+export function dead(delivery: Delivery, failure: Failure, history: string): Settling {
+  const { host, route, packet, succeededLate } = delivery;
+  const asks = route.node.plan.alert?.message !== undefined;
+  const packets = alertFor(host.sender, route, { ...packet, data: asks ? delivery.payload.data : undefined }, failure);
   const note = succeededLate ? ({ note: "lateSuccess" } as const) : undefined;
   return { to: { kind: "dead", history, ...note }, packets, outputs: nothing, ephemeral: nothing, failure };
 }

@@ -69,7 +69,7 @@ export function ephemeralHost(
       const { route, data, execution, trace, attempt, history } = item;
       const { sender } = courier;
       const { packet } = packetFor(sender, { route, data, problem: undefined }, { execution, trace });
-      const alerts = alertFor(sender, route, { ...packet, attempt }, failure);
+      const alerts = alertFor(sender, route, { ...packet, attempt, data }, failure);
       const packets = [{ ...packet, failed: history ?? "[]", join: null, lane: null }, ...alerts];
       const answer = await commit(courier, item, { packets, outputs: [] });
       if (answer !== "nothing" && "placed" in answer) courier.take(answer, []);

@@ -7,14 +7,12 @@ import type { Mark } from "./memory-mark.js";
 import type { Origin } from "./outgoing.js";
 import type { Trace } from "./payload.js";
 import type { Route } from "./routes.js";
-import { keyOf, type Leaving, problemOf, runStage, type Sent } from "./stage.js";
+import { keyOf, type Leaving, noLeaving, problemOf, runStage, type Sent } from "./stage.js";
 import { storeMade } from "./store-made.js";
 import type { Teller } from "./teller.js";
 
 /** What such a queue holds where its edge does not say. */
 const lengthMaxDefault = 10_000;
-
-const nothingLeaves: Leaving = { stored: [], ephemeral: [], outputs: [] };
 
 export interface Item extends Sent {
   readonly execution: number | null;
@@ -124,7 +122,7 @@ export class Ephemeral {
         await this.#failed(host, item, { ...storeMade("mismatch"), final: true }, host.clock.now() - began);
         return;
       }
-      if (ended !== "executed") await host.send(nothingLeaves, item);
+      if (ended !== "executed") await host.send(noLeaving(), item);
       this.#count(route, -1);
       if (ended !== "executed") host.teller.acknowledged(route, item, ended === "mismatch");
       else

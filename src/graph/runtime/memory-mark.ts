@@ -61,7 +61,7 @@ function report({ host: { sender }, packet, payload }: Delivery, routeOf: RouteO
   const no = sender.next();
   const dead: NewPacket = { ...plain, no, flow, queue: edge, execution: packet.execution, payload: text, letter, failed, claim: false };
   const route = routeOf(flow, edge);
-  const alerts = route === undefined ? nothing : alertFor(sender, { ...route, letter }, { ...dead, attempt: 0 }, lost);
+  const alerts = route === undefined ? nothing : alertFor(sender, { ...route, letter }, { ...dead, attempt: 0, data: undefined }, lost);
   const to = { kind: "done", keep: false, note: null } as const;
   return { to, packets: [dead, ...alerts], outputs: nothing, ephemeral: nothing, failure: undefined };
 }

@@ -17,6 +17,8 @@ export interface Sender {
   readonly next: () => number;
   /** True: this process takes the packet in the commit that sends it, and has kept room for it, and what it brings. */
   reserve(route: Route, no: number, payload: Payload): boolean;
+  /** How this packet is placed is told of this route: none of the flow's own has its queue. */
+  told(route: Route, no: number): void;
 }
 
 /** What a packet is part of. */
@@ -39,7 +41,10 @@ export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin
     const { route } = sent[i] as Sent;
     const { packet, payload } = made[i] as Outgoing;
     if (packet.failed === undefined) packet.claim = sender.reserve(route, packet.no, payload);
-    else packets.push(...alertFor(sender, route, { ...packet, attempt: 0 }, historyOf(packet.failed).at(-1) as HistoryEntry));
+    else
+      packets.push(
+        ...alertFor(sender, route, { ...packet, attempt: 0, data: payload.data }, historyOf(packet.failed).at(-1) as HistoryEntry),
+      );
   }
   return packets;
 }
@@ -63,7 +68,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
     key: named,
     lane: lane.ok && lane.value !== null ? { name: lane.value, deadBlocks: false } : null,
     join,
-    letter: join !== null || named?.onMismatch === "deadLetter" ? alertingLetter(sender, route, { no, execution }) : route.letter,
+    letter: join !== null || named?.onMismatch === "deadLetter" ? alertingLetter(sender, route, { no, execution, data }) : route.letter,
     delayMs: 0,
     claim: false,
   };
@@ -71,7 +76,11 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
 }
 
 /** Of what the store may make a dead letter by itself. */
-function alertingLetter(sender: Sender, route: Route, packet: Pick<NewPacket, "no" | "execution">): DeadLetter | null {
+function alertingLetter(
+  sender: Sender,
+  route: Route,
+  packet: Pick<NewPacket, "no" | "execution"> & { readonly data: Data },
+): DeadLetter | null {
   const alert = alertAhead(sender, route, { ...packet, attempt: 0 });
   return route.letter && alert ? { ...route.letter, alert } : route.letter;
 }

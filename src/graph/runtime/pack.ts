@@ -3,6 +3,7 @@ import { NodeError } from "../node/node-error.js";
 import { failureOf } from "./failure.js";
 import { markFor } from "./memory-mark.js";
 import { type Origin, packetsFor, type Sender } from "./outgoing.js";
+import { lettersOf } from "./outputs.js";
 import { encodeOutput } from "./payload.js";
 import type { Leaving } from "./stage.js";
 
@@ -17,13 +18,21 @@ export interface Packed {
 const nothing: readonly never[] = [];
 
 /** Throws PERMANENT where it cannot be kept: the node has done its work, and to call it again would not help. */
-export function pack(sender: Sender, { stored, ephemeral, outputs }: Leaving, origin: Origin): Packed {
+export function pack(sender: Sender, { stored, ephemeral, outputs, undeclared }: Leaving, origin: Origin): Packed {
   const { execution } = origin;
   try {
     const kept = outputs.length === 0 ? nothing : outputs.map((output) => encodeOutput(output, sender.valueBytesMax));
     const marks = ephemeral.length === 0 || execution === null ? nothing : ephemeral.map((sent) => markFor(sender, sent, execution));
+    const letters = undeclared.length === 0 ? nothing : lettersOf(sender, undeclared, origin);
+    // Last, because it keeps room for them: what throws before has kept none.
     const packets = stored.length === 0 ? nothing : packetsFor(sender, stored, origin);
-    return { packets, marks, outputs: kept };
+    if (letters.length === 0) return { packets, marks, outputs: kept };
+    for (const {
+      route,
+      packets: [letter],
+    } of letters)
+      sender.told(route, letter.no);
+    return { packets: [...packets, ...letters.flatMap((each) => each.packets)], marks, outputs: kept };
   } catch (error) {
     throw new NodeError("PERMANENT", failureOf(error).message, error);
   }

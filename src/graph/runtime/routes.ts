@@ -6,6 +6,7 @@ import type { PacketType } from "../packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../plan.js";
 import type { Delivery, Settling } from "./delivery.js";
 import { type Load, noLoad } from "./load.js";
+import { outputQueue, outputRoute } from "./outputs.js";
 
 /** A way into a node: an edge of the flow, or an entry. */
 export interface Route {
@@ -91,6 +92,11 @@ export function route(
     return node;
   };
   for (const id of plan.nodes.keys()) nodeOf(id);
+  for (const node of nodes.values()) {
+    // A port that was not declared when a packet was sent there may be so now: its dead letters can be delivered.
+    const ports = node.plan.outputs.filter(({ name }) => node.outgoing.some(({ port }) => port === undefined || port === name));
+    for (const { name } of ports) routes.set(outputQueue(node.plan.id, name), outputRoute(plan, node, name, deadRetentionMs));
+  }
   const entries = plan.entries.map(({ node, port, packet, delivery, filter }): Entry => {
     const planned = plan.nodes.get(node) as PlannedNode;
     const taken = packet ?? (passesOn(planned) ? sentBy(planned) : undefined);
@@ -106,7 +112,7 @@ function inOrder({ inputs }: PlannedNode, ports: readonly string[]): readonly st
 }
 
 /** What a source sends, where the document says so: by itself, or by the only edge that takes it. */
-function sentBy({ outputs: [output], outgoing: [edge, second] }: PlannedNode): PacketType | undefined {
+export function sentBy({ outputs: [output], outgoing: [edge, second] }: PlannedNode): PacketType | undefined {
   const { name = "out", packet } = output ?? {};
   const takesAll = second === undefined && edge?.when === undefined && (edge?.from.port ?? name) === name;
   return packet ?? (takesAll ? edge?.packet : undefined);

@@ -1,5 +1,6 @@
 import { sleep } from "../../core/clock.js";
 import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
+import { knownOptions, type OptionNames } from "../../core/known-options.js";
 import { duration } from "../../core/options.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packet.js";
 import type { QueueCount, Spot } from "../../core/packet-operation.js";
@@ -15,7 +16,7 @@ import { historyOf } from "./history.js";
 import { executionNo, packetId, packetNo } from "./ids.js";
 import { lostCode, lostRoute, memoryRoute } from "./memory-mark.js";
 import { Counters, type RuntimeMetrics } from "./metrics.js";
-import type { Data } from "./payload.js";
+import { type Data, decodePayload } from "./payload.js";
 import type { Routed } from "./routes.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
 import { checkEdge, tellStranded } from "./stranded.js";
@@ -31,6 +32,7 @@ import {
   executionDetails,
   executionView,
 } from "./views.js";
+import { ExecutionNotFoundError, WaitTimeoutError } from "./wait-errors.js";
 
 export interface Page {
   /** At most 1,000; default 100. */
@@ -46,6 +48,14 @@ export interface FlowInfo {
 }
 
 const pageMax = 1000;
+
+export interface WaitOptions {
+  readonly signal?: AbortSignal;
+  /** Default: without end. */
+  readonly timeoutMs?: number;
+}
+
+const waitOptions: OptionNames<WaitOptions> = { signal: true, timeoutMs: true };
 
 /**
  * Runs flows: `trigger` puts a packet in, and the packets that come of it are carried from node to node, each in the store
@@ -155,11 +165,13 @@ export class Runtime {
     return executionDetails(found, await packets.notes(found.no, pageMax), await packets.packetsOf(found.no, pageMax));
   }
 
-  /** The execution when it has ended, with everything on ephemeral edges. */
-  async wait(
-    id: string,
-    { signal, timeoutMs = Number.POSITIVE_INFINITY }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
-  ): Promise<ExecutionDetails> {
+  /**
+   * The execution when it has ended, with everything on ephemeral edges. WaitTimeoutError when the time is over,
+   * ExecutionNotFoundError where there is none, InvalidInputError for what is no id and no option.
+   */
+  async wait(id: string, options: WaitOptions = {}): Promise<ExecutionDetails> {
+    knownOptions("wait", options, waitOptions);
+    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     if (timeoutMs !== Number.POSITIVE_INFINITY) duration("timeoutMs", timeoutMs);
     const { clock } = this.store;
     const until = clock.now() + timeoutMs;
@@ -168,10 +180,10 @@ export class Runtime {
       try {
         // Its numbers only: what is still under way is not looked for in a backlog, again and again.
         const found = await this.store.packets.execution(executionNo(id));
-        if (found === undefined) throw new InvalidInputError("executionId", `there is no execution ${id}`);
+        if (found === undefined) throw new ExecutionNotFoundError(id);
         if (statusOf(found) !== "running") return await this.#details(found);
         const left = Math.min(this.#options.pollMs, until - clock.now());
-        if (left <= 0) throw new InvalidInputError("timeoutMs", `execution ${id} is still running after ${timeoutMs} ms`);
+        if (left <= 0) throw new WaitTimeoutError(id, timeoutMs);
         // Another process may end it: then nobody here is told.
         const stop = new AbortController();
         const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
@@ -223,7 +235,7 @@ export class Runtime {
     const route = letter && routed?.routes.get(letter.queue);
     if (letter?.dead) checkNotLost(letter);
     if (letter?.dead) checkEdge(letter, routed);
-    const alert = route && alertAhead(this.#courier.sender, route, letter);
+    const alert = route && alertAhead(this.#courier.sender, route, { ...letter, data: decodePayload(letter.payload).data });
     const done = letter !== undefined && (await packets.reinject(letter.no, alert));
     if (done) this.#teller.reinjected(route, letter);
     this.#courier.wake();

@@ -4,8 +4,10 @@ import type { Evaluated } from "../expression.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import type { PacketProblem } from "../packets.js";
+import type { FlowPlan } from "../plan.js";
 import type { Attempt } from "./attempt.js";
 import { executionId, packetId } from "./ids.js";
+import { warnOfPort } from "./outputs.js";
 import type { Data, FlowOutput, Trace } from "./payload.js";
 import type { Route, RunningNode } from "./routes.js";
 
@@ -14,6 +16,21 @@ export interface Leaving {
   stored: Sent[];
   ephemeral: Sent[];
   outputs: FlowOutput[];
+  /** What nodes sent to ports that they do not declare, although they declare some. */
+  undeclared: Undeclared[];
+  /** Ports, `node.port`, that no edge is for, of nodes that declare none. What was sent there is an output. */
+  unrouted: string[];
+}
+
+export interface Undeclared {
+  readonly flow: FlowPlan;
+  readonly node: RunningNode;
+  readonly port: string;
+  readonly data: Data;
+}
+
+export function noLeaving(): Leaving {
+  return { stored: [], ephemeral: [], outputs: [], undeclared: [], unrouted: [] };
 }
 
 export interface Sent {
@@ -36,7 +53,7 @@ export function runStage(
   key: string | undefined,
   call: Call = handle,
 ): Leaving | Promise<Leaving> {
-  const leaving: Leaving = { stored: [], ephemeral: [], outputs: [] };
+  const leaving = noLeaving();
   const running = run(attempt.route.node, inputs, key, attempt, leaving, call);
   return running === undefined ? leaving : running.then(() => leaving);
 }
@@ -60,12 +77,21 @@ function run(
 /** Along the edges of its node. Those that lead to a node at once are called one after the other. */
 function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
   let direct: Sent[] = [];
+  const { id, outputs } = node.plan;
+  const { flow } = attempt.route;
   for (const { port, data } of output.sent) {
+    if (outputs.length > 0 && node.outgoing.length > 0 && !outputs.some(({ name }) => name === port)) {
+      leaving.undeclared = added(leaving.undeclared, { flow, node, port, data });
+      warnOfPort(flow, node, port, "the document does not declare it: declare it and add an edge, or correct the node");
+      continue;
+    }
     let taken = false;
+    let isForPort = false;
     for (const { port: from, route } of node.outgoing) {
       if (from !== undefined && from !== port) continue;
       // Also where it says that this one does not travel: it was looked at, and is not left over.
       taken = true;
+      if (route.when?.outputs === undefined || route.when.outputs.includes(port)) isForPort = true;
       const travels = route.when === undefined ? always : route.when.evaluate({ payload: data, output: port });
       if (travels.ok && !travels.value) continue;
       const sent: Sent = { route, data, problem: travels.ok ? undefined : `when: ${travels.why}` };
@@ -73,7 +99,12 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
       else if (route.delivery.mode === "ephemeral") leaving.ephemeral = added(leaving.ephemeral, sent);
       else leaving.stored = added(leaving.stored, sent);
     }
-    if (!taken) leaving.outputs = added(leaving.outputs, { node: node.plan.id, port, data });
+    if (taken && !isForPort && outputs.length === 0) {
+      taken = false;
+      leaving.unrouted = added(leaving.unrouted, `${id}.${port}`);
+      warnOfPort(flow, node, port, "no edge is for that port; it is kept as an output of the execution");
+    }
+    if (!taken) leaving.outputs = added(leaving.outputs, { node: id, port, data });
   }
   return callAll(direct, 0, attempt, leaving);
 }

@@ -1,5 +1,6 @@
 import { ConfigurationError } from "../../core/errors.js";
 import type { Store } from "../../core/store.js";
+import { isOutputQueue } from "./outputs.js";
 import type { Route, Routed } from "./routes.js";
 
 /** Whether packets of an edge that are in the store are delivered: a direct one takes nothing from there. */
@@ -28,6 +29,11 @@ export async function tellStranded({ packets }: Store, flows: ReadonlyMap<string
 export function checkEdge({ flow, queue }: { readonly flow: string; readonly queue: string }, routed: Routed | undefined): void {
   // Of a flow that is not here nothing is known.
   if (routed === undefined || delivers(routed.routes.get(queue))) return;
+  if (isOutputQueue(queue))
+    throw new ConfigurationError(
+      `[onceflow] flow "${flow}" declares no output ${queue.slice(0, -2)} with an edge that leads from it; declare it and re-inject the letter, or discard it`,
+      { code: "EDGE_GONE" },
+    );
   throw new ConfigurationError(
     `[onceflow] edge ${queue} is not in flow "${flow}" any more, and would not be delivered; re-inject it where the document has it, or discard it`,
     { code: "EDGE_GONE" },

@@ -9,10 +9,11 @@ import type { Courier } from "./courier.js";
 import type { Ephemeral } from "./ephemeral.js";
 import { executionId } from "./ids.js";
 import { fingerprintOf, packetsFor } from "./outgoing.js";
+import { pack } from "./pack.js";
 import { type Data, noTrace, type Trace } from "./payload.js";
 import type { Entry, Routed } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
-import { keyOf, problemOf, runStage } from "./stage.js";
+import { keyOf, type Leaving, noLeaving, problemOf, runStage } from "./stage.js";
 import type { Teller } from "./teller.js";
 
 export interface TriggerOptions {
@@ -28,7 +29,7 @@ export interface Triggered {
   readonly executionId: string | undefined;
   /** "duplicate": the key had been used, and this is its execution. */
   readonly status: "started" | "duplicate" | "filtered";
-  /** The key had been used with another payload. */
+  /** The key had been used with another payload, or at another entry of the flow. */
   readonly mismatch: boolean;
 }
 
@@ -114,8 +115,17 @@ async function triggerDurable(
     return { executionId: executionId(no), status: "started", mismatch: false };
   }
   courier.giveBack(packets);
-  if (answer.kind === "triggered") return { executionId: executionId(answer.execution), status: "duplicate", mismatch: answer.mismatch };
+  if (answer.kind === "triggered") {
+    const mismatch = answer.mismatch || (await beganElsewhere(courier, answer.execution, route.queue));
+    return { executionId: executionId(answer.execution), status: "duplicate", mismatch };
+  }
   throw archived(flow);
+}
+
+/** The key names a trigger of the flow, wherever that entered: at another entry the same payload is another request. */
+async function beganElsewhere({ store }: Courier, no: number, entry: string): Promise<boolean> {
+  const found = await beforeEffect(store, () => store.packets.execution(no));
+  return found !== undefined && found.entry !== entry;
 }
 
 function archived(flow: string): ConfigurationError {
@@ -141,6 +151,17 @@ async function pursue(courier: Courier, send: SendPackets): Promise<void> {
 async function within(store: Courier["store"], tx: Tx, send: SendPackets): Promise<PacketAnswer> {
   requireTransactions(store);
   return await (store.packets.sendWithin as NonNullable<Courier["store"]["packets"]["sendWithin"]>)(tx, send);
+}
+
+/** Nothing else of such a trigger is kept; what went to a port that the document does not declare is. */
+async function keepLetters(courier: Courier, leaving: Leaving, trace: Trace): Promise<void> {
+  if (leaving.undeclared.length === 0) return;
+  const { packets } = pack(courier.sender, { ...noLeaving(), undeclared: leaving.undeclared }, { execution: null, trace });
+  const { store, worker } = courier;
+  const send: SendPackets = { verb: "sendPackets", worker, execution: null, packets };
+  const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: "a packet for a port that is not declared" });
+  if (answer.kind === "packetsSent") courier.take(answer, packets);
+  else courier.giveBack(packets);
 }
 
 /** The scope of the keys of a flow's triggers. */
@@ -182,6 +203,7 @@ async function triggerDirect(
     const running = runStage(attempt, { [route.port]: payload }, name.ok ? name.value : undefined);
     const { clock } = courier.store;
     const leaving = running instanceof Promise ? await attempt.within(clock, options.graceMs, options.timeoutMs, running) : running;
+    await keepLetters(courier, leaving, traceHeaders);
     if (leaving.ephemeral.length === 0) return;
     courier.needsRoom(leaving.ephemeral);
     ephemeral.send(leaving.ephemeral, { execution: no, trace: traceHeaders }, []);

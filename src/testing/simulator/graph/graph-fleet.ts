@@ -39,6 +39,8 @@ export class GraphFleet extends HostFleet<GraphHost> {
       documents: [flow],
       nodes: nodesFor(this.#options, process, die),
       ...{ work, concurrency, leaseMs, pollMs, timeoutMs, graceMs, crashMax, joinWaitMs, onMismatch },
+      // Drawn documents have keys on direct edges: the nodes get them.
+      substitutes: ["idempotencyKey", "execution"],
       random: () => world.random.next(),
     });
     const host: GraphHost = { process, store, runtime, up: undefined, died };
