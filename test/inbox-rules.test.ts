@@ -224,7 +224,8 @@ describe("a dead letter", () => {
       ...backend,
       async flush(operations) {
         for (const each of operations)
-          if (each.verb === "settle" && "outcome" in each.to && (each.to.outcome?.length ?? 0) > 1000) throw new StoreRefusedError("too long for me");
+          if (each.verb === "settle" && "outcome" in each.to && (each.to.outcome?.length ?? 0) > 1000)
+            throw new StoreRefusedError("too long for me");
         return await backend.flush(operations);
       },
     });
