@@ -67,6 +67,6 @@ function carries(value: unknown, mark: string): boolean {
   return value instanceof Uint8Array && Buffer.from(value).includes(mark);
 }
 
-export function databaseError(code: string): Error {
+function databaseError(code: string): Error {
   return Object.assign(new pg.DatabaseError(`injected answer ${code}`, 0, "error"), { code, severity: "ERROR" });
 }

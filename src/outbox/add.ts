@@ -49,7 +49,7 @@ export class Adder {
   }
 
   #join(): Promise<void> {
-    const joining = this.#numbers.join();
+    const joining = beforeEffect(this.#policy.store, () => this.#numbers.join());
     // Whoever adds is told.
     joining.catch(() => {});
     return joining;
