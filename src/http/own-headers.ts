@@ -2,7 +2,7 @@ import type { Reply } from "./reply.js";
 
 type Headers = Reply["headers"];
 
-/** The response of this request's middleware and that of the handler both count; any other header of the handler replaces the earlier one. */
+/** Of these the values of earlier middleware and of the handler are both sent. Any other header of the handler replaces the earlier one. */
 const additive = new Set(["set-cookie", "link", "vary"]);
 
 /** The handler's own headers: those that are on the response `now`, without those that earlier middleware had set `before`. */
