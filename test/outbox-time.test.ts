@@ -243,4 +243,40 @@ describe("the time of an outbox", () => {
     ]);
     expect(later).toEqual([]);
   });
+
+  test("messages beside one that kills its process are published, and none of them is put aside", async () => {
+    const scene = new Scene();
+    const { outbox } = scene.process();
+    const healthy = ["a", "b", "c", "d", "e"];
+    let added = 0;
+    for (const payload of ["a", "b", "deadly", "c", "d", "e"]) void outbox.add(undefined, { payload }).then(() => added++);
+    await scene.until(() => added === 6);
+    const published: unknown[] = [];
+    let deaths = 0;
+    for (let isOver = false; !isOver; ) {
+      const { process, outbox: own } = scene.process({ attemptsMax: 1 });
+      own.relay(
+        async ({ payload }) => {
+          await new Promise<void>((go) => void process.clock.after(payload === "deadly" ? 0 : 10, go));
+          if (process.dead || payload === "deadly") {
+            process.dead = true;
+            await new Promise(() => {});
+          }
+          published.push(payload);
+        },
+        { leaseMs: 1000, pollMs: 100 },
+      );
+      await scene.until(() => process.dead || own.metrics.dead === 1);
+      isOver = !process.dead;
+      if (process.dead) deaths += 1;
+    }
+    let letters: Awaited<ReturnType<Outbox["deadLetters"]>> | undefined;
+    void outbox.deadLetters().then((found) => {
+      letters = found;
+    });
+    await scene.until(() => letters !== undefined && published.length === healthy.length);
+    expect(published.toSorted()).toEqual(healthy);
+    expect(letters?.map(({ message }) => message?.payload)).toEqual(["deadly"]);
+    expect(deaths).toBe(3);
+  });
 });
