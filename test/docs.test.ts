@@ -340,7 +340,7 @@ describe("the pages", () => {
     const { errors } = sourceCodes((file) => file.startsWith("transform/"));
     const said = [
       ...exportsOf("src/transform.ts"),
-      ...membersOf("src/plugin.ts", "PluginOptions"),
+      ...membersOf("src/plugin-options.ts", "PluginOptions"),
       ...membersOf("src/transform/errors.ts", "Finding"),
       ...errors,
     ];
