@@ -1,6 +1,8 @@
-import { NodeOutput } from "onceflow/graph";
+import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { doomed, flow, listening, packetStores, running, triggered } from "./graph-scene.js";
+import type { PacketOperation } from "../src/core/packet-operation.js";
+import { mortal } from "../src/testing/mortal-store.js";
+import { doomed as doomedRuntime, flow, listening, packetStores, running, triggered } from "./graph-scene.js";
 import { onStores, shortMs, until } from "./workflow-scene.js";
 
 /** A durable edge to A, an ephemeral one to B, a durable one to C. */
@@ -21,7 +23,7 @@ const forever = () => new Promise<never>(() => {});
 onStores("packets in memory", packetStores, (test) => {
   test("of a process that dies are lost: counted, reported, and their execution does not say completed", async ({ scene }) => {
     let begun = 0;
-    const first = await doomed(scene, document("{ mode: ephemeral, deadLetterQueue: lost-ones }"), {
+    const first = await doomedRuntime(scene, document("{ mode: ephemeral, deadLetterQueue: lost-ones }"), {
       a,
       b: () => {
         begun += 1;
@@ -49,6 +51,38 @@ onStores("packets in memory", packetStores, (test) => {
     for (const { id } of letters) expect(await second.discard(id)).toBe(true);
     expect(await second.counts()).toEqual([]);
   });
+
+  for (const when of ["before", "after"] as const)
+    test(`of a process that dies ${when} the commit that ends one: ${when === "before" ? "lost" : "what it sent on is delivered"}`, async ({
+      scene,
+    }) => {
+      const inner = await scene.open();
+      const { store, die } = mortal(inner);
+      const commit = async (batch: { readonly packet: PacketOperation }) => {
+        const { packet } = batch;
+        const isIt = packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue === "B->C.in");
+        if (isIt && when === "after") await inner.commit(batch);
+        if (isIt) die();
+        return await store.commit(batch);
+      };
+      const dying = new Proxy(store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name)) });
+      const calls: string[] = [];
+      const nodes = {
+        a: () => new NodeOutput().send("out", { n: 1 }),
+        b: () => {
+          calls.push("b");
+          return new NodeOutput().send("out", { n: 2 });
+        },
+        c: () => void calls.push("c"),
+      };
+      const doomed = await createRuntime({ store: dying, documents: [document()], nodes, leaseMs: shortMs });
+      void doomed.trigger("flow", "In", {});
+      await until("it is with its node", () => calls.length === 1);
+      const next = await running(scene, document(), nodes, { leaseMs: shortMs });
+      await until("it has ended", async () => (await next.executions()).some(({ status }) => status !== "running"));
+      const [ended] = await next.executions();
+      expect([ended?.status, calls, next.metrics.lost]).toEqual(when === "before" ? ["dead", ["b"], 1] : ["completed", ["b", "c"], 0]);
+    });
 
   test("of a process that stops are lost too, also where the edge wants no dead letters", async ({ scene }) => {
     let begun = 0;

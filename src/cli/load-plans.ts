@@ -1,6 +1,7 @@
 import { type FlowPlan, findingText, loadFlows } from "../graph.js";
 import { ConfigurationError } from "../index.js";
 import { flowFiles } from "./flow-files.js";
+import { note } from "./output.js";
 
 /** Plans of all documents, before a store is opened: of a document that cannot be run, nothing is written. */
 export async function loadPlans(paths: readonly string[]): Promise<readonly FlowPlan[]> {
@@ -9,6 +10,8 @@ export async function loadPlans(paths: readonly string[]): Promise<readonly Flow
   for (const file of flowFiles(paths)) {
     const { flows, findings } = await loadFlows(file);
     plans.push(...flows);
+    // Misspelt, a field asks for something that nothing does.
+    for (const finding of findings) if (finding.code === "FLOW_UNKNOWN_FIELD") note(findingText(finding));
     errors.push(...findings.filter(({ severity }) => severity === "error").map(findingText));
   }
   if (errors.length === 0) return plans;

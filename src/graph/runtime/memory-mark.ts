@@ -16,7 +16,7 @@ import type { Sent } from "./stage.js";
  *
  * Marks have a flow of their own: a flow that is paused must not take them from their process.
  */
-export const memoryFlow = "onceflow.memory";
+const memoryFlow = "onceflow.memory";
 const memoryQueue = "onceflow.marks";
 export const memoryRoute = { flow: memoryFlow, queue: memoryQueue } as const;
 
