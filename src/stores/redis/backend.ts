@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors.js";
 import type { Backend, StandIn } from "../../core/store.js";
+import { AbandonedRecords } from "./abandoned.js";
 import { appendAudit, readAudit } from "./audit.js";
 import { checkServers } from "./check.js";
 import type { Connection } from "./connection.js";
@@ -34,6 +35,7 @@ export async function redisBackend(connection: Connection, options: RedisBackend
     await connection.close();
     throw error;
   }
+  const abandoned = new AbandonedRecords(connection, layout);
   return {
     name: "redis",
     capabilities: { transactions: false, sharedClock: true, durable: true, runs: false, packets: false },
@@ -47,7 +49,7 @@ export async function redisBackend(connection: Connection, options: RedisBackend
     read: async (id) => (await readRecords(connection, layout, [id]))[0],
     attempts: (query) => readAttempts(connection, layout, query),
     list: (query) => listRecords(connection, layout, query),
-    purge: (query) => purgeRecords(connection, layout, query),
+    purge: (query) => purgeRecords({ connection, layout, abandoned }, query),
     audit: (entries) => appendAudit(connection, layout, entries),
     audited: (id, limit) => readAudit(connection, layout, id, limit),
     ...(standIn === undefined ? {} : { standIn }),

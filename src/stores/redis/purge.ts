@@ -1,8 +1,11 @@
 import type { PurgeQuery } from "../../core/store.js";
+import { type AbandonedRecords, abandonedAt } from "./abandoned.js";
 import type { Connection } from "./connection.js";
 import type { Layout } from "./layout.js";
 import { askScript, isOnBothSides, runScript } from "./run-script.js";
 import { forEachKey } from "./scripts.js";
+
+const what = "a purge";
 
 const till = `
   local till = now
@@ -23,19 +26,21 @@ const finding = forEachKey(
 );
 
 /**
- * The index says where to look, and the record whether it is so: only settled ones have an end, and what is running or
- * unknown is never touched.
+ * The index says where to look, and the record whether it is so: settled records have an end, and a running one may have
+ * been abandoned; what is unknown is never touched.
  *
  * Whatever needs memory comes after a delete: at its `maxmemory` Redis refuses a write that may need some, unless the
  * script has written before. So a purge makes room where nothing else can be written.
  */
 const purging = forEachKey(
   `${till}
+  ${abandonedAt}
   local head, row = split(key)
   local over, purged = head .. 'over', 0
-  local r = call('HMGET', key, 'o', 's', 'e', 'r', 'h', 'k', 'y', 'i')
+  local r = call('HMGET', key, 'o', 's', 'e', 'r', 'h', 'k', 'y', 'i', 'c', 'l')
   local gone = goneAt(r[2], r[3], r[4], r[5])
-  if not r[1] or (gone and gone <= till) then
+  local abandoned = abandonedAt(r[2], r[9], r[10], r[4], r[5])
+  if not r[1] or (gone and gone <= till) or (abandoned and abandoned <= till) then
     call('UNLINK', head .. 'o:' .. row, head .. 'a:' .. row, head .. 'u:' .. row)
     call('DEL', key)
     call('ZREM', head .. 'names', row)
@@ -64,10 +69,22 @@ const purging = forEachKey(
   64,
 );
 
-/** Three trips: how much is over in each shard, the names of as much of it as is wanted, and the purge of these. */
-export async function purgeRecords(connection: Connection, layout: Layout, { before, limit }: PurgeQuery): Promise<number> {
+interface PurgedStore {
+  readonly connection: Connection;
+  readonly layout: Layout;
+  readonly abandoned: AbandonedRecords;
+}
+
+/** What is over first; then, where the limit leaves room, what was abandoned. */
+export async function purgeRecords(store: PurgedStore, { before, limit }: PurgeQuery): Promise<number> {
   const until = before === undefined ? "" : String(Math.floor(before));
-  const what = "a purge";
+  const over = await purgeRows(store, await overRows(store, until, limit), until);
+  if (over >= limit) return over;
+  return over + (await purgeRows(store, await store.abandoned.find(until, limit - over), until));
+}
+
+/** Two trips: how much is over in each shard, and the names of as much of it as is wanted. */
+async function overRows({ connection, layout }: PurgedStore, until: string, limit: number): Promise<string[]> {
   const indexes = rotated(layout.heads).map((head) => `${head}over`);
   const counts = await askScript(
     connection,
@@ -81,9 +98,12 @@ export async function purgeRecords(connection: Connection, layout: Layout, { bef
     left -= share;
     return share === 0 ? [] : [{ key, args: [until, String(share)] }];
   });
-  const rows = (await askScript(connection, finding, shares, { what })).flatMap(({ reply }) => reply as string[]);
+  return (await askScript(connection, finding, shares, { what })).flatMap(({ reply }) => reply as string[]);
+}
+
+async function purgeRows({ connection, layout }: PurgedStore, rows: readonly string[], until: string): Promise<number> {
+  if (rows.length === 0) return 0;
   const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.besideRow(row) }));
-  if (items.length === 0) return 0;
   const said = await runScript(connection, await connection.link(), purging, items, { what });
   // Records of a slot on the move are purged when the move is over. Others need not wait for them.
   return said.reduce((sum, one) => {
