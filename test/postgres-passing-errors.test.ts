@@ -76,7 +76,7 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
     const lost: string[] = [];
     const open = gate();
     const hold = (name: string, code?: string) =>
-      once(store, { key: keyOf.of(name), leaseMs: 6000 }, async ({ signal }) => {
+      once(store, { key: keyOf.of(name), leaseMs: 9000 }, async ({ signal }) => {
         signal.addEventListener("abort", () => void lost.push(name));
         if (code !== undefined) answerWith(name, code);
         await open.opened;

@@ -253,6 +253,7 @@ export class GroupCommit {
         again.push(member, ...followers);
         return;
       }
+      if (member.alone) this.#suspects.delete(member.operation);
       reply(member, verdict.answer);
       // The first follower that would change the record goes again, and with it all that came after it.
       let open = true;

@@ -13,6 +13,7 @@ interface Held extends HeldLease {
   renewAt: number;
   /** How soon a failed renewal is tried again; doubled at every failure in a row. */
   backoffMs: number;
+  renewal?: Renew;
   /** Local time after which, unrenewed, somebody else may have taken over. */
   lapsesAt: number;
   renewing: boolean;
@@ -80,7 +81,7 @@ export class LeaseKeeper {
   }
 
   #hold({ scope, key, owner, leaseMs }: Begin, attempt: number, sentAt: number): Held {
-    const held = {
+    const held: Held = {
       scope,
       key,
       owner,
@@ -122,7 +123,9 @@ export class LeaseKeeper {
     const { scope, key, owner, attempt, leaseMs } = held;
     held.renewing = true;
     try {
-      const answer = await this.#submit({ verb: "renew", scope, key, owner, attempt, leaseMs });
+      // The same object at every try: group commit knows by it what has failed alone.
+      held.renewal ??= { verb: "renew", scope, key, owner, attempt, leaseMs };
+      const answer = await this.#submit(held.renewal);
       held.backoffMs = backoffMsMin;
       if (answer.kind === "renewed") held.lapsesAt = lapseOf(sentAt, leaseMs);
       else this.#lose(held, "it lapsed, and another attempt or a person took over");
