@@ -14,6 +14,7 @@ import {
   type Settlement,
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { abandonedAt } from "../dist/core/record.js";
 import { openMongoUrl } from "../dist/stores/mongodb/open.js";
 import { openPostgres } from "../dist/stores/postgres/open.js";
 import { openRedis } from "../dist/stores/redis/open.js";
@@ -138,7 +139,8 @@ class Model {
     let touched = 0;
     for (const [key, record] of this.records) {
       const { settledAt, expiresAt, goneAt, outcome } = record;
-      if (goneAt !== null && goneAt === settledAt) {
+      const abandoned = abandonedAt(record);
+      if ((goneAt !== null && goneAt === settledAt) || (abandoned !== null && abandoned < Date.now() + centuryMs / 2)) {
         this.records.delete(key);
         this.attempts.delete(key);
         touched += 1;
