@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, oneOf } from "../core/options.js";
 import type { FlowContext } from "./context.js";
 import { StepAlreadyExistsError } from "./errors.js";
@@ -55,6 +56,10 @@ export interface Step {
 /** What a flow goes through, one after the other. */
 export type Stage = { readonly step: Step } | { readonly group: string; readonly steps: readonly Step[]; readonly failFast: boolean };
 
+const stepOptions: OptionNames<StepOptions> = {
+  ...{ retries: true, retryDelayMs: true, backoffFactor: true, jitter: true, maxRetryDelayMs: true, timeoutMs: true, graceMs: true },
+  compensate: true,
+};
 const retriesMax = 10_000;
 const hourMs = 3_600_000;
 const nameCharsMax = 256;
@@ -99,6 +104,7 @@ export class Definition {
     checkStepName(where, name);
     if (typeof fn !== "function") throw new InvalidInputError(`${where}: fn`, "must be a function");
     if (typeof options !== "object" || options === null) throw new InvalidInputError(`${where}: options`, "must be an object");
+    knownOptions(where, options, stepOptions);
     const {
       retries = 0,
       retryDelayMs = 0,

@@ -1,6 +1,7 @@
 import { systemClock } from "../core/clock.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { stateAt } from "../core/record.js";
 import { type StandardSchema, validate } from "../core/schema.js";
 import type { Store } from "../core/store.js";
@@ -16,7 +17,7 @@ import { type Admission, runKeyed } from "./keyed-run.js";
 import { createConsoleLoggerPlugin } from "./logger.js";
 import { decodeProgress } from "./progress.js";
 import type { FlowResult } from "./result.js";
-import { type CheckedRun, checkRun, type RunOptions } from "./run-options.js";
+import { type CheckedRun, checkRun, type RunOptions, runOptions } from "./run-options.js";
 
 export interface FlowConfig<Input = unknown> {
   /** Where keyed runs are recorded. Default: the process's own store, see `configure`. */
@@ -32,6 +33,10 @@ export interface FlowConfig<Input = unknown> {
   readonly logging?: boolean | { readonly enabled?: boolean; readonly prefix?: string };
   readonly plugins?: readonly FlowPlugin[];
 }
+
+const flowOptions: OptionNames<FlowConfig> = {
+  ...{ idempotency: true, store: true, scope: true, hooks: true, schema: true, logging: true, plugins: true },
+};
 
 export interface RecoverOptions extends Omit<RunOptions, "key" | "signal"> {
   /** How many at most. Default 100. */
@@ -57,6 +62,7 @@ export class Flow<Input = unknown> {
       throw new InvalidInputError("name", "must be a string of 1 to 256 characters");
     checkName("scope", config.scope ?? "");
     this.name = name;
+    knownOptions(`flow "${name}"`, config, flowOptions);
     this.#config = config;
     this.#definition = new Definition(name);
     this.#listeners = [...(config.hooks ? [config.hooks] : []), ...loggersOf(config.logging), ...(config.plugins ?? [])];
@@ -118,6 +124,7 @@ export class Flow<Input = unknown> {
   async #run(given: Input, options: RunOptions, listener: ((event: FlowEvent) => void) | undefined, checked = false): Promise<FlowResult> {
     const input = checked || this.#config.schema === undefined ? given : await this.#validated(given);
     if (input instanceof Invalid) return { name: this.name, status: "failed", durationMs: 0, steps: [], error: input.error };
+    knownOptions(`flow "${this.name}"`, options, runOptions);
     const { key, signal } = options;
     // An unkeyed run in its place would repeat the effect at every retry.
     if (key === undefined && Object.hasOwn(options, "key"))

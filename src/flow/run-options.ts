@@ -1,6 +1,7 @@
 import { canonicalJson, sha256 } from "../core/canonical.js";
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
+import type { OptionNames } from "../core/known-options.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
 import { encodeNamed } from "./progress.js";
 
@@ -26,6 +27,11 @@ export interface RunOptions {
   /** Cancels the run: nothing more begins, and what was done is undone. */
   readonly signal?: AbortSignal;
 }
+
+export const runOptions: OptionNames<RunOptions> = {
+  ...{ key: true, ttlMs: true, cacheResult: true, throwIfRunning: true, onRunning: true, waitMs: true, onMismatch: true, leaseMs: true },
+  ...{ durable: true, signal: true },
+};
 
 /** A keyed run as asked for, checked. */
 export interface CheckedRun {

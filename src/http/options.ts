@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../core/errors.js";
 import { whole } from "../core/key-ref.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf, type Reconciled, type ReconcileRequest } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import { requireStore } from "../core/require-store.js";
@@ -90,7 +91,15 @@ export type Policy<From> = ReturnType<typeof checkOptions<From>>;
 const mebibyte = 1024 * 1024;
 const bytesMaxMax = 1024 * mebibyte;
 
+const idempotentOptions: OptionNames<IdempotentOptions> = {
+  ...{ store: true, scope: true, operation: true, methods: true, required: true, header: true, keyCharsMax: true, fingerprint: true },
+  ...{ bodyBytesMax: true, responseBytesMax: true, onTooLong: true, keeps: true, keptHeaders: true, onRunning: true, waitMs: true },
+  ...{ retryAfterMs: true, onUnreachable: true, leaseMs: true, timeoutMs: true, graceMs: true, retentionMs: true, horizonMs: true },
+  ...{ tellRetention: true, effect: true, reconcile: true, tx: true, policyUrl: true },
+};
+
 export function checkOptions<From>(options: IdempotentOptions<From>) {
+  knownOptions("idempotency keys", options, idempotentOptions);
   const { store, scope, operation, methods = ["POST", "PATCH"], header = "Idempotency-Key", policyUrl } = options;
   requireStore(store);
   if (typeof scope !== "string" && typeof scope !== "function")

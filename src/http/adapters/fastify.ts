@@ -30,11 +30,18 @@ interface Flight {
  */
 export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
   try {
-    addHooks(app, checkOptions(options));
+    addHooks(app, checkOptions(ours(options)));
     done();
   } catch (error) {
     done(error as Error);
   }
+}
+
+/** Without the options of `register` that Fastify itself reads. */
+function ours(options: IdempotentOptions<FastifyRequest>): IdempotentOptions<FastifyRequest> {
+  const { prefix, logLevel, logSerializers, ...rest } = options as typeof options &
+    Record<"prefix" | "logLevel" | "logSerializers", unknown>;
+  return rest;
 }
 
 function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
