@@ -155,6 +155,40 @@ describe("group commit", () => {
     expect(flushes).toEqual([["begin a", "begin b", "begin c"], ["begin a"]]);
   });
 
+  test("a server that takes nothing is not asked by every member alone, and when it is well again they come back together", async () => {
+    let readOnly = true;
+    const error = new UnreachableError("25006", undefined, { answered: true });
+    const { group, flushes } = recording(() => (readOnly ? error : undefined));
+    const begins = Array.from({ length: 100 }, (_, i) => begin(`k${i}`, "me"));
+    for (let round = 0; round < 3; round++) {
+      for (const each of await Promise.allSettled(begins.map((one) => group.submit(one))))
+        expect(each).toEqual({ status: "rejected", reason: error });
+    }
+    expect(flushes.length).toBeLessThan(30);
+    readOnly = false;
+    const before = flushes.length;
+    await Promise.all(begins.map((one) => group.submit(one)));
+    expect(flushes).toHaveLength(before + 1);
+  });
+
+  test("many members that fail each time stop none of the others, which come again", async () => {
+    const error = new UnreachableError("57014", undefined, { answered: true });
+    const { group } = recording((operations) => (operations.some(({ key }) => key.startsWith("bad")) ? error : undefined));
+    let stopped = false;
+    const untilAnswered = async (one: Operation) => {
+      for (;;) {
+        const answer = await group.submit(one).catch(() => undefined);
+        if (answer !== undefined || stopped) return answer;
+        await new Promise((later) => setTimeout(later, 1));
+      }
+    };
+    const bad = Array.from({ length: 20 }, (_, i) => untilAnswered(begin(`bad${i}`, "me")));
+    const good = Array.from({ length: 20 }, (_, i) => untilAnswered(begin(`good${i}`, "me")));
+    for (const answer of await Promise.all(good)) expect(answer).toMatchObject({ kind: "started" });
+    stopped = true;
+    await Promise.all(bad);
+  });
+
   test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {
     let failures = 1;
     const { group, flushes } = recording(() => (failures-- > 0 ? new NotKnownError("lost") : undefined));

@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.js";
 import { decide } from "./decide.js";
-import { UnreachableError } from "./errors.js";
+import { NotKnownError, UnreachableError } from "./errors.js";
 import { isConnectionLoss } from "./flush-failure.js";
 import type { Answer, Operation } from "./operation.js";
 import type { RecordId } from "./record.js";
@@ -22,6 +22,8 @@ import { closedError } from "./while-open.js";
  * - One flush at a time; where the backend writes records one by one anyway, several, but never two with one record.
  * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
  *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
+ * - When everything that is sent alone fails, one after the other, it is the state of the server, not one of them: all that wait
+ *   fail with it and come again together. Thousands that come back one by one would lose their leases to a server that is well again.
  */
 interface Member<Op, Ans> {
   readonly operation: Op;
@@ -56,6 +58,8 @@ export interface Answered {
 
 /** Lost every race this often: something else than a race is going on. */
 const triesMax = 100;
+/** So many different operations failed alone, and none succeeded in between: the server takes nothing now. */
+const failedInARowMax = 5;
 
 export class GroupCommit {
   readonly #backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs">;
@@ -70,7 +74,11 @@ export class GroupCommit {
   /** The records that are being flushed. */
   readonly #busy = new Set<string>();
   /** Operations that the server answered with an error when they were sent alone: callers hand them in again. */
-  readonly #suspects = new WeakSet<Operation | RunOperation>();
+  #suspects = new WeakSet<Operation | RunOperation>();
+  /** What has failed alone since the last success. */
+  readonly #failedInARow = new Set<Operation | RunOperation>();
+  /** Which of them goes alone first. It moves on when all that were sent have failed: the others get their turn. */
+  #firstAlone = 0;
   /** Whether the next flush is of one member that is sent alone, where one waits. */
   #aloneNext = false;
   closed = false;
@@ -148,7 +156,9 @@ export class GroupCommit {
       earlier.add(member.row);
       return member.alone && isFirst;
     });
-    const taken = ready.find(isRenewal) ?? ready[0];
+    const renewals = ready.filter(isRenewal);
+    const first = renewals.length > 0 ? renewals : ready;
+    const taken = first[this.#firstAlone % first.length];
     if (taken === undefined) return [];
     this.#queue.splice(this.#queue.indexOf(taken), 1);
     return [taken];
@@ -208,6 +218,7 @@ export class GroupCommit {
       for (const [i, member] of members.entries()) {
         const answer = answers[i];
         if (answer === undefined || answer === "again") continue;
+        this.#failedInARow.clear();
         this.#onRunAnswer?.(member.operation, answer);
         member.resolve(answer);
       }
@@ -221,16 +232,30 @@ export class GroupCommit {
     if (isConnectionLoss(error)) {
       for (const member of members) this.#fail(member, error);
       // Each of them would wait for a connection by itself.
-      const waiting = this.#queue.filter(({ alone }) => alone);
-      this.#queue = this.#queue.filter(({ alone }) => !alone);
-      for (const member of waiting) this.#fail(member, error);
+      this.#failWaiting(error);
     } else if (only !== undefined && another === undefined) {
       this.#suspects.add(only.operation);
       this.#fail(only, error);
+      if (error instanceof UnreachableError || error instanceof NotKnownError) this.#countFailure(only.operation, error);
     } else {
       for (const member of members) member.alone = true;
       this.#queue = [...members, ...this.#queue];
     }
+  }
+
+  #countFailure(operation: Operation | RunOperation, error: unknown): void {
+    this.#failedInARow.add(operation);
+    if (this.#failedInARow.size < failedInARowMax) return;
+    this.#firstAlone += this.#failedInARow.size;
+    this.#failedInARow.clear();
+    this.#suspects = new WeakSet();
+    this.#failWaiting(error);
+  }
+
+  #failWaiting(error: unknown): void {
+    const waiting = this.#queue.filter(({ alone }) => alone);
+    this.#queue = this.#queue.filter(({ alone }) => !alone);
+    for (const member of waiting) this.#fail(member, error);
   }
 
   #distribute(members: readonly RecordMember[], verdicts: readonly (Verdicted | "again" | Error)[]): void {
@@ -264,6 +289,7 @@ export class GroupCommit {
         else again.push(follower);
       }
     });
+    if (replied.length > 0) this.#failedInARow.clear();
     this.#requeue(again);
     this.#onAnswers(answered);
     for (const [i, member] of replied.entries()) member.resolve((answered[i] as Answered).answer);
