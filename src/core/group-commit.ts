@@ -22,6 +22,7 @@ import { closedError } from "./while-open.js";
  * - One flush at a time; where the backend writes records one by one anyway, several, but never two with one record.
  * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
  *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
+ *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again.
  * - When everything that is sent alone fails, one after the other, it is the state of the server, not one of them: all that wait
  *   fail with it and come again together. Thousands that come back one by one would lose their leases to a server that is well again.
  */
@@ -59,7 +60,9 @@ export interface Answered {
 /** Lost every race this often: something else than a race is going on. */
 const triesMax = 100;
 /** So many different operations failed alone, and none succeeded in between: the server takes nothing now. */
-const failedInARowMax = 5;
+const failedInARowMax = 20;
+/** So many went alone and succeeded, one after the other: the next go two by two, then four by four, until one fails. */
+const aloneInARowMin = 8;
 
 export class GroupCommit {
   readonly #backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs">;
@@ -77,6 +80,8 @@ export class GroupCommit {
   #suspects = new WeakSet<Operation | RunOperation>();
   /** What has failed alone since the last success. */
   readonly #failedInARow = new Set<Operation | RunOperation>();
+  /** Flushes of members that go alone that were answered since the last one that failed. */
+  #aloneInARow = 0;
   /** Which of them goes alone first. It moves on when all that were sent have failed: the others get their turn. */
   #firstAlone = 0;
   /** Whether the next flush is of one member that is sent alone, where one waits. */
@@ -148,7 +153,10 @@ export class GroupCommit {
     return taken.length > 0 ? taken : second.call(this);
   }
 
-  /** One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. */
+  /**
+   * One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. When many of
+   * them have succeeded, more than one, but never one that has failed alone.
+   */
   #takeAlone(): AnyMember[] {
     const earlier = new Set(this.#busy);
     const ready = this.#queue.filter((member) => {
@@ -157,11 +165,14 @@ export class GroupCommit {
       return member.alone && isFirst;
     });
     const renewals = ready.filter(isRenewal);
-    const first = renewals.length > 0 ? renewals : ready;
-    const taken = first[this.#firstAlone % first.length];
-    if (taken === undefined) return [];
-    this.#queue.splice(this.#queue.indexOf(taken), 1);
-    return [taken];
+    const candidates = renewals.length > 0 ? renewals : ready;
+    const first = candidates[this.#firstAlone % candidates.length];
+    if (first === undefined) return [];
+    const max = Math.min(2 ** Math.max(0, this.#aloneInARow - aloneInARowMin), this.#flushMax);
+    const isSuspect = ({ operation }: AnyMember) => this.#suspects.has(operation);
+    const taken = new Set(max === 1 || isSuspect(first) ? [first] : candidates.filter((one) => !isSuspect(one)).slice(0, max));
+    this.#queue = this.#queue.filter((member) => !taken.has(member));
+    return [...taken].sort(byRecord);
   }
 
   /** The oldest operation on each record, and the begins that can follow one. */
@@ -205,6 +216,7 @@ export class GroupCommit {
     this.flushes += 1;
     try {
       this.#distribute(members, await this.#backend.flush(members.map((m) => m.operation)));
+      if (members[0]?.alone) this.#aloneInARow += 1;
     } catch (error) {
       this.#failed(members, error);
     }
@@ -222,6 +234,7 @@ export class GroupCommit {
         this.#onRunAnswer?.(member.operation, answer);
         member.resolve(answer);
       }
+      if (members[0]?.alone) this.#aloneInARow += 1;
     } catch (error) {
       this.#failed(members, error);
     }
@@ -229,6 +242,7 @@ export class GroupCommit {
 
   #failed(members: readonly AnyMember[], error: unknown): void {
     const [only, another] = members;
+    this.#aloneInARow = 0;
     if (isConnectionLoss(error)) {
       for (const member of members) this.#fail(member, error);
       // Each of them would wait for a connection by itself.
