@@ -1,7 +1,19 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { inspect, list, MismatchError, NotApplied, open, operation, resolve, type SqliteTx, type Store, UnreachableError } from "onceflow";
+import {
+  ConfigurationError,
+  inspect,
+  list,
+  MismatchError,
+  NotApplied,
+  open,
+  operation,
+  resolve,
+  type SqliteTx,
+  type Store,
+  UnreachableError,
+} from "onceflow";
 import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } from "onceflow/http";
 import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
@@ -79,6 +91,25 @@ describe("the table of answers", () => {
     await new Promise((go) => void setImmediate(go));
     process.off("warning", onWarning);
     expect([total(), warnings]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
+  });
+
+  test('"run" also when the set-up of the store is wrong; never after the handler has run', async () => {
+    const wrong = Object.create(store, {
+      commit: { value: async () => Promise.reject(new ConfigurationError("wrong password", { code: "STORE_NOT_USABLE" })) },
+    }) as Store;
+    expect((await handlerOf({ store: wrong, onUnreachable: "run" })(asked({ key: "k" }))).status).toBe(201);
+    expect(total()).toBe(1);
+
+    let ended = false;
+    const commit = async (batch: Batch) => {
+      if (!("ledger" in batch) || batch.ledger.verb !== "settle") return store.commit(batch as never);
+      // The store is closed while the outcome is being saved.
+      ended = true;
+      throw new UnreachableError("away");
+    };
+    const closing = Object.create(store, { commit: { value: commit }, closed: { get: () => ended } }) as Store;
+    const notSaved = await handlerOf({ store: closing, onUnreachable: "run" })(asked({ key: "other" }));
+    expect([notSaved.status, total()]).toEqual([503, 2]);
   });
 
   test("an outcome that cannot be saved: 503 after a while, and the saving goes on", async () => {

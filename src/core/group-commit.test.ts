@@ -155,6 +155,58 @@ describe("group commit", () => {
     expect(flushes).toEqual([["begin a", "begin b", "begin c"], ["begin a"]]);
   });
 
+  test("a server that takes nothing is not asked by every member alone, and when it is well again they come back together", async () => {
+    let readOnly = true;
+    const error = new UnreachableError("25006", undefined, { answered: true });
+    const { group, flushes } = recording(() => (readOnly ? error : undefined));
+    const begins = Array.from({ length: 100 }, (_, i) => begin(`k${i}`, "me"));
+    for (let round = 0; round < 3; round++) {
+      for (const each of await Promise.allSettled(begins.map((one) => group.submit(one))))
+        expect(each).toEqual({ status: "rejected", reason: error });
+    }
+    expect(flushes.length).toBeLessThan(100);
+    readOnly = false;
+    const before = flushes.length;
+    await Promise.all(begins.map((one) => group.submit(one)));
+    expect(flushes).toHaveLength(before + 1);
+  });
+
+  test("a server that is well again after one answer gets the members of that flush in growing groups, not one by one", async () => {
+    let failures = 1;
+    const error = new UnreachableError("25006", undefined, { answered: true });
+    const { group, flushes } = recording(() => (failures-- > 0 ? error : undefined));
+    const answers = await Promise.all(Array.from({ length: 300 }, (_, i) => group.submit(begin(`k${i}`, "me"))));
+    expect(answers.every(({ kind }) => kind === "started")).toBe(true);
+    expect(flushes.length).toBeLessThan(30);
+  });
+
+  test("one member that fails each time is found among many, and the others are answered", async () => {
+    const error = new UnreachableError("57014", undefined, { answered: true });
+    const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "k150") ? error : undefined));
+    const begins = Array.from({ length: 300 }, (_, i) => begin(`k${i}`, "me"));
+    const answers = await Promise.allSettled(begins.map((one) => group.submit(one)));
+    expect(answers.flatMap(({ status }, i) => (status === "rejected" ? [i] : []))).toEqual([150]);
+    expect(flushes.length).toBeLessThan(150);
+  });
+
+  test("many members that fail each time stop none of the others, which come again", async () => {
+    const error = new UnreachableError("57014", undefined, { answered: true });
+    const { group } = recording((operations) => (operations.some(({ key }) => key.startsWith("bad")) ? error : undefined));
+    let stopped = false;
+    const untilAnswered = async (one: Operation) => {
+      for (;;) {
+        const answer = await group.submit(one).catch(() => undefined);
+        if (answer !== undefined || stopped) return answer;
+        await new Promise((later) => setTimeout(later, 1));
+      }
+    };
+    const bad = Array.from({ length: 60 }, (_, i) => untilAnswered(begin(`bad${i}`, "me")));
+    const good = Array.from({ length: 20 }, (_, i) => untilAnswered(begin(`good${i}`, "me")));
+    for (const answer of await Promise.all(good)) expect(answer).toMatchObject({ kind: "started" });
+    stopped = true;
+    await Promise.all(bad);
+  });
+
   test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {
     let failures = 1;
     const { group, flushes } = recording(() => (failures-- > 0 ? new NotKnownError("lost") : undefined));

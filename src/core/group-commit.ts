@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.js";
 import { decide } from "./decide.js";
-import { UnreachableError } from "./errors.js";
+import { NotKnownError, UnreachableError } from "./errors.js";
 import { isConnectionLoss } from "./flush-failure.js";
 import type { Answer, Operation } from "./operation.js";
 import type { RecordId } from "./record.js";
@@ -22,6 +22,9 @@ import { closedError } from "./while-open.js";
  * - One flush at a time; where the backend writes records one by one anyway, several, but never two with one record.
  * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
  *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
+ *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again.
+ * - When everything that is sent alone fails, one after the other, it is the state of the server, not one of them: all that wait
+ *   fail with it and come again together. Thousands that come back one by one would lose their leases to a server that is well again.
  */
 interface Member<Op, Ans> {
   readonly operation: Op;
@@ -56,6 +59,10 @@ export interface Answered {
 
 /** Lost every race this often: something else than a race is going on. */
 const triesMax = 100;
+/** So many different operations failed alone, and none succeeded in between: the server takes nothing now. */
+const failedInARowMax = 20;
+/** So many went alone and succeeded, one after the other: the next go two by two, then four by four, until one fails. */
+const aloneInARowMin = 8;
 
 export class GroupCommit {
   readonly #backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs">;
@@ -70,7 +77,13 @@ export class GroupCommit {
   /** The records that are being flushed. */
   readonly #busy = new Set<string>();
   /** Operations that the server answered with an error when they were sent alone: callers hand them in again. */
-  readonly #suspects = new WeakSet<Operation | RunOperation>();
+  #suspects = new WeakSet<Operation | RunOperation>();
+  /** What has failed alone since the last success. */
+  readonly #failedInARow = new Set<Operation | RunOperation>();
+  /** Flushes of members that go alone that were answered since the last one that failed. */
+  #aloneInARow = 0;
+  /** Which of them goes alone first. It moves on when all that were sent have failed: the others get their turn. */
+  #firstAlone = 0;
   /** Whether the next flush is of one member that is sent alone, where one waits. */
   #aloneNext = false;
   closed = false;
@@ -140,7 +153,10 @@ export class GroupCommit {
     return taken.length > 0 ? taken : second.call(this);
   }
 
-  /** One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. */
+  /**
+   * One member that is sent alone and does not wait for an earlier one on its record: a renewal, if there is one. When many of
+   * them have succeeded, more than one, but never one that has failed alone.
+   */
   #takeAlone(): AnyMember[] {
     const earlier = new Set(this.#busy);
     const ready = this.#queue.filter((member) => {
@@ -148,10 +164,15 @@ export class GroupCommit {
       earlier.add(member.row);
       return member.alone && isFirst;
     });
-    const taken = ready.find(isRenewal) ?? ready[0];
-    if (taken === undefined) return [];
-    this.#queue.splice(this.#queue.indexOf(taken), 1);
-    return [taken];
+    const renewals = ready.filter(isRenewal);
+    const candidates = renewals.length > 0 ? renewals : ready;
+    const first = candidates[this.#firstAlone % candidates.length];
+    if (first === undefined) return [];
+    const max = Math.min(2 ** Math.max(0, this.#aloneInARow - aloneInARowMin), this.#flushMax);
+    const isSuspect = ({ operation }: AnyMember) => this.#suspects.has(operation);
+    const taken = new Set(max === 1 || isSuspect(first) ? [first] : candidates.filter((one) => !isSuspect(one)).slice(0, max));
+    this.#queue = this.#queue.filter((member) => !taken.has(member));
+    return [...taken].sort(byRecord);
   }
 
   /** The oldest operation on each record, and the begins that can follow one. */
@@ -195,6 +216,7 @@ export class GroupCommit {
     this.flushes += 1;
     try {
       this.#distribute(members, await this.#backend.flush(members.map((m) => m.operation)));
+      if (members[0]?.alone) this.#aloneInARow += 1;
     } catch (error) {
       this.#failed(members, error);
     }
@@ -208,9 +230,11 @@ export class GroupCommit {
       for (const [i, member] of members.entries()) {
         const answer = answers[i];
         if (answer === undefined || answer === "again") continue;
+        this.#failedInARow.clear();
         this.#onRunAnswer?.(member.operation, answer);
         member.resolve(answer);
       }
+      if (members[0]?.alone) this.#aloneInARow += 1;
     } catch (error) {
       this.#failed(members, error);
     }
@@ -218,19 +242,34 @@ export class GroupCommit {
 
   #failed(members: readonly AnyMember[], error: unknown): void {
     const [only, another] = members;
+    this.#aloneInARow = 0;
     if (isConnectionLoss(error)) {
       for (const member of members) this.#fail(member, error);
       // Each of them would wait for a connection by itself.
-      const waiting = this.#queue.filter(({ alone }) => alone);
-      this.#queue = this.#queue.filter(({ alone }) => !alone);
-      for (const member of waiting) this.#fail(member, error);
+      this.#failWaiting(error);
     } else if (only !== undefined && another === undefined) {
       this.#suspects.add(only.operation);
       this.#fail(only, error);
+      if (error instanceof UnreachableError || error instanceof NotKnownError) this.#countFailure(only.operation, error);
     } else {
       for (const member of members) member.alone = true;
       this.#queue = [...members, ...this.#queue];
     }
+  }
+
+  #countFailure(operation: Operation | RunOperation, error: unknown): void {
+    this.#failedInARow.add(operation);
+    if (this.#failedInARow.size < failedInARowMax) return;
+    this.#firstAlone += this.#failedInARow.size;
+    this.#failedInARow.clear();
+    this.#suspects = new WeakSet();
+    this.#failWaiting(error);
+  }
+
+  #failWaiting(error: unknown): void {
+    const waiting = this.#queue.filter(({ alone }) => alone);
+    this.#queue = this.#queue.filter(({ alone }) => !alone);
+    for (const member of waiting) this.#fail(member, error);
   }
 
   #distribute(members: readonly RecordMember[], verdicts: readonly (Verdicted | "again" | Error)[]): void {
@@ -264,6 +303,7 @@ export class GroupCommit {
         else again.push(follower);
       }
     });
+    if (replied.length > 0) this.#failedInARow.clear();
     this.#requeue(again);
     this.#onAnswers(answered);
     for (const [i, member] of replied.entries()) member.resolve((answered[i] as Answered).answer);

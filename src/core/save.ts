@@ -9,9 +9,23 @@ const callerMsMax = 60_000;
 /** How long a caller who has already aborted still waits for the outcome to be saved. */
 const abortedMsMax = 10_000;
 
-/** The same begin until it is answered: a lost reply finds its own success, because the owner is the same. */
-export function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
-  return beforeEffect(store, () => store.commit({ ledger: begin }), { signal });
+/**
+ * The same begin until it is answered: a lost reply finds its own success, because the owner is the same. The lease counts from
+ * the first of these tries: when that is a while ago, it may be over, and is renewed before anything is done under it.
+ */
+export async function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
+  const { scope, key, owner, leaseMs } = begin;
+  const renewAt = store.clock.now() + leaseMs / 3;
+  const answer = await beforeEffect(store, () => store.commit({ ledger: begin }), { signal });
+  if (answer.kind !== "started" || store.clock.now() < renewAt) return answer;
+  const renew: Renew = { verb: "renew", scope, key, owner, attempt: answer.attempt, leaseMs };
+  let isOurs = false;
+  try {
+    isOurs = (await beforeEffect(store, () => store.commit({ ledger: renew }), { signal })).kind === "renewed";
+  } finally {
+    if (!isOurs) store.release(owner, begin);
+  }
+  return isOurs ? answer : await sendBegin(store, begin, signal);
 }
 
 interface SavingProgress {

@@ -1,6 +1,7 @@
 import { MismatchError, NotKnownError, UnreachableError } from "../core/errors.js";
 import { type OnceResult, once } from "../core/once.js";
 import type { OnceOptions } from "../core/options.js";
+import { isWrongSetUp } from "../core/until-answered.js";
 import type { Asked, Execute } from "./asked.js";
 import { Attempted } from "./attempted.js";
 import { fingerprintOf, type RequestBody } from "./fingerprint.js";
@@ -50,7 +51,8 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
   } catch (error) {
     if (attempted.answered(error)) return "captured";
     if (attempted.threw(error)) throw error;
-    if (policy.onUnreachable === "run" && isUnreachable(error)) return await unprotected(execute);
+    // After an execution whose outcome could not be saved (the store was closed meanwhile) it would be a second one.
+    if (policy.onUnreachable === "run" && !attempted.ran && isUnreachable(error)) return await unprotected(execute);
     const problem = problemOf(error);
     if (problem === undefined) throw error;
     return problemReply(problem, policy, error instanceof Refusal ? error.message : undefined);
@@ -84,7 +86,7 @@ async function unprotected(execute: Execute): Promise<"captured"> {
 }
 
 function isUnreachable(error: unknown): boolean {
-  return error instanceof UnreachableError || error instanceof NotKnownError;
+  return error instanceof UnreachableError || error instanceof NotKnownError || isWrongSetUp(error);
 }
 
 function onceOptions<From>(

@@ -20,6 +20,8 @@ export class Attempted<From> {
   /** Called when the outcome takes too long to be saved. The saving goes on. */
   onOverdue: (error: Refusal) => void = () => {};
   whole = true;
+  /** The handler was called. */
+  ran = false;
 
   constructor(policy: Policy<From>, asked: Asked<From>, execute: Execute) {
     this.#policy = policy;
@@ -29,6 +31,7 @@ export class Attempted<From> {
 
   async run(attempt: Attempt): Promise<StoredResponse> {
     const { keeps, keptHeader } = this.#policy;
+    this.ran = true;
     const captured = await this.#bounded(attempt).finally(() => this.#watchSaving());
     const { status, whole } = captured;
     this.whole = whole;
