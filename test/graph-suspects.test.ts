@@ -1,14 +1,15 @@
-import { createRuntime, type FlowNode } from "onceflow/graph";
+import { createRuntime, type FlowNode, NodeError } from "onceflow/graph";
 import { expect } from "vitest";
 import { mortal } from "../src/testing/mortal-store.js";
 import { oneEdge, type Still, still } from "./graph-scene.js";
 
-const document = oneEdge("{ mode: durable }");
+const plain = oneEdge("{ mode: durable }");
+const document = plain;
 const leaseMs = 1000;
 const hangs = () => new Promise<void>(() => {});
 
 /** A runtime that triggers, and packets that two workers in a row had when they died. */
-async function suspects(time: Still, ids: readonly string[]) {
+async function suspects(time: Still, ids: readonly string[], document = plain) {
   const sender = await time.runtime(document, {}, { work: false });
   const trigger = async (id: string) => (await sender.trigger("flow", "In", { id })).executionId ?? "";
   const executions = Object.fromEntries(await Promise.all(ids.map(async (id) => [id, await trigger(id)] as const)));
@@ -99,6 +100,18 @@ still("where other deliveries take longer than a lease, a suspect is handed back
   end("a");
   await time.pass(100);
   expect(await statusOf("a")).toBe("completed");
+});
+
+still("a suspect that fails for good is a dead letter, and its alert names it", async ({ time }) => {
+  const alerting = oneEdge("{ mode: durable }", ', x-alerts: { onDeadLetter: { webhook: "http://127.0.0.1:1/", message: "about {{ packet.id }}" } }');
+  const { statusOf } = await suspects(time, ["a"], alerting);
+  const fails = () => {
+    throw new NodeError("PERMANENT", "no");
+  };
+  const runtime = await time.runtime(alerting, { work: fails }, { leaseMs, pollMs: 100 });
+  await time.pass(200);
+  expect(await statusOf("a")).toBe("dead");
+  expect((await runtime.deadLetters()).map(({ error }) => error.code)).toEqual(["PERMANENT"]);
 });
 
 function bound(works: Works) {
