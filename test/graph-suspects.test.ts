@@ -1,7 +1,7 @@
 import { createRuntime, type FlowNode, NodeError } from "onceflow/graph";
 import { expect } from "vitest";
 import { mortal } from "../src/testing/mortal-store.js";
-import { oneEdge, type Still, still } from "./graph-scene.js";
+import { flow, oneEdge, type Still, still } from "./graph-scene.js";
 
 const plain = oneEdge("{ mode: durable }");
 const document = plain;
@@ -103,7 +103,10 @@ still("where other deliveries take longer than a lease, a suspect is handed back
 });
 
 still("a suspect that fails for good is a dead letter, and its alert names it", async ({ time }) => {
-  const alerting = oneEdge("{ mode: durable }", ', x-alerts: { onDeadLetter: { webhook: "http://127.0.0.1:1/", message: "about {{ packet.id }}" } }');
+  const alerting = oneEdge(
+    "{ mode: durable }",
+    ', x-alerts: { onDeadLetter: { webhook: "http://127.0.0.1:1/", message: "about {{ packet.id }}" } }',
+  );
   const { statusOf } = await suspects(time, ["a"], alerting);
   const fails = () => {
     throw new NodeError("PERMANENT", "no");
@@ -112,6 +115,32 @@ still("a suspect that fails for good is a dead letter, and its alert names it", 
   await time.pass(200);
   expect(await statusOf("a")).toBe("dead");
   expect((await runtime.deadLetters()).map(({ error }) => error.code)).toEqual(["PERMANENT"]);
+});
+
+still("a node of kind subworkflow whose own code kills its workers ends as a dead letter", async ({ time }) => {
+  const document = flow({
+    nodes: "In: { operationId: take, kind: source }\nWork: { operationId: work, kind: subworkflow }",
+    edges: "- { from: In, to: Work, delivery: { mode: durable } }",
+  });
+  const sender = await time.runtime(document, { work: hangs }, { work: false });
+  const { executionId = "" } = await sender.trigger("flow", "In", { id: "a" });
+  let deaths = 0;
+  for (let isCalled = true; isCalled && deaths < 10; ) {
+    isCalled = false;
+    const dying = mortal(await time.open());
+    const dies = () => {
+      isCalled = true;
+      return hangs();
+    };
+    await createRuntime({ store: dying.store, documents: [document], nodes: { work: dies }, leaseMs, crashMax: 2 });
+    await time.pass(10);
+    if (!isCalled) break;
+    deaths += 1;
+    dying.die();
+    await time.pass(leaseMs + 500);
+  }
+  expect(await sender.execution(executionId)).toMatchObject({ status: "dead" });
+  expect(deaths).toBe(5);
 });
 
 function bound(works: Works) {
