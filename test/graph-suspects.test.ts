@@ -143,6 +143,32 @@ still("a node of kind subworkflow whose own code kills its workers ends as a dea
   expect(deaths).toBe(5);
 });
 
+still("a suspect gets its turn in a worker that always has deliveries longer than a lease", async ({ time }) => {
+  const running = new Map<string, { readonly untilAt: number; readonly end: () => void }>();
+  let [now, isDelivered] = [0, false];
+  const node: FlowNode = async (input) => {
+    const id = String(input.packet("in").data["id"]);
+    if (id === "a") isDelivered = true;
+    else await new Promise<void>((end) => running.set(id, { untilAt: now + 2.5 * leaseMs, end }));
+  };
+  const runtime = await time.runtime(document, { work: node }, { leaseMs, pollMs: 100, concurrency: 3 });
+  for (const id of ["x", "y", "z"]) await runtime.trigger("flow", "In", { id });
+  await time.pass(100);
+  // It has no room for the packet of the workers that die.
+  const { trigger, statusOf } = await suspects(time, ["a"]);
+  for (; now < 60 * leaseMs && !isDelivered; now += leaseMs) {
+    const [oldest] = running;
+    if (oldest !== undefined && (running.size === 3 || oldest[1].untilAt <= now)) {
+      running.delete(oldest[0]);
+      oldest[1].end();
+    }
+    if (running.size < 2) await trigger(String(now));
+    await time.pass(leaseMs);
+  }
+  expect(now).toBeGreaterThan(2 * leaseMs);
+  expect(await statusOf("a")).toBe("completed");
+});
+
 function bound(works: Works) {
   return { log: works.log, node: works.node, end: (id: string) => works.end(id) };
 }

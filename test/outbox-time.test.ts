@@ -320,7 +320,7 @@ describe("the time of an outbox", () => {
       const claims = await packets.claim(query);
       if (claims.claimed.length > 0 && !isAlone) {
         isAlone = true;
-        void inHand.alone({ clock: one.process.clock, patienceMs: 1000 }, () => new Promise((go) => (end = () => go({}))));
+        void inHand.alone({ clock: one.process.clock, patienceMs: 1000 }, () => new Promise<object>((go) => (end = () => go({}))));
       }
       return claims;
     };
