@@ -1,14 +1,15 @@
-import { createRuntime, type FlowNode } from "onceflow/graph";
+import { createRuntime, type FlowNode, NodeError } from "onceflow/graph";
 import { expect } from "vitest";
 import { mortal } from "../src/testing/mortal-store.js";
-import { oneEdge, type Still, still } from "./graph-scene.js";
+import { flow, oneEdge, type Still, still } from "./graph-scene.js";
 
-const document = oneEdge("{ mode: durable }");
+const plain = oneEdge("{ mode: durable }");
+const document = plain;
 const leaseMs = 1000;
 const hangs = () => new Promise<void>(() => {});
 
 /** A runtime that triggers, and packets that two workers in a row had when they died. */
-async function suspects(time: Still, ids: readonly string[]) {
+async function suspects(time: Still, ids: readonly string[], document = plain) {
   const sender = await time.runtime(document, {}, { work: false });
   const trigger = async (id: string) => (await sender.trigger("flow", "In", { id })).executionId ?? "";
   const executions = Object.fromEntries(await Promise.all(ids.map(async (id) => [id, await trigger(id)] as const)));
@@ -98,6 +99,73 @@ still("where other deliveries take longer than a lease, a suspect is handed back
   expect(log.slice(3)).toEqual(["a"]);
   end("a");
   await time.pass(100);
+  expect(await statusOf("a")).toBe("completed");
+});
+
+still("a suspect that fails for good is a dead letter, and its alert names it", async ({ time }) => {
+  const alerting = oneEdge(
+    "{ mode: durable }",
+    ', x-alerts: { onDeadLetter: { webhook: "http://127.0.0.1:1/", message: "about {{ packet.id }}" } }',
+  );
+  const { statusOf } = await suspects(time, ["a"], alerting);
+  const fails = () => {
+    throw new NodeError("PERMANENT", "no");
+  };
+  const runtime = await time.runtime(alerting, { work: fails }, { leaseMs, pollMs: 100 });
+  await time.pass(200);
+  expect(await statusOf("a")).toBe("dead");
+  expect((await runtime.deadLetters()).map(({ error }) => error.code)).toEqual(["PERMANENT"]);
+});
+
+still("a node of kind subworkflow whose own code kills its workers ends as a dead letter", async ({ time }) => {
+  const document = flow({
+    nodes: "In: { operationId: take, kind: source }\nWork: { operationId: work, kind: subworkflow }",
+    edges: "- { from: In, to: Work, delivery: { mode: durable } }",
+  });
+  const sender = await time.runtime(document, { work: hangs }, { work: false });
+  const { executionId = "" } = await sender.trigger("flow", "In", { id: "a" });
+  let deaths = 0;
+  for (let isCalled = true; isCalled && deaths < 10; ) {
+    isCalled = false;
+    const dying = mortal(await time.open());
+    const dies = () => {
+      isCalled = true;
+      return hangs();
+    };
+    await createRuntime({ store: dying.store, documents: [document], nodes: { work: dies }, leaseMs, crashMax: 2 });
+    await time.pass(10);
+    if (!isCalled) break;
+    deaths += 1;
+    dying.die();
+    await time.pass(leaseMs + 500);
+  }
+  expect(await sender.execution(executionId)).toMatchObject({ status: "dead" });
+  expect(deaths).toBe(5);
+});
+
+still("a suspect gets its turn in a worker that always has deliveries longer than a lease", async ({ time }) => {
+  const running = new Map<string, { readonly untilAt: number; readonly end: () => void }>();
+  let [now, isDelivered] = [0, false];
+  const node: FlowNode = async (input) => {
+    const id = String(input.packet("in").data["id"]);
+    if (id === "a") isDelivered = true;
+    else await new Promise<void>((end) => running.set(id, { untilAt: now + 2.5 * leaseMs, end }));
+  };
+  const runtime = await time.runtime(document, { work: node }, { leaseMs, pollMs: 100, concurrency: 3 });
+  for (const id of ["x", "y", "z"]) await runtime.trigger("flow", "In", { id });
+  await time.pass(100);
+  // It has no room for the packet of the workers that die.
+  const { trigger, statusOf } = await suspects(time, ["a"]);
+  for (; now < 60 * leaseMs && !isDelivered; now += leaseMs) {
+    const [oldest] = running;
+    if (oldest !== undefined && (running.size === 3 || oldest[1].untilAt <= now)) {
+      running.delete(oldest[0]);
+      oldest[1].end();
+    }
+    if (running.size < 2) await trigger(String(now));
+    await time.pass(leaseMs);
+  }
+  expect(now).toBeGreaterThan(2 * leaseMs);
   expect(await statusOf("a")).toBe("completed");
 });
 

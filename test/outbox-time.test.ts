@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createStore } from "../src/core/create-store.js";
 import { NotKnownError } from "../src/core/errors.js";
+import { InHand } from "../src/core/in-hand.js";
 import type { PacketClaimQuery } from "../src/core/packet-operation.js";
 import type { Store } from "../src/core/store.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../src/outbox.js";
@@ -51,6 +52,20 @@ class Scene {
     let added = 0;
     for (const payload of payloads) void outbox.add(undefined, { key: "k", payload }).then(() => added++);
     await this.until(() => added === payloads.length);
+  }
+
+  /** A message that two relays in a row had when they died. */
+  async addSuspect(outbox: Outbox): Promise<void> {
+    await this.add(outbox, "suspect");
+    for (let deaths = 0; deaths < 2; deaths++) {
+      const { process, outbox: own } = this.process();
+      const dies = () => {
+        process.dead = true;
+        return new Promise(() => {});
+      };
+      own.relay(dies, { leaseMs: 1000, pollMs: 100 });
+      await this.until(() => process.dead);
+    }
   }
 
   /** When each attempt was made. */
@@ -278,5 +293,49 @@ describe("the time of an outbox", () => {
     expect(published.toSorted()).toEqual(healthy);
     expect(letters?.map(({ message }) => message?.payload)).toEqual(["deadly"]);
     expect(deaths).toBe(3);
+  });
+
+  test("a relay that has no room while it hands a suspect back looks for it again", async () => {
+    const scene = new Scene();
+    const { outbox } = scene.process();
+    await scene.addSuspect(outbox);
+    const { store, process, outbox: own } = scene.process();
+    // Other work of this process takes longer than a lease.
+    const inHand = InHand.of(store);
+    void inHand.beside(() => new Promise<void>((go) => void process.clock.after(3000, go)));
+    own.relay(() => {}, { leaseMs: 1000, pollMs: 100, concurrency: 1 });
+    await scene.until(() => own.metrics.published === 1);
+  });
+
+  test("a message that waited for a suspect, and is another relay's by then, is not published here", async () => {
+    const scene = new Scene();
+    const [one, other] = [scene.process(), scene.process()];
+    await scene.add(one.outbox, "m");
+    const options = { leaseMs: 1000, pollMs: 100 };
+    const seen: string[] = [];
+    const { packets } = one.store;
+    let [end, isAlone] = [() => {}, false];
+    // A suspect begins to be handled alone while the claim is under way.
+    const claim = async (query: PacketClaimQuery) => {
+      const claims = await packets.claim(query);
+      if (claims.claimed.length > 0 && !isAlone) {
+        isAlone = true;
+        void inHand.alone({ clock: one.process.clock, patienceMs: 1000 }, () => new Promise<object>((go) => (end = () => go({}))));
+      }
+      return claims;
+    };
+    const slow = Object.create(one.store, { packets: { value: { ...packets, claim } } }) as Store;
+    const inHand = InHand.of(slow);
+    createOutbox(slow, { name: one.outbox.name }).relay(() => void seen.push("one"), options);
+    await scene.until(() => isAlone);
+    one.process.pausedUntil = scene.world.now() + 5000;
+    other.outbox.relay(() => void seen.push("other"), options);
+    await scene.until(() => seen.length === 1);
+    const later = scene.world.now() + 10_000;
+    await scene.until(() => scene.world.now() >= later);
+    end();
+    const last = scene.world.now() + 10_000;
+    await scene.until(() => scene.world.now() >= last);
+    expect(seen).toEqual(["other"]);
   });
 });

@@ -3,6 +3,9 @@ import type { Clock } from "./clock.js";
 /** How many times its patience a suspect leaves the others alone after they did not end in time. */
 export const busyFactor = 6;
 
+/** A suspect waits for the others at most so many times its patience: then one of them hangs, and nothing else runs meanwhile. */
+const patienceMax = 8;
+
 /** Deaths in a row after which work is a suspect: one death is nearly always a deployment or a machine. */
 export const suspectDeaths = 2;
 
@@ -29,6 +32,8 @@ export class InHand {
   #shut: Promise<void> | undefined;
   #emptied: () => void = () => {};
   #busyUntil = Number.NEGATIVE_INFINITY;
+  /** How many times its patience the next suspect waits for the others: twice as long after each that waited in vain. */
+  #patience = 1;
 
   /** One for all that use the same store in this process. */
   static of(store: object): InHand {
@@ -76,7 +81,7 @@ export class InHand {
 
   /**
    * Runs `work` with nothing beside it until it ends, or calls `reopen`. Undefined: the other work did not end within
-   * `patienceMs`.
+   * `patienceMs`. The next suspect waits twice as long, so that one of them gets its turn where all work takes long.
    */
   async alone<Result extends object>(
     { clock, patienceMs, signal }: { readonly clock: Clock; readonly patienceMs: number; readonly signal?: AbortSignal | undefined },
@@ -100,8 +105,13 @@ export class InHand {
       open();
     };
     try {
-      if (await this.#drained(clock, patienceMs)) return await work(reopen);
-      this.#busyUntil = clock.now() + busyFactor * patienceMs;
+      const waitMs = patienceMs * this.#patience;
+      if (await this.#drained(clock, waitMs)) {
+        this.#patience = 1;
+        return await work(reopen);
+      }
+      this.#busyUntil = clock.now() + busyFactor * waitMs;
+      this.#patience = Math.min(this.#patience * 2, patienceMax);
       return undefined;
     } finally {
       if (beside) this.leave();

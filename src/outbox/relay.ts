@@ -81,7 +81,8 @@ export class Relay {
     // A message is published by itself, here or by whoever shares the store.
     if (opening !== undefined) return void opening.then(() => this.wake());
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
-    if (limit <= 0) return;
+    // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
+    if (limit <= 0) return this.#looks.later(relay.pollMs);
     const { worker } = this.#numbers;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
     const suspects = claimed.filter((packet) => this.#suspects.has({ packet }));
@@ -128,7 +129,8 @@ export class Relay {
     this.#calls.add(call);
     try {
       const [to, answer] = await turn(async () => {
-        const outcome = await publish(this.#publishing, packet, call);
+        // It may have waited for a suspect: by now it may be another relay's, or this one stops.
+        const outcome = call.aborted === undefined ? await publish(this.#publishing, packet, call) : released;
         return [outcome, await this.#settle(packet, worker, outcome)] as const;
       });
       // Stale: another relay has the message, and publishes it again.
@@ -195,4 +197,5 @@ export class Relay {
   }
 }
 
+const released: PacketOutcome = { kind: "release" };
 const countOf = { done: "published", retry: "retried", dead: "dead", release: "retried", trial: "retried" } as const;

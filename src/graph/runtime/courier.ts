@@ -24,6 +24,7 @@ import type { Route } from "./routes.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import { Search, type SearchHost } from "./search.js";
 import type { Sent } from "./stage.js";
+import { startsChild } from "./subworkflow.js";
 import type { Teller } from "./teller.js";
 
 /** On its way to the store, to be claimed there. */
@@ -164,8 +165,7 @@ export class Courier implements DeliveryHost, SearchHost {
       // Sent by us, and the reply was lost: what it says when it is sent again is no news.
       this.#sending.delete(packet.no);
       this.capacity.add(route);
-      // What waits for others' work runs no code that could kill a process, and must not keep that work from being done.
-      if (packet.crashes > 0 && !waits(route) && this.#suspects.has({ packet })) suspects.push({ route, packet });
+      if (packet.crashes > 0 && mayKill(route) && this.#suspects.has({ packet })) suspects.push({ route, packet });
       else this.#dispatch(route, packet);
     }
     // Last: what came with them ends first, and is not in hand when one of them kills this process.
@@ -227,7 +227,7 @@ export class Courier implements DeliveryHost, SearchHost {
   #deliverAlone({ route, packet }: Suspect): Promise<void> {
     return new Promise((ended) => {
       this.#alone = { packet, ended };
-      this.#inHand.enterAlone();
+      if (!waits(route)) this.#inHand.enterAlone();
       if (route.delivery.batch.size <= 1) void this.#begin(route, packet);
       else this.#batches.single(route, packet);
     });
@@ -427,6 +427,15 @@ export class Courier implements DeliveryHost, SearchHost {
 }
 
 const nothing = Promise.resolve();
+
+/**
+ * What only waits for others' work runs no code that could kill a process, and must not keep that work from being done.
+ * Somebody's code is called where a node was given for it, and where direct edges lead on from it.
+ */
+function mayKill(route: Route): boolean {
+  const { work, outgoing } = route.node;
+  return !waits(route) || !startsChild(work) || outgoing.some(({ route: { delivery } }) => delivery.mode === "direct");
+}
 
 /** Whether packets of it may be in the store: of an ephemeral edge those are that were dead letters, and are re-injected. */
 function isStored({ delivery: { mode }, letter }: Route): boolean {

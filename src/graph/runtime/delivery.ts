@@ -235,9 +235,20 @@ function failed(delivery: Delivery, failure: Failure): Settling {
 export function dead(delivery: Delivery, failure: Failure, history: string): Settling {
   const { host, route, packet, succeededLate } = delivery;
   const asks = route.node.plan.alert?.message !== undefined;
-  const packets = alertFor(host.sender, route, { ...packet, data: asks ? delivery.payload.data : undefined }, failure);
+  // Not a spread: the packet of a suspect has its members from another object.
+  const { no, execution, attempt } = packet;
+  const packets = alertFor(host.sender, route, { no, execution, attempt, data: asks ? readable(delivery) : undefined }, failure);
   const note = succeededLate ? ({ note: "lateSuccess" } as const) : undefined;
   return { to: { kind: "dead", history, ...note }, packets, outputs: nothing, ephemeral: nothing, failure };
+}
+
+/** Undefined: it cannot be read here, for want of a key. Its packet is a dead letter all the same. */
+function readable(delivery: Delivery): unknown {
+  try {
+    return delivery.payload.data;
+  } catch {
+    return undefined;
+  }
 }
 
 function settle({ packet: { no, owner, attempt } }: Delivery, { to, packets, outputs, marks = nothing }: Settling): SettlePacket {

@@ -36,6 +36,9 @@ const privateOnes = [
     "64:ff9b::a9fe:a9fe",
     "2002:7f00:1::1",
     "2002:c0a8:101::",
+    "64:ff9b:1::7f00:1",
+    "::ffff:0:127.0.0.1",
+    "2001:0:7f00:1::",
   ],
 ];
 const publicOnes = [
@@ -84,5 +87,11 @@ test.each(["http://127.1/", "http://2130706433/", "http://0x7f.0.0.1/", "http://
 );
 
 test("what is no such option is refused", () => {
-  for (const given of [true, "yes", [1], [""], null, {}]) expect(() => checkPrivateWebhooks(given)).toThrow(/privateWebhooks/);
+  const noHosts = ["http://alerts.internal/", "alerts.internal:9000", "user@alerts.internal", "a b"].map((host) => [host]);
+  for (const given of [true, "yes", [1], [""], null, {}, ...noHosts]) expect(() => checkPrivateWebhooks(given)).toThrow(/privateWebhooks/);
+});
+
+test("hosts are compared as URLs have them", () => {
+  const allowed = checkPrivateWebhooks(["Alerts.Internal", "[::1]", "0:0:0:0:0:0:0:2", " 127.1"]);
+  expect(allowed).toEqual(["alerts.internal", "::1", "::2", "127.0.0.1"]);
 });

@@ -26,6 +26,10 @@ const ipv6: readonly (readonly [string, number])[] = [
   ["fe80::", 10],
   ["fec0::", 10],
   ["ff00::", 8],
+  // Those that a local translator, or Teredo, makes IPv4 addresses of.
+  ["64:ff9b:1::", 48],
+  ["::ffff:0:0:0", 96],
+  ["2001::", 32],
 ];
 
 const refused = new BlockList();
@@ -67,7 +71,17 @@ export async function checkedAddresses(host: string, allowed: PrivateWebhooks): 
 }
 
 export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {
-  const isHosts = Array.isArray(given) && given.every((host) => typeof host === "string" && host !== "");
-  if (given === "refuse" || given === "allow" || isHosts) return given as PrivateWebhooks;
-  throw new InvalidInputError("privateWebhooks", 'must be "refuse", "allow", or a list of host names as they stand in the webhooks');
+  if (given === "refuse" || given === "allow") return given;
+  const hosts = Array.isArray(given) ? given.map(hostNamed) : [undefined];
+  if (hosts.every((host) => host !== undefined)) return hosts;
+  const rule = 'must be "refuse", "allow", or a list of host names as they stand in the webhooks, without scheme, port and path';
+  throw new InvalidInputError("privateWebhooks", rule);
+}
+
+/** As `hostOf` has it; undefined: it is no host. */
+function hostNamed(given: unknown): string | undefined {
+  const name = typeof given === "string" ? given.trim().replace(/^\[|\]$/g, "") : "";
+  const url = `http://${isIP(name) === 6 ? `[${name}]` : name}/`;
+  if (name === "" || (isIP(name) !== 6 && /[\s:/@?#\\]/.test(name)) || !URL.canParse(url)) return undefined;
+  return hostOf(new URL(url));
 }

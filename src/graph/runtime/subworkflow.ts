@@ -2,7 +2,7 @@ import { ConfigurationError } from "../../core/errors.js";
 import type { Store } from "../../core/store.js";
 import type { WorkflowFunction } from "../../workflow/define.js";
 import { start } from "../../workflow/start.js";
-import { type NodeFunction, type NodeInput, NodeOutput } from "../node/node.js";
+import { type FlowNode, type NodeFunction, type NodeInput, NodeOutput } from "../node/node.js";
 import { NodeError } from "../node/node-error.js";
 import type { FlowPlan, PlannedNode } from "../plan.js";
 import type { Data, FlowOutput } from "./payload.js";
@@ -43,14 +43,14 @@ export function subworkflow(
     const called = Object.hasOwn(workflows, workflow) ? workflows[workflow] : undefined;
     if (called === undefined && elsewhere) return undefined;
     if (called === undefined) throw misses(plan, `settings.workflow: there is no "${workflow}" among the runtime's workflows`);
-    return async (input) => {
+    return child(async (input) => {
       const run = await start(called as WorkflowFunction<[Data], unknown>, [dataOf(input)], { id: idOf(input), store });
       const result: unknown = await run.returnValue;
       return new NodeOutput().send(port, isData(result) ? result : { result });
-    };
+    });
   }
   if (typeof flow !== "string") throw misses(plan, "settings.flow or settings.workflow must name what it runs");
-  return async (input) => {
+  return child(async (input) => {
     const { status, outputs } = await flows.run(
       flow,
       typeof entry === "string" ? entry : undefined,
@@ -63,7 +63,19 @@ export function subworkflow(
     const output = new NodeOutput();
     for (const { data } of outputs) output.send(port, data);
     return output;
-  };
+  });
+}
+
+const children = new WeakSet<FlowNode>();
+
+function child(node: NodeFunction): NodeFunction {
+  children.add(node);
+  return node;
+}
+
+/** Whether a node was made here: it starts a child and waits for it, and calls nobody's code. */
+export function startsChild(work: FlowNode | undefined): boolean {
+  return work !== undefined && children.has(work);
 }
 
 /** Flows that nodes name are there, and none leads back to itself: it would never end. */
