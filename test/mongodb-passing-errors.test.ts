@@ -1,7 +1,7 @@
-import { MongoClient } from "mongodb";
+import { type ClientSession, MongoClient } from "mongodb";
 import { ConfigurationError, key as keyOf, NotSavedError, once, open, type Store } from "onceflow";
-import { step, work, workflow } from "onceflow/workflow";
-import { start } from "onceflow/workflow/api";
+import { createHook, step, work, workflow } from "onceflow/workflow";
+import { resumeHook, start } from "onceflow/workflow/api";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
 import { captureWarnings } from "./captured-warnings.js";
 import { effect, effects, expectDoneOnce } from "./counted-effects.js";
@@ -10,7 +10,9 @@ import { acquire } from "./servers/acquire.js";
 import { thrownBy, until } from "./workflow-scene.js";
 
 interface Failure {
-  readonly errorCode: number;
+  readonly errorCode?: number;
+  /** The command is done all the same. */
+  readonly writeConcernError?: { readonly code: number; readonly errmsg: string };
   readonly errorLabels?: readonly string[];
 }
 
@@ -20,6 +22,11 @@ const passing: readonly Failure[] = [
   { errorCode: 1, errorLabels: ["RetryableWriteError"] },
   { errorCode: 251, errorLabels: ["TransientTransactionError"] },
 ];
+/** Answers to a commit that leave open whether it was done: here it was not, and here it was. */
+const unknownCommits: Readonly<Record<string, Failure>> = {
+  "not done": { errorCode: 50, errorLabels: ["UnknownTransactionCommitResult"] },
+  done: { writeConcernError: { code: 64, errmsg: "waiting for replication timed out" }, errorLabels: ["UnknownTransactionCommitResult"] },
+};
 const nameOf = ({ errorCode, errorLabels = [] }: Failure) => [errorCode, ...errorLabels].join(" ");
 const writes = ["findAndModify", "update", "insert"];
 const withoutEnd = 1_000_000;
@@ -50,9 +57,11 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     if (place === "") skip("this server is not ours to make fail");
   });
 
-  async function failing(failure: Failure | undefined, times: number, failCommands = writes): Promise<void> {
+  /** Returns how many commands have met the failure before. */
+  async function failing(failure: Failure | undefined, times: number, failCommands = writes): Promise<number> {
     const mode = failure === undefined ? "off" : { times };
-    await admin.db("admin").command({ configureFailPoint: "failCommand", mode, data: { ...failure, failCommands } });
+    const { count } = await admin.db("admin").command({ configureFailPoint: "failCommand", mode, data: { ...failure, failCommands } });
+    return count as number;
   }
 
   test.for(passing.map((failure) => [nameOf(failure), failure] as const))(
@@ -108,6 +117,46 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
       expect(effects.get(name)).toBe(1);
     }
   });
+
+  test.for(Object.entries(unknownCommits))(
+    "UnknownTransactionCommitResult at the commit of a handler's transaction, which was %s: its row is there once, and its result is kept",
+    async ([how, failure]) => {
+      const name = `commit ${how}`;
+      const rows = ({ client }: { readonly client: MongoClient }) => client.db("unknown_commits").collection("rows");
+      const paid = await once(store, { key: keyOf.of(name), tx: true }, async ({ tx }) => {
+        const session = tx as ClientSession & { readonly client: MongoClient };
+        await rows(session).insertOne({ name }, { session });
+        await failing(failure, 3, ["commitTransaction"]);
+        return effect(name);
+      });
+      expect(paid).toMatchObject({ status: "executed", value: `done ${name}` });
+      expect(await failing(undefined, 0)).toBe(3);
+      await expectDoneOnce(store, name);
+      expect(await rows({ client: admin }).find({ name }).toArray()).toHaveLength(1);
+    },
+  );
+
+  test.for(Object.entries(unknownCommits))(
+    "UnknownTransactionCommitResult at a journal entry of several documents, which was %s: the step runs once, and the run goes on",
+    async ([how, failure]) => {
+      const name = `journal commit ${how}`;
+      const charge = step(`charge, ${name}`, async () => {
+        await failing(failure, 3, ["commitTransaction"]);
+        return effect(name);
+      });
+      const order = workflow(`order, ${name}`, async () => {
+        const charged = await charge();
+        return [charged, await createHook<string>({ token: name })];
+      });
+      const worker = await work(store, { workflows: [order] });
+      onTestFinished(() => worker.stop({ graceMs: 0 }));
+      const run = await start(order, [], { id: name, store });
+      await resumeHook(name, "approved", { store });
+      expect(await run.returnValue).toEqual([`done ${name}`, "approved"]);
+      expect(await failing(undefined, 0)).toBe(3);
+      expect(effects.get(name)).toBe(1);
+    },
+  );
 
   test("without end: a begin ends after 10 s with the code, a settle gets NotSavedError after a minute and is saved later", async () => {
     const warnings = captureWarnings("ONCEFLOW_NOT_SAVED");

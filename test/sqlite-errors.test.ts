@@ -6,6 +6,10 @@ import { ConfigurationError, inspect, key, once, open, type Store, UnreachableEr
 import { step, work, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
+import { chooseDriver, openDatabase } from "../dist/stores/sqlite/driver.js";
+import { beginOf } from "../src/testing/contract/operations.js";
+import { effect, effects, expectDoneOnce } from "./counted-effects.js";
+import { fastClock } from "./fast-clock.js";
 import { thrownBy, until } from "./workflow-scene.js";
 
 function folder(): string {
@@ -67,6 +71,66 @@ function warnings(code: string): string[] {
   return heard;
 }
 
+describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () => {
+  async function locked(times: number) {
+    const path = join(folder(), "store.db");
+    const store = await open(`sqlite:${path}`, { stallMsMax: 0, purgeEveryMs: 0, clock: fastClock(times) });
+    const other = openDatabase(path, chooseDriver());
+    onTestFinished(async () => {
+      other.close();
+      await store.close();
+    });
+    return { path, store, lock: () => other.exec("BEGIN IMMEDIATE"), unlock: () => other.exec("COMMIT") };
+  }
+
+  test("at a begin, and at a settle: the effect runs once, and its result is kept", async () => {
+    const { path, store, lock, unlock } = await locked(1);
+    // It gives up after a fifth of a second, and says so: for that long the file was locked.
+    const witness = await open(`sqlite:${path}`, { stallMsMax: 0, purgeEveryMs: 0, clock: fastClock(50) });
+    onTestFinished(() => witness.close());
+    const wasLocked = async () => {
+      const error = await thrownBy(witness.commit({ ledger: beginOf({ key: "witness" }) }));
+      expect(error.message).toContain("was locked by another writer");
+    };
+    const name = "locked for a moment";
+    let ran = false;
+    lock();
+    const charged = once(store, { key: key.of(name), leaseMs: 60_000 }, () => {
+      lock();
+      ran = true;
+      return effect(name);
+    });
+    await wasLocked();
+    expect(effects.get(name)).toBeUndefined();
+    unlock();
+    await until("the handler has run", () => ran);
+    await wasLocked();
+    unlock();
+    expect(await charged).toMatchObject({ status: "executed", value: `done ${name}` });
+    await expectDoneOnce(store, name);
+  });
+
+  test("for longer than 10 s: a begin ends with an error, a settle is saved later", async () => {
+    const { store, lock, unlock } = await locked(10);
+    const heard = warnings("ONCEFLOW_NOT_SAVED");
+    const name = "locked for long";
+    lock();
+    const error = await thrownBy(once(store, { key: key.of(name) }, () => effect(name)));
+    expect(error).toBeInstanceOf(UnreachableError);
+    expect(error.message).toContain("was locked by another writer");
+    expect(effects.get(name)).toBeUndefined();
+    unlock();
+    const charged = once(store, { key: key.of(name), leaseMs: 600_000 }, () => {
+      lock();
+      return effect(name);
+    });
+    await until("the settle was refused", () => heard.some((message) => message.includes(name)));
+    unlock();
+    expect(await charged).toMatchObject({ status: "executed", value: `done ${name}` });
+    await expectDoneOnce(store, name);
+  });
+});
+
 describe("a SQLite file that cannot be used", () => {
   test("a file that is no database: the error names it and says what to do", async () => {
     const path = join(folder(), "junk.db");
@@ -123,6 +187,20 @@ describe("a SQLite file that cannot be used", () => {
     empty();
     expect((await charged).value).toBe(big);
     expect(calls).toBe(1);
+  });
+
+  test("a full disk at a begin: the effect runs when there is space again, once, and its result is kept", async (context) => {
+    const { path, fill, empty } = smallDisk(context);
+    const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
+    onTestFinished(() => store.close());
+    fill();
+    const charged = once(store, { key: key.of("begun late"), leaseMs: 60_000 }, () => effect("begun late"));
+    const refused = await thrownBy(store.commit({ ledger: beginOf({ key: "beside it" }) }));
+    expect(refused.message).toMatch(/disk is full|disk I\/O error/);
+    expect(effects.get("begun late")).toBeUndefined();
+    empty();
+    expect(await charged).toMatchObject({ status: "executed", value: "done begun late" });
+    await expectDoneOnce(store, "begun late");
   });
 
   test("a worker that meets a full disk again and again says so once, and goes on when there is space", async (context) => {

@@ -132,6 +132,20 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.trouble).toBeUndefined();
   });
 
+  test("wakeUp of a diverged run tries it again, and does not end its sleeps", async ({ scene }) => {
+    const asleep = async () => {
+      const hook = createHook<string>({ token: "go" });
+      await Promise.all([note("one"), hook, sleep("1h")]);
+    };
+    const { name, store, worker, run } = await deploy(scene, asleep, async () => await other("new"));
+    await untilStatus(store, "r", "diverged");
+    await worker.stop();
+    expect(await run.wakeUp()).toEqual({ stoppedCount: 0 });
+    const { worker: matching } = await scene.work({ workflows: [version(name, asleep)] });
+    await until("the run was tried, and is asleep", async () => (await run.status) === "running" && !matching.has("r"));
+    expect((await run.sleeps).map(({ id }) => id)).toEqual(["sleep#0"]);
+  });
+
   const changes: Record<string, readonly [after: () => Promise<unknown>, expected: string, found: string]> = {
     "other arguments": [
       async () => {

@@ -75,6 +75,27 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(calls()).toBe(4);
   });
 
+  test("wakeUp of a parked run does not end its sleeps; a wakeUp after that does", async ({ scene }) => {
+    const { poison, calls, claimAndDie, startAndDie, mend } = killer(scene, 0);
+    const order = workflow(scene.name("order"), async () => {
+      await Promise.all([poison(), sleep("1h")]);
+      return "done";
+    });
+    await startAndDie(order, "o-1");
+    for (let death = 2; death <= 3; death++) await claimAndDie(order);
+    const { store } = await scene.work({ workflows: [order] });
+    const run = getRun("o-1", { store });
+    await untilStatus(store, "o-1", "parked");
+    mend();
+    expect(await run.wakeUp()).toEqual({ stoppedCount: 0 });
+    await until("the run is asleep again", async () => calls() === 4 && (await store.runs.read("o-1"))?.owner === null);
+    expect((await run.sleeps).map(({ id }) => id)).toEqual(["sleep#0"]);
+    expect(await run.status).toBe("running");
+    expect(await run.wakeUp()).toEqual({ stoppedCount: 1 });
+    expect(await run.returnValue).toBe("done");
+    expect(calls()).toBe(4);
+  });
+
   test("a parked run that is cancelled ends, and none of its code runs", async ({ scene }) => {
     const { poison, calls, claimAndDie, startAndDie } = killer(scene, 0);
     const order = workflow(scene.name("order"), async () => await poison());

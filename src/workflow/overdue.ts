@@ -1,5 +1,6 @@
 import { hasEnded, type RunRecord, type WorkerRecord } from "../core/run.js";
 import type { Store } from "../core/store.js";
+import { adviceOn } from "./overdue-advice.js";
 import { isWorkerBeginning } from "./worker-beginning.js";
 import { workerOf } from "./workers.js";
 
@@ -104,13 +105,4 @@ function warn(workflow: string, { runs, workers, now }: Overdue): void {
       code: "ONCEFLOW_RUNS_OVERDUE",
     },
   );
-}
-
-function adviceOn(workflow: string, workers: readonly WorkerRecord[]): string {
-  const having = workers.filter(({ live, workflows }) => live && workflows.includes(workflow));
-  const [first] = having;
-  if (first === undefined)
-    return "No live worker has this workflow: call configure({ worker: true }) or work(store) in a program that imports it.";
-  const others = having.length > 1 ? ` and ${having.length - 1} more` : "";
-  return `A live worker has this workflow (${first.id}${others}): it may have no room; raise its concurrency, or look at its warnings.`;
 }

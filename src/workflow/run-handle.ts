@@ -122,15 +122,20 @@ export class Run<Result = unknown> {
   }
 
   async #sleeps(): Promise<readonly RunSleep[]> {
+    return await this.#sleepsIn((await this.#mustRead()).status);
+  }
+
+  async #sleepsIn(status: RunStatus): Promise<readonly RunSleep[]> {
     const store = await readingStore(this.#store);
-    if (hasEnded((await this.#mustRead()).status)) return [];
+    if (hasEnded(status)) return [];
     const { sleeps } = (await readOpenRequests(store, this.id))?.open ?? { sleeps: [] };
     return [...sleeps].map(([id, until]) => ({ id, until: new Date(until) })).sort((a, b) => a.until.getTime() - b.until.getTime());
   }
 
   /**
-   * Ends the run's sleeps at once, all of them or those that are named; without names it also makes a diverged or unknown
-   * run look again. Resolves to the number of sleeps that the run was in.
+   * Ends the run's sleeps at once, all of them or those that are named, and resolves to their number. Without names it makes
+   * an unknown run look again. A run that is parked or diverged is only tried again: its sleeps last as long as they should,
+   * unless they are named.
    *
    * @example
    * const [first] = await run.sleeps;
@@ -142,7 +147,12 @@ export class Run<Result = unknown> {
     knownOptions("run.wakeUp", options, wakeUpNames);
     const { correlationIds } = options;
     if (correlationIds !== undefined) checkIds(correlationIds);
-    const sleeping = (await this.#sleeps()).map(({ id }) => id);
+    const { status } = await this.#mustRead();
+    if (correlationIds === undefined && isTriedAgain(status)) {
+      await this.#send("wake", "[]");
+      return { stoppedCount: 0 };
+    }
+    const sleeping = (await this.#sleepsIn(status)).map(({ id }) => id);
     const stopped = correlationIds === undefined ? sleeping : sleeping.filter((id) => correlationIds.includes(id));
     if (correlationIds === undefined || stopped.length > 0)
       await this.#send("wake", correlationIds === undefined ? null : JSON.stringify(stopped));
@@ -208,6 +218,11 @@ export interface RunSleep {
 }
 
 const wakeUpNames: OptionNames<StopSleepOptions> = { correlationIds: true };
+
+/** Its code does not run: a wake-up asks for one more try, and not for the end of a sleep that the run would be in otherwise. */
+function isTriedAgain(status: RunStatus): boolean {
+  return status === "parked" || status === "diverged";
+}
 
 function refuseInWorkflow(what: string): void {
   if (currentExecution()) throw new ContextError(what, "a step, or outside of workflows");

@@ -13,6 +13,8 @@ interface Session {
 /** MongoDB's own fail point, as far as the tests use it: so many of these commands fail with this code, or are done and say so. */
 interface FailPoint {
   times: number;
+  /** How many commands have met it. */
+  count: number;
   readonly failCommands: readonly string[];
   readonly errorCode?: number;
   readonly errorLabels?: readonly string[];
@@ -32,15 +34,17 @@ export function serve(deployment: Deployment): Promise<Server> {
   let failing: FailPoint | undefined;
 
   function failPoint(command: Command): Doc {
-    const { mode, data } = command as Command & { mode: "off" | { times: number }; data?: Omit<FailPoint, "times"> };
-    failing = mode === "off" || data === undefined ? undefined : { ...data, times: mode.times };
-    return {};
+    const { mode, data } = command as Command & { mode: "off" | { times: number }; data?: Omit<FailPoint, "times" | "count"> };
+    const count = failing?.count ?? 0;
+    failing = mode === "off" || data === undefined ? undefined : { ...data, times: mode.times, count: 0 };
+    return { count };
   }
 
   /** What to add to the answer of a command that is to be done all the same. */
   function fail(name: string): Doc {
     if (failing === undefined || failing.times === 0 || !failing.failCommands.some((one) => one.toLowerCase() === name)) return {};
     failing.times -= 1;
+    failing.count += 1;
     const { errorCode, errorLabels, writeConcernError } = failing;
     if (errorCode !== undefined) throw new CommandError(errorCode, "FailPoint", "failing as told", errorLabels);
     return writeConcernError === undefined ? {} : { writeConcernError, ...(errorLabels ? { errorLabels } : {}) };
@@ -88,7 +92,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     const name = Object.keys(command)[0]?.toLowerCase() ?? "";
     if (name === "configurefailpoint") return failPoint(command);
     const failed = fail(name);
-    if (name === "committransaction") return end(command, "committed");
+    if (name === "committransaction") return { ...end(command, "committed"), ...failed };
     if (name === "aborttransaction") return end(command, "aborted");
     const handler = commands[name];
     if (handler === undefined) throw new CommandError(59, "CommandNotFound", `no such command: '${name}'`);
