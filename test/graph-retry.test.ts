@@ -89,7 +89,8 @@ components:
       calls.push(name);
       throw new Error("x");
     };
-    const runtime = await time.runtime(document, { by_default: fail("default"), by_policy: fail("policy") });
+    const nodes = { by_default: fail("default"), by_policy: fail("policy") };
+    const runtime = await time.runtime(document, nodes, { substitutes: ["store"] });
     await runtime.trigger("flow", undefined, {});
     await time.pass(0);
     await time.pass(10_000);
