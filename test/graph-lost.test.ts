@@ -1,7 +1,7 @@
 import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import type { PacketOperation } from "../src/core/packet-operation.js";
-import { mortal } from "../src/testing/mortal-store.js";
+import { dyingStore } from "./dying-store.js";
 import { doomed as doomedRuntime, flow, listening, packetStores, running, triggered } from "./graph-scene.js";
 import { onStores, shortMs, until } from "./workflow-scene.js";
 
@@ -56,16 +56,8 @@ onStores("packets in memory", packetStores, (test) => {
     test(`of a process that dies ${when} the commit that ends one: ${when === "before" ? "lost" : "what it sent on is delivered"}`, async ({
       scene,
     }) => {
-      const inner = await scene.open();
-      const { store, die } = mortal(inner);
-      const commit = async (batch: { readonly packet: PacketOperation }) => {
-        const { packet } = batch;
-        const isIt = packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue === "B->C.in");
-        if (isIt && when === "after") await inner.commit(batch);
-        if (isIt) die();
-        return await store.commit(batch);
-      };
-      const dying = new Proxy(store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name)) });
+      const endsB = (packet: PacketOperation) => packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue === "B->C.in");
+      const { store, hasDied } = dyingStore(await scene.open(), when, endsB);
       const calls: string[] = [];
       const nodes = {
         a: () => new NodeOutput().send("out", { n: 1 }),
@@ -75,9 +67,9 @@ onStores("packets in memory", packetStores, (test) => {
         },
         c: () => void calls.push("c"),
       };
-      const doomed = await createRuntime({ store: dying, documents: [document()], nodes, leaseMs: shortMs });
+      const doomed = await createRuntime({ store, documents: [document()], nodes, leaseMs: shortMs });
       void doomed.trigger("flow", "In", {});
-      await until("it is with its node", () => calls.length === 1);
+      await until("it has died", hasDied);
       const next = await running(scene, document(), nodes, { leaseMs: shortMs });
       await until("it has ended", async () => (await next.executions()).some(({ status }) => status !== "running"));
       const [ended] = await next.executions();

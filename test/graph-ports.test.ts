@@ -1,8 +1,7 @@
-import type { Store } from "onceflow";
 import { createRuntime, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import type { PacketOperation } from "../src/core/packet-operation.js";
-import { type Mortal, mortal } from "../src/testing/mortal-store.js";
+import { dyingStore } from "./dying-store.js";
 import { flow, listening, packetStores, recorder, running, triggered } from "./graph-scene.js";
 import { onStores, shortMs, until } from "./workflow-scene.js";
 
@@ -35,19 +34,9 @@ function provider() {
   };
 }
 
-/** Dies before or after the commit that settles the packet of Work. */
-function dying(inner: Store, when: "before" | "after"): Mortal {
-  const doomed = mortal(inner);
-  const commit = async (batch: { readonly packet: PacketOperation }) => {
-    const { packet } = batch;
-    const isIt = packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue.includes("Work.out"));
-    if (isIt && when === "after") await inner.commit(batch);
-    if (isIt) doomed.die();
-    return await doomed.store.commit(batch);
-  };
-  const store = new Proxy(doomed.store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name)) });
-  return { store, die: () => doomed.die() };
-}
+/** The commit that settles the delivery of Work. */
+const settlesWork = (packet: PacketOperation): boolean =>
+  packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue.includes("Work.out"));
 
 onStores("a port that the document does not declare", packetStores, (test) => {
   test("the effect has happened: settled with its key, the declared port is sent, and the rest is a dead letter of that output", async ({
@@ -84,11 +73,11 @@ onStores("a port that the document does not declare", packetStores, (test) => {
   for (const when of ["before", "after"] as const)
     test(`the process dies ${when} the commit: one dead letter, one effect`, async ({ scene }) => {
       const side = provider();
-      const { store } = dying(await scene.open(), when);
+      const { store, hasDied } = dyingStore(await scene.open(), when, settlesWork);
       const nodes = { work: side.work, after: () => {} };
       const doomed = await createRuntime({ store, documents: [declaresOne], nodes, leaseMs: shortMs });
       void doomed.trigger("flow", "In", { id: 1 });
-      await until("it has died", () => side.calls.length === 1);
+      await until("it has died", hasDied);
       const next = await running(scene, declaresOne, nodes, { leaseMs: shortMs });
       await until("it has ended", async () => (await next.executions()).some(({ status }) => status === "dead"));
       expect([side.calls.length, side.applied]).toEqual([when === "before" ? 2 : 1, 1]);
