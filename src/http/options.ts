@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../core/errors.js";
 import { whole } from "../core/key-ref.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf, type Reconciled, type ReconcileRequest } from "../core/options.js";
 import { type EffectClass, effectClasses } from "../core/record.js";
 import { requireStore } from "../core/require-store.js";
@@ -64,6 +65,36 @@ export interface IdempotentOptions<From = Request> {
   readonly policyUrl?: string;
 }
 
+const optionNames: OptionNames<IdempotentOptions> = {
+  store: true,
+  scope: true,
+  operation: true,
+  methods: true,
+  required: true,
+  header: true,
+  keyCharsMax: true,
+  fingerprint: true,
+  bodyBytesMax: true,
+  responseBytesMax: true,
+  onTooLong: true,
+  keeps: true,
+  keptHeaders: true,
+  onRunning: true,
+  waitMs: true,
+  retryAfterMs: true,
+  onUnreachable: true,
+  leaseMs: true,
+  timeoutMs: true,
+  graceMs: true,
+  retentionMs: true,
+  horizonMs: true,
+  tellRetention: true,
+  effect: true,
+  reconcile: true,
+  tx: true,
+  policyUrl: true,
+};
+
 const defaultKeptHeaders = [
   "content-*",
   "location",
@@ -93,6 +124,7 @@ const bytesMaxMax = 1024 * mebibyte;
 export function checkOptions<From>(options: IdempotentOptions<From>) {
   const { store, scope, operation, methods = ["POST", "PATCH"], header = "Idempotency-Key", policyUrl } = options;
   requireStore(store);
+  knownOptions("idempotent", options, optionNames);
   if (typeof scope !== "string" && typeof scope !== "function")
     throw new InvalidInputError("scope", 'must say who asks: a function of the request; or "" where all callers are one');
   if (operation !== undefined && (typeof operation !== "string" || operation === ""))
