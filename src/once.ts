@@ -1,5 +1,4 @@
 import { ambientStore } from "./ambient.js";
-import { knownOptions, type OptionNames } from "./core/known-options.js";
 import { type Handler, type OnceResult, once as onceIn } from "./core/once.js";
 import type { OnceOptions } from "./core/options.js";
 import type { Store } from "./core/store.js";
@@ -21,12 +20,5 @@ export function once<Value, Input = unknown>(options: OnceOptions<Value, Input>,
 export async function once<Value, Input>(
   ...args: [Store, OnceOptions<Value, Input>, Handler<Value>] | [OnceOptions<Value, Input>, Handler<Value>]
 ): Promise<OnceResult<Value>> {
-  const options = args.length === 3 ? args[1] : args[0];
-  if (typeof options === "object" && options !== null) knownOptions("once", options, onceOptions);
   return args.length === 3 ? onceIn(...args) : onceIn(await ambientStore(), ...args);
 }
-
-const onceOptions: OptionNames<OnceOptions> = {
-  ...{ key: true, scope: true, input: true, fingerprint: true, leaseMs: true, retentionMs: true, horizonMs: true, effect: true },
-  ...{ reconcile: true, reconcileAfterMs: true, onRunning: true, waitMs: true, keepFailures: true, signal: true, tx: true },
-};

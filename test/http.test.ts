@@ -220,6 +220,12 @@ describe("the table of answers", () => {
     }
   });
 
+  test("a misspelt option is refused when the handler is made", () => {
+    expect(() => handlerOf({ efect: "atMostOnce" } as Partial<IdempotentOptions>)).toThrow(
+      /efect: is not an option; did you mean "effect"\?/,
+    );
+  });
+
   test("every option is checked when the handler is made", () => {
     const bad: Record<string, unknown>[] = [
       ...[{ scope: undefined }, { store: {} }, { leaseMs: 5 }, { effect: "twice" }, { effect: "reconcile" }, { keyCharsMax: 1000 }],

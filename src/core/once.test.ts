@@ -34,6 +34,14 @@ function withFailingSaves() {
 }
 
 describe("once", () => {
+  test("a store that is closed before the outcome is saved: the error says that it is not saved", async () => {
+    const { store, tries } = withFailingSaves();
+    const result = once(store, { key: k }, () => "done").catch((error: unknown) => error);
+    await expect.poll(tries).toBeGreaterThan(0);
+    await store.close();
+    expect(await result).toBeInstanceOf(NotSavedError);
+  });
+
   test("a failed save is not a failed operation: it is tried until it succeeds", async () => {
     const { store, heal, tries } = withFailingSaves();
     let calls = 0;

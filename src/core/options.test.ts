@@ -27,6 +27,8 @@ describe("what once() is asked", () => {
   });
 
   const wrong: [string, Record<string, unknown>, RegExp][] = [
+    ["a misspelt effect", { efect: "atMostOnce" }, /once: efect: is not an option; did you mean "effect"\?/],
+    ["a misspelt retention", { retention: 5 }, /once: retention: is not an option; did you mean "retentionMs"\?/],
     ["leaseMs", { leaseMs: Number.NaN }, /leaseMs: must be a whole number of milliseconds from 50 to 3600000, not NaN/],
     ["leaseMs", { leaseMs: -1 }, /leaseMs/],
     ["leaseMs", { leaseMs: 2 * 3600 * 1000 }, /leaseMs: must be .* to 3600000, not 7200000/],

@@ -2,6 +2,7 @@ import { canonicalJson, sha256 } from "./canonical.js";
 import { InvalidInputError } from "./errors.js";
 import { inShort } from "./in-short.js";
 import { checkName, type Key } from "./key.js";
+import { knownOptions, type OptionNames } from "./known-options.js";
 import type { Begin } from "./operation.js";
 import { type EffectClass, effectClasses } from "./record.js";
 import type { TxRunner } from "./store.js";
@@ -60,6 +61,24 @@ export interface OnceOptions<Value = unknown, Input = unknown> {
   readonly tx?: true | TxRunner;
 }
 
+const optionNames: OptionNames<OnceOptions> = {
+  key: true,
+  scope: true,
+  input: true,
+  fingerprint: true,
+  leaseMs: true,
+  retentionMs: true,
+  horizonMs: true,
+  effect: true,
+  reconcile: true,
+  reconcileAfterMs: true,
+  onRunning: true,
+  waitMs: true,
+  keepFailures: true,
+  signal: true,
+  tx: true,
+};
+
 const secondMs = 1000;
 const hourMs = 3600 * secondMs;
 export const leaseMsMin = 50;
@@ -75,6 +94,7 @@ export interface Prepared {
 
 /** Checks everything before anything is written, and fills in the defaults. */
 export function prepare(options: OnceOptions): Prepared {
+  knownOptions("once", options, optionNames);
   const { key, scope = "", effect = "idempotent", leaseMs = 10 * secondMs, retentionMs = 24 * hourMs, onRunning = "wait" } = options;
   checkName("key", key);
   checkName("scope", scope);

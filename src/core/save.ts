@@ -63,7 +63,9 @@ export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: Abo
       cancel?.();
       signal?.removeEventListener("abort", leave);
     };
-    save(store, settle, wait.failed).then(resolve, reject).finally(end);
+    // Closed meanwhile: "the store cannot be reached" would say that nothing has happened.
+    const fail = (error: unknown) => reject(settle.verb === "settle" && store.closed ? new NotSavedError(settle, error) : error);
+    save(store, settle, wait.failed).then(resolve, fail).finally(end);
   });
 }
 

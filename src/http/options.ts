@@ -65,6 +65,36 @@ export interface IdempotentOptions<From = Request> {
   readonly policyUrl?: string;
 }
 
+const optionNames: OptionNames<IdempotentOptions> = {
+  store: true,
+  scope: true,
+  operation: true,
+  methods: true,
+  required: true,
+  header: true,
+  keyCharsMax: true,
+  fingerprint: true,
+  bodyBytesMax: true,
+  responseBytesMax: true,
+  onTooLong: true,
+  keeps: true,
+  keptHeaders: true,
+  onRunning: true,
+  waitMs: true,
+  retryAfterMs: true,
+  onUnreachable: true,
+  leaseMs: true,
+  timeoutMs: true,
+  graceMs: true,
+  retentionMs: true,
+  horizonMs: true,
+  tellRetention: true,
+  effect: true,
+  reconcile: true,
+  tx: true,
+  policyUrl: true,
+};
+
 const defaultKeptHeaders = [
   "content-*",
   "location",
@@ -91,17 +121,10 @@ export type Policy<From> = ReturnType<typeof checkOptions<From>>;
 const mebibyte = 1024 * 1024;
 const bytesMaxMax = 1024 * mebibyte;
 
-const idempotentOptions: OptionNames<IdempotentOptions> = {
-  ...{ store: true, scope: true, operation: true, methods: true, required: true, header: true, keyCharsMax: true, fingerprint: true },
-  ...{ bodyBytesMax: true, responseBytesMax: true, onTooLong: true, keeps: true, keptHeaders: true, onRunning: true, waitMs: true },
-  ...{ retryAfterMs: true, onUnreachable: true, leaseMs: true, timeoutMs: true, graceMs: true, retentionMs: true, horizonMs: true },
-  ...{ tellRetention: true, effect: true, reconcile: true, tx: true, policyUrl: true },
-};
-
 export function checkOptions<From>(options: IdempotentOptions<From>) {
-  knownOptions("idempotency keys", options, idempotentOptions);
   const { store, scope, operation, methods = ["POST", "PATCH"], header = "Idempotency-Key", policyUrl } = options;
   requireStore(store);
+  knownOptions("idempotent", options, optionNames);
   if (typeof scope !== "string" && typeof scope !== "function")
     throw new InvalidInputError("scope", 'must say who asks: a function of the request; or "" where all callers are one');
   if (operation !== undefined && (typeof operation !== "string" || operation === ""))

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, RegisterOptions } from "fastify";
 import { isResponse } from "../../core/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
@@ -30,18 +30,13 @@ interface Flight {
  */
 export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
   try {
-    addHooks(app, checkOptions(ours(options)));
+    // These are Fastify's own; it hands them to every plugin.
+    const { prefix: _, logLevel: __, logSerializers: ___, ...ours } = options as IdempotentOptions<FastifyRequest> & RegisterOptions;
+    addHooks(app, checkOptions(ours));
     done();
   } catch (error) {
     done(error as Error);
   }
-}
-
-/** Without the options of `register` that Fastify itself reads. */
-function ours(options: IdempotentOptions<FastifyRequest>): IdempotentOptions<FastifyRequest> {
-  const { prefix, logLevel, logSerializers, ...rest } = options as typeof options &
-    Record<"prefix" | "logLevel" | "logSerializers", unknown>;
-  return rest;
 }
 
 function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
