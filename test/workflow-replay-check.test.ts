@@ -69,6 +69,25 @@ onStores("the replay check", everyStore, (test) => {
     }
   });
 
+  test("a Blob in memory is found, or read before the event loop turns (Node 20): then every replay reads it, too", async ({ scene }) => {
+    const note = step("note", async (size: number) => size);
+    const run = workflow(scene.name("run"), async () => {
+      await note(0);
+      const size = (await new Response(new Blob(["x".repeat(100_000)]).stream()).text()).length;
+      await createHook({ token: `blob ${scene.on}` });
+      return await note(size);
+    });
+    const { store, worker } = await scene.work({ workflows: [run] });
+    const started = await start(run, [], { id: "r", store });
+    const isFound = async () => (await started.status) === "diverged";
+    await until("it was checked", async () => (await isFound()) || (!worker.has("r") && (await story(store, "r")).includes("hook hook#0")));
+    if (await isFound()) return;
+    await worker.stop();
+    await scene.work({ workflows: [run] });
+    await resumeHook(`blob ${scene.on}`, 1, { store });
+    expect(await started.returnValue).toBe(100_000);
+  });
+
   test("what comes after the first wait is found when the run leaves memory", async ({ scene }) => {
     const note = step("note", async (_id: string) => {});
     const run = workflow(scene.name("run"), async () => {
