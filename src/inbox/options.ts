@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { whole } from "../core/key-ref.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import type { NamedOperation } from "../core/named-operation.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
 import { requireStore } from "../core/require-store.js";
@@ -61,8 +62,15 @@ export type Policy = ReturnType<typeof checkOptions>;
 
 const dayMs = 86_400_000;
 
+const optionNames: OptionNames<InboxOptions & OperationInboxOptions<never, unknown>> = {
+  ...{ consumer: true, attemptsMax: true, backoffMs: true, backoffMsMax: true, waitMs: true, timeoutMs: true, graceMs: true, order: true },
+  ...{ concurrency: true, leaseMs: true, retentionMs: true, key: true, fingerprint: true, horizonMs: true, effect: true, tx: true },
+  ...{ operation: true, input: true },
+};
+
 export function checkOptions(store: Store, options: AnyInboxOptions) {
   requireStore(store);
+  knownOptions("createInbox", options, optionNames);
   const { consumer, attemptsMax = 5, waitMs = 10_000, timeoutMs = 300_000, graceMs = 5000, order = "none", concurrency = 16 } = options;
   if (typeof consumer !== "string" || consumer === "" || !consumer.isWellFormed())
     throw new InvalidInputError("consumer", "must be a non-empty string that names who consumes");

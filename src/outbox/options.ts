@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../core/errors.js";
 import { checkName } from "../core/key.js";
 import { whole } from "../core/key-ref.js";
+import { knownOptions, type OptionNames } from "../core/known-options.js";
 import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
 import { requireStore } from "../core/require-store.js";
 import { requirePackets, type Store } from "../core/store.js";
@@ -35,12 +36,20 @@ export interface RelayOptions {
   readonly onTrouble?: (error: unknown) => void;
 }
 
+const optionNames: OptionNames<OutboxOptions> = {
+  ...{ name: true, attemptsMax: true, backoffMs: true, backoffMsMax: true, deadBlocks: true, retentionMs: true },
+};
+const relayOptionNames: OptionNames<RelayOptions> = {
+  ...{ concurrency: true, leaseMs: true, pollMs: true, timeoutMs: true, graceMs: true, onTrouble: true },
+};
+
 /** Options, checked when the outbox is made. */
 export type Policy = ReturnType<typeof checkOptions>;
 export type RelayPolicy = ReturnType<typeof checkRelayOptions>;
 
 export function checkOptions(store: Store, options: OutboxOptions) {
   requireStore(store);
+  knownOptions("createOutbox", options ?? {}, optionNames);
   const { name, attemptsMax = 10, backoffMs = 1000, backoffMsMax = 300_000, deadBlocks = true, retentionMs = 0 } = options ?? {};
   if (typeof name !== "string" || name === "") throw new InvalidInputError("name", "must be a non-empty string that names the outbox");
   const flow = `outbox:${name}`;
@@ -59,6 +68,7 @@ export function checkOptions(store: Store, options: OutboxOptions) {
 const queue = "messages";
 
 export function checkRelayOptions(options: RelayOptions) {
+  knownOptions("relay", options, relayOptionNames);
   const { concurrency = 16, leaseMs = 30_000, pollMs = 1000, timeoutMs = 60_000, graceMs = 5000, onTrouble = () => {} } = options;
   whole("concurrency", concurrency, 1, 10_000);
   duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../../core/errors.js";
+import { knownOptions, type OptionNames } from "../../core/known-options.js";
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/options.js";
 import { requireStore } from "../../core/require-store.js";
 import type { Store } from "../../core/store.js";
@@ -75,8 +76,23 @@ export interface ResolvedOptions {
   readonly random: () => number;
 }
 
+const optionNames: OptionNames<RuntimeOptions> = {
+  ...{ store: true, documents: true, nodes: true, workflows: true, partial: true, work: true, concurrency: true, leaseMs: true },
+  ...{ pollMs: true, timeoutMs: true, graceMs: true, crashMax: true, joinWaitMs: true, onMismatch: true, retentionMs: true },
+  ...{
+    deadLetterRetentionMs: true,
+    substitutes: true,
+    streams: true,
+    privateWebhooks: true,
+    random: true,
+    allowRemote: true,
+    limits: true,
+  },
+};
+
 /** Everything is checked before anything is opened. */
 export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
+  knownOptions("createRuntime", options, optionNames);
   const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;
   const { crashMax = 10, joinWaitMs = dayMs, onMismatch = "acknowledge", random = Math.random } = options;
   requireStore(options.store);
