@@ -338,6 +338,7 @@ test("what is not as it should be is refused before anything is opened", async (
     [{ nodes: [null] }, /BaseNode/],
     [{ nodes: [new Two(), new Two()] }, /two nodes say that they are "work"/],
     [{ documents: [oneEdge("{ mode: stream, topic: t }")] }, /flow documents ask for what this runtime does not do/],
+    [{ timeoutMS: 5 }, /timeoutMS: is not an option; did you mean "timeoutMs"/],
     [{ concurrency: 0 }, /concurrency: must be a whole number from 1/],
     [{ leaseMs: 1 }, /leaseMs/],
     [{ pollMs: 0 }, /pollMs/],

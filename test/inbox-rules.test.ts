@@ -41,6 +41,7 @@ const inboxOn = (options: Partial<InboxOptions> = {}) => createInbox(store, { co
 
 describe("what is wrong is refused before anything is written", () => {
   test.each([
+    [{ attemptMax: 3 }, /attemptMax: is not an option; did you mean "attemptsMax"/],
     [{ consumer: "" }, /^consumer/],
     [{ attemptsMax: 0 }, /^attemptsMax/],
     [{ attemptsMax: 1.5 }, /^attemptsMax/],

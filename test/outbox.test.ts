@@ -300,6 +300,10 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
       { name: "n", retentionMs: 0.5 },
     ])
       expect(() => createOutbox(store, options as never)).toThrow(/must be|bytes long/);
+    expect(() => createOutbox(store, { name: "n", attemptMax: 3 } as never)).toThrow(
+      /attemptMax: is not an option; did you mean "attemptsMax"/,
+    );
+    expect(() => outbox.relay(() => {}, { concurency: 3 } as never)).toThrow(/concurency: is not an option; did you mean "concurrency"/);
     expect(() => createOutbox(undefined as never, { name: "n" })).toThrow(/store: must be a store/);
     expect(() => outbox.relay(undefined as never)).toThrow(/publisher: must be a function/);
     for (const options of [{ concurrency: 0 }, { leaseMs: 1 }, { pollMs: 0 }, { timeoutMs: 0 }, { onTrouble: 1 }])

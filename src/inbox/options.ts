@@ -62,19 +62,15 @@ export type Policy = ReturnType<typeof checkOptions>;
 
 const dayMs = 86_400_000;
 
-const consumerOptions: OptionNames<ConsumerOptions> = {
+const optionNames: OptionNames<InboxOptions & OperationInboxOptions<never, unknown>> = {
   ...{ consumer: true, attemptsMax: true, backoffMs: true, backoffMsMax: true, waitMs: true, timeoutMs: true, graceMs: true, order: true },
-  ...{ concurrency: true, leaseMs: true, retentionMs: true },
+  ...{ concurrency: true, leaseMs: true, retentionMs: true, key: true, fingerprint: true, horizonMs: true, effect: true, tx: true },
+  ...{ operation: true, input: true },
 };
-const inboxOptions: OptionNames<InboxOptions> = {
-  ...consumerOptions,
-  ...{ key: true, fingerprint: true, horizonMs: true, effect: true, tx: true, operation: true },
-};
-const operationInboxOptions: OptionNames<OperationInboxOptions<never, unknown>> = { ...consumerOptions, operation: true, input: true };
 
 export function checkOptions(store: Store, options: AnyInboxOptions) {
   requireStore(store);
-  knownOptions("inbox", options, options.operation === undefined ? inboxOptions : operationInboxOptions);
+  knownOptions("createInbox", options, optionNames);
   const { consumer, attemptsMax = 5, waitMs = 10_000, timeoutMs = 300_000, graceMs = 5000, order = "none", concurrency = 16 } = options;
   if (typeof consumer !== "string" || consumer === "" || !consumer.isWellFormed())
     throw new InvalidInputError("consumer", "must be a non-empty string that names who consumes");

@@ -36,17 +36,20 @@ export interface RelayOptions {
   readonly onTrouble?: (error: unknown) => void;
 }
 
+const optionNames: OptionNames<OutboxOptions> = {
+  ...{ name: true, attemptsMax: true, backoffMs: true, backoffMsMax: true, deadBlocks: true, retentionMs: true },
+};
+const relayOptionNames: OptionNames<RelayOptions> = {
+  ...{ concurrency: true, leaseMs: true, pollMs: true, timeoutMs: true, graceMs: true, onTrouble: true },
+};
+
 /** Options, checked when the outbox is made. */
 export type Policy = ReturnType<typeof checkOptions>;
 export type RelayPolicy = ReturnType<typeof checkRelayOptions>;
 
-const outboxOptions: OptionNames<OutboxOptions> = {
-  ...{ name: true, attemptsMax: true, backoffMs: true, backoffMsMax: true, deadBlocks: true, retentionMs: true },
-};
-
 export function checkOptions(store: Store, options: OutboxOptions) {
   requireStore(store);
-  knownOptions("outbox", options ?? {}, outboxOptions);
+  knownOptions("createOutbox", options ?? {}, optionNames);
   const { name, attemptsMax = 10, backoffMs = 1000, backoffMsMax = 300_000, deadBlocks = true, retentionMs = 0 } = options ?? {};
   if (typeof name !== "string" || name === "") throw new InvalidInputError("name", "must be a non-empty string that names the outbox");
   const flow = `outbox:${name}`;
@@ -64,12 +67,8 @@ export function checkOptions(store: Store, options: OutboxOptions) {
 /** An outbox has one queue; its lanes are the keys. */
 const queue = "messages";
 
-const relayOptions: OptionNames<RelayOptions> = {
-  ...{ concurrency: true, leaseMs: true, pollMs: true, timeoutMs: true, graceMs: true, onTrouble: true },
-};
-
 export function checkRelayOptions(options: RelayOptions) {
-  knownOptions("relay", options, relayOptions);
+  knownOptions("relay", options, relayOptionNames);
   const { concurrency = 16, leaseMs = 30_000, pollMs = 1000, timeoutMs = 60_000, graceMs = 5000, onTrouble = () => {} } = options;
   whole("concurrency", concurrency, 1, 10_000);
   duration("leaseMs", leaseMs, leaseMsMin, leaseMsMax);

@@ -76,7 +76,7 @@ export interface ResolvedOptions {
   readonly random: () => number;
 }
 
-const runtimeOptions: OptionNames<RuntimeOptions> = {
+const optionNames: OptionNames<RuntimeOptions> = {
   ...{ store: true, documents: true, nodes: true, workflows: true, partial: true, work: true, concurrency: true, leaseMs: true },
   ...{ pollMs: true, timeoutMs: true, graceMs: true, crashMax: true, joinWaitMs: true, onMismatch: true, retentionMs: true },
   ...{
@@ -92,7 +92,7 @@ const runtimeOptions: OptionNames<RuntimeOptions> = {
 
 /** Everything is checked before anything is opened. */
 export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
-  knownOptions("createRuntime", options, runtimeOptions);
+  knownOptions("createRuntime", options, optionNames);
   const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;
   const { crashMax = 10, joinWaitMs = dayMs, onMismatch = "acknowledge", random = Math.random } = options;
   requireStore(options.store);
