@@ -86,6 +86,8 @@ async function start({ from, path }: Found): Promise<Server> {
 
 async function answers(url: string): Promise<boolean> {
   const connection = await connect(url, { timeout: 1000 }).catch(() => undefined);
+  // A broker that is still booting may reset the connection while it is closed: without a listener that would end the process.
+  connection?.on("error", () => {});
   await connection?.close().catch(() => undefined);
   return connection !== undefined;
 }
