@@ -1,4 +1,5 @@
 import { ambientStore } from "./ambient.js";
+import { InvalidInputError } from "./core/errors.js";
 import { type Handler, type OnceResult, once as onceIn } from "./core/once.js";
 import type { OnceOptions } from "./core/options.js";
 import type { Store } from "./core/store.js";
@@ -20,5 +21,6 @@ export function once<Value, Input = unknown>(options: OnceOptions<Value, Input>,
 export async function once<Value, Input>(
   ...args: [Store, OnceOptions<Value, Input>, Handler<Value>] | [OnceOptions<Value, Input>, Handler<Value>]
 ): Promise<OnceResult<Value>> {
+  if (typeof args.at(-1) !== "function") throw new InvalidInputError("handler", "must be a function: once(store, options, handler)");
   return args.length === 3 ? onceIn(...args) : onceIn(await ambientStore(), ...args);
 }

@@ -1,4 +1,4 @@
-import { key, once, open } from "onceflow";
+import { key, list, once, open, purge } from "onceflow";
 import { create } from "onceflow/flow";
 import { createRuntime } from "onceflow/graph";
 import { idempotent } from "onceflow/http";
@@ -14,6 +14,8 @@ const misspelt = (options: object): never => options as never;
 
 test.each<readonly [string, RegExp, () => unknown]>([
   ["once", /retentonMs.*"retentionMs"/, () => once(store, misspelt({ key: key.of("a"), retentonMs: 1 }), () => 1)],
+  ["list", /stat:.*"state"/, () => list(store, misspelt({ stat: "running" }))],
+  ["purge", /befor:.*"before"/, () => purge(store, misspelt({ befor: 0 }))],
   ["createRuntime", /nodez.*"nodes"/, () => createRuntime(misspelt({ store, documents: [], nodez: {} }))],
   ["createInbox", /attemptMax.*"attemptsMax"/, () => createInbox(store, misspelt({ consumer: "mail", attemptMax: 3 }))],
   ["createOutbox", /backofMs.*"backoffMs"/, () => createOutbox(store, misspelt({ name: "mail", backofMs: 3 }))],
@@ -31,4 +33,9 @@ test.each<readonly [string, RegExp, () => unknown]>([
   ],
 ])("%s: a misspelt option is refused with a suggestion", async (_of, message, call) => {
   await expect((async () => call())()).rejects.toThrow(message);
+});
+
+test("once without a handler says so, and opens no store", async () => {
+  const untyped = once as (...args: readonly unknown[]) => Promise<unknown>;
+  await expect(untyped(store, { key: key.of("a") })).rejects.toThrow(/handler: must be a function/);
 });

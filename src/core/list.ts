@@ -1,6 +1,7 @@
 import { InvalidInputError } from "./errors.js";
 import { checkName } from "./key.js";
 import { whole } from "./key-ref.js";
+import { knownOptions, type OptionNames } from "./known-options.js";
 import { oneOf } from "./options.js";
 import { type RecordId, type State, states } from "./record.js";
 import { requireStore } from "./require-store.js";
@@ -18,6 +19,8 @@ export interface ListOptions {
   readonly limit?: number;
 }
 
+const listOptions: OptionNames<ListOptions> = { scope: true, state: true, prefix: true, cursor: true, limit: true };
+
 export interface RecordPage {
   readonly items: readonly RecordSummary[];
   /** Present when there may be more. */
@@ -27,6 +30,7 @@ export interface RecordPage {
 /** What is running, unknown, completed …, by scope and key, a page at a time. */
 export async function list(store: Store, options: ListOptions = {}): Promise<RecordPage> {
   requireStore(store);
+  knownOptions("list", options, listOptions);
   const { scope, state, prefix, cursor, limit = 100 } = options;
   if (scope !== undefined) checkName("scope", scope);
   if (state !== undefined) oneOf("state", state, states);

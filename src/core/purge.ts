@@ -1,5 +1,6 @@
 import { InvalidInputError } from "./errors.js";
 import { whole } from "./key-ref.js";
+import { knownOptions } from "./known-options.js";
 import { requireStore } from "./require-store.js";
 import type { Store } from "./store.js";
 
@@ -9,6 +10,7 @@ import type { Store } from "./store.js";
  */
 export async function purge(store: Store, options: { readonly before?: Date | number; readonly limit?: number } = {}): Promise<number> {
   requireStore(store);
+  knownOptions("purge", options, { before: true, limit: true });
   const { before, limit = 1000 } = options;
   whole("limit", limit, 1, 10_000);
   if (before === undefined) return await store.purge({ limit });

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { NotKnownError } from "../../core/errors.js";
+import { assert, NotKnownError } from "../../core/errors.js";
 import { beginOurs, codeOf, explain, type PgClient } from "./driver.js";
 
 /**
@@ -92,7 +92,9 @@ class PooledSession implements Pick<pg.ClientBase, "query"> {
     await this.#client.query(this.#begin);
     try {
       const result = await this.#client.query(query);
-      await this.#client.query("COMMIT");
+      const { command } = await this.#client.query("COMMIT");
+      // So PostgreSQL answers, without an error, when the transaction had failed: nothing was written.
+      assert(command !== "ROLLBACK", "a statement that succeeded is committed");
       return result;
     } catch (error) {
       // A lost connection is given up, and the server rolls back. Behind a statement without an answer a ROLLBACK would only wait.
