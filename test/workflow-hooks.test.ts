@@ -32,7 +32,8 @@ onStores("hooks", everyStore, (test) => {
     const { store, worker } = await scene.work();
     const run = await start(approval, [], { store });
     await untilReleased(store, run.id);
-    expect(worker.running).toBe(0);
+    // The store says so before the worker hears of it.
+    await until("the worker has nothing left", () => worker.running === 0);
     await resumeHook("t", "late", { store });
     expect(await run.returnValue).toBe("late");
   });

@@ -67,7 +67,7 @@ onStores("sleep", everyStore, (test) => {
     const { store, worker } = await scene.work();
     const run = await start(long, [], { store });
     await untilReleased(store, run.id);
-    expect(worker.running).toBe(0);
+    await until("the worker has nothing left", () => worker.running === 0);
     expect(await run.status).toBe("running");
     await run.wakeUp();
     expect(await run.returnValue).toBe("after");
