@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
-import { LongestFirst } from "./test/longest-first.js";
+import { LongestFirst } from "./test/kit/longest-first.js";
 
 // It would say in every process that it will need a newer Node one day.
 process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";

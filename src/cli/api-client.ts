@@ -1,4 +1,4 @@
-import { ConfigurationError, OnceflowError, UnreachableError } from "../index.js";
+import { ConfigurationError, OnceflowError, UnreachableError } from "../exports/index.js";
 
 export interface Answer {
   readonly status: number;

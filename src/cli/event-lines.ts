@@ -1,5 +1,5 @@
-import { printable } from "../core/printable.js";
-import type { FlowInfo, RuntimeEvent } from "../graph.js";
+import { printable } from "../core/errors/printable.js";
+import type { FlowInfo, RuntimeEvent } from "../exports/graph.js";
 import { padded, widthOf } from "./width.js";
 
 /** One line for each thing that happens, with its columns below each other. What is only the beginning of something is left out. */

@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { InvalidInputError } from "../index.js";
+import { InvalidInputError } from "../exports/index.js";
 
 const filesMax = 10_000;
 const flowFile = /\.flowdsl\.(ya?ml|json)$/i;

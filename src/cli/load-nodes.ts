@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { RuntimeOptions } from "../graph.js";
-import { ConfigurationError } from "../index.js";
+import type { RuntimeOptions } from "../exports/graph.js";
+import { ConfigurationError } from "../exports/index.js";
 
 export type NodesModule = Required<Pick<RuntimeOptions, "nodes">> & Pick<RuntimeOptions, "workflows">;
 
@@ -24,7 +24,7 @@ export async function loadNodes(file: string): Promise<NodesModule> {
 async function loaded(file: string): Promise<{ nodes?: unknown; default?: unknown; workflows?: unknown }> {
   const path = resolve(file);
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw unreadable(`there is no file ${file}`);
-  await import("../register.js");
+  await import("../exports/register.js");
   try {
     return (await import(pathToFileURL(path).href)) as object;
   } catch (error) {

@@ -1,5 +1,5 @@
-import { type FlowPlan, findingText, loadFlows } from "../graph.js";
-import { ConfigurationError } from "../index.js";
+import { type FlowPlan, findingText, loadFlows } from "../exports/graph.js";
+import { ConfigurationError } from "../exports/index.js";
 import { flowFiles } from "./flow-files.js";
 import { note } from "./output.js";
 

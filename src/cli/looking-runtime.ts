@@ -1,4 +1,4 @@
-import { createRuntime, type FlowPlan, type Runtime } from "../graph.js";
+import { createRuntime, type FlowPlan, type Runtime } from "../exports/graph.js";
 import { withStore } from "./open-store.js";
 
 /** A runtime that executes nothing: it triggers, looks, and moves dead letters. */

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option } from "commander";
-import { ambientUrl } from "../ambient.js";
-import { ConfigurationError, open, type Store } from "../index.js";
+import { ambientUrl } from "../ambient/ambient.js";
+import { ConfigurationError, open, type Store } from "../exports/index.js";
 
 export const storeOption = (): Option => new Option("--store <url>", "where it is kept (default: ONCEFLOW_URL, else SQLite in .onceflow/)");
 

@@ -1,4 +1,4 @@
-import { printable } from "../core/printable.js";
+import { printable } from "../core/errors/printable.js";
 import { padded, widthOf } from "./width.js";
 
 /** Columns with their names above them; a cell that is not there is empty. */

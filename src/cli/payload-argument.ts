@@ -1,4 +1,4 @@
-import { InvalidInputError } from "../index.js";
+import { InvalidInputError } from "../exports/index.js";
 import { inputText, stdinText } from "./read-text.js";
 
 /** `{"a":1}`, `@file`, or `-` for standard input. Nothing: an object without members. */

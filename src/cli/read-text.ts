@@ -1,6 +1,6 @@
-import { defaultLimits } from "../graph/limits.js";
-import { readText } from "../graph/read-text.js";
-import type { Finding } from "../graph.js";
+import type { Finding } from "../exports/graph.js";
+import { defaultLimits } from "../graph/load/limits.js";
+import { readText } from "../graph/load/read-text.js";
 
 /** The text of a document, or why it has none. */
 export async function documentText(file: string): Promise<string | Finding> {

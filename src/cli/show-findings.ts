@@ -1,4 +1,4 @@
-import type { Finding } from "../graph.js";
+import type { Finding } from "../exports/graph.js";
 import { columns } from "./output.js";
 
 const pointerCharsMax = 100;

@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { ConfigurationError, InvalidInputError, OnceflowError } from "../index.js";
+import { ConfigurationError, InvalidInputError, OnceflowError } from "../exports/index.js";
 import { exitFound, exitUsage } from "./exit-codes.js";
 import { note, print } from "./output.js";
 

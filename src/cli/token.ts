@@ -1,4 +1,4 @@
-import { ConfigurationError } from "../index.js";
+import { ConfigurationError } from "../exports/index.js";
 import { inputText } from "./read-text.js";
 
 /** Of a file, or of the environment: on a command line everybody on the machine could read it. */

@@ -1,6 +1,6 @@
 import { mkdirSync, realpathSync, renameSync, rmSync, type Stats, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { OnceflowError } from "../index.js";
+import { OnceflowError } from "../exports/index.js";
 
 /**
  * Beside it first: a process that dies here leaves the old file or the new one, never half of it. Links and modes stay.

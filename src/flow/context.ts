@@ -1,4 +1,4 @@
-import { effectKeyOf } from "../core/key.js";
+import { effectKeyOf } from "../core/ledger/key.js";
 
 /** What the steps of one run share. */
 export interface Shared {

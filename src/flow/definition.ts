@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../core/errors.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { duration, oneOf } from "../core/options.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { duration, oneOf } from "../core/ledger/options.js";
 import type { FlowContext } from "./context.js";
 import { StepAlreadyExistsError } from "./errors.js";
 

@@ -1,5 +1,5 @@
-import { knowErrors, OnceflowError } from "../core/errors.js";
-import { inWords, type SchemaIssue } from "../core/schema.js";
+import { knowErrors, OnceflowError } from "../core/errors/errors.js";
+import { inWords, type SchemaIssue } from "../core/values/schema.js";
 
 /** Two steps of one flow have the same name. */
 export class StepAlreadyExistsError extends OnceflowError {

@@ -1,5 +1,5 @@
-import { type Clock, sleep } from "../core/clock.js";
-import { InvalidInputError, StoreRefusedError } from "../core/errors.js";
+import { InvalidInputError, StoreRefusedError } from "../core/errors/errors.js";
+import { type Clock, sleep } from "../core/work/clock.js";
 import { FlowContext, type Shared } from "./context.js";
 import type { Stage, Step } from "./definition.js";
 import { StepTimeoutError } from "./errors.js";

@@ -1,10 +1,10 @@
-import { systemClock } from "../core/clock.js";
-import { InvalidInputError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { stateAt } from "../core/record.js";
-import { type StandardSchema, validate } from "../core/schema.js";
-import type { Store } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { checkName } from "../core/ledger/key.js";
+import { stateAt } from "../core/ledger/record.js";
+import type { Store } from "../core/store/store.js";
+import { type StandardSchema, validate } from "../core/values/schema.js";
+import { systemClock } from "../core/work/clock.js";
 import { RunContext } from "./context.js";
 import { Definition, type ParallelOptions, type ParallelStep, type StepFunction, type StepOptions } from "./definition.js";
 import { FlowValidationError, IdempotencyRecordNotFoundError } from "./errors.js";

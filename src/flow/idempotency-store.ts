@@ -1,15 +1,15 @@
-import { decode } from "../core/codec.js";
-import { InvalidInputError, RunningError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import type { Answer, Begin, Resolve, Settlement } from "../core/operation.js";
-import { duration } from "../core/options.js";
-import { newOwner } from "../core/owner.js";
-import type { LedgerRecord } from "../core/record.js";
-import { isPromise, promiseOfStore } from "../core/require-store.js";
-import { saveOutcome, sendBegin } from "../core/save.js";
-import { encodeResult, noteOf } from "../core/settlement.js";
-import type { Store } from "../core/store.js";
-import { decodeError, encodeError } from "../core/stored-error.js";
+import { InvalidInputError, RunningError } from "../core/errors/errors.js";
+import { checkName } from "../core/ledger/key.js";
+import type { Answer, Begin, Resolve, Settlement } from "../core/ledger/operation.js";
+import { duration } from "../core/ledger/options.js";
+import { newOwner } from "../core/ledger/owner.js";
+import type { LedgerRecord } from "../core/ledger/record.js";
+import { saveOutcome, sendBegin } from "../core/ledger/save.js";
+import { encodeResult, noteOf } from "../core/ledger/settlement.js";
+import { isPromise, promiseOfStore } from "../core/store/require-store.js";
+import type { Store } from "../core/store/store.js";
+import { decode } from "../core/values/codec.js";
+import { decodeError, encodeError } from "../core/values/stored-error.js";
 import { IdempotencyRecordNotFoundError } from "./errors.js";
 
 export interface IdempotencyRecord {

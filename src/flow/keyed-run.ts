@@ -1,12 +1,20 @@
-import { withinBytes } from "../core/codec.js";
-import { assert, GoneError, LeaseLostError, MismatchError, NotSavedError, OnceflowError, ResultNotKeptError } from "../core/errors.js";
-import { pollMs } from "../core/once.js";
-import type { Answer, Begin, Settle, Settlement } from "../core/operation.js";
-import { newOwner } from "../core/owner.js";
-import type { LedgerRecord } from "../core/record.js";
-import { saveOutcome, saveProgress, sendBegin } from "../core/save.js";
-import { noteOf } from "../core/settlement.js";
-import type { Store } from "../core/store.js";
+import {
+  assert,
+  GoneError,
+  LeaseLostError,
+  MismatchError,
+  NotSavedError,
+  OnceflowError,
+  ResultNotKeptError,
+} from "../core/errors/errors.js";
+import { pollMs } from "../core/ledger/once.js";
+import type { Answer, Begin, Settle, Settlement } from "../core/ledger/operation.js";
+import { newOwner } from "../core/ledger/owner.js";
+import type { LedgerRecord } from "../core/ledger/record.js";
+import { saveOutcome, saveProgress, sendBegin } from "../core/ledger/save.js";
+import { noteOf } from "../core/ledger/settlement.js";
+import type { Store } from "../core/store/store.js";
+import { withinBytes } from "../core/values/codec.js";
 import { FlowAlreadyRunningError } from "./errors.js";
 import type { Ledger } from "./execution.js";
 import { decodeProgress, encodeBeginning, encodeProgress, type Progress } from "./progress.js";

@@ -1,5 +1,5 @@
-import { decode, encodeLater, renamed } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { decode, encodeLater, renamed } from "../core/values/codec.js";
 import { type CompensationResult, revivedError, type StepResult, storedError } from "./result.js";
 
 /** Why a run goes no further, and is being undone. */

@@ -1,6 +1,6 @@
-import { decode } from "../core/codec.js";
-import { OnceflowError } from "../core/errors.js";
-import { decodeError, encodeError } from "../core/stored-error.js";
+import { OnceflowError } from "../core/errors/errors.js";
+import { decode } from "../core/values/codec.js";
+import { decodeError, encodeError } from "../core/values/stored-error.js";
 
 export type FlowStatus = "completed" | "failed" | "cancelled" | "running";
 

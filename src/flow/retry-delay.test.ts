@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fc } from "../../test/properties.js";
+import { fc } from "../../test/kit/properties.js";
 import { retryDelayMs } from "./retry-delay.js";
 
 const durationMs = fc.integer({ min: 0, max: 1_000_000 });

@@ -1,8 +1,8 @@
-import { canonicalJson, sha256 } from "../core/canonical.js";
-import { InvalidInputError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import type { OptionNames } from "../core/known-options.js";
-import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { OptionNames } from "../core/errors/known-options.js";
+import { checkName } from "../core/ledger/key.js";
+import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/ledger/options.js";
+import { canonicalJson, sha256 } from "../core/values/canonical.js";
 import { encodeNamed } from "./progress.js";
 
 export interface RunOptions {

@@ -1,4 +1,4 @@
-import { BoundedCall } from "../core/bounded-call.js";
+import { BoundedCall } from "../core/work/bounded-call.js";
 
 /** One attempt of a step. Its signal is made when the body asks for it (most bodies never do), and also follows `parents`. */
 export class StepCall extends BoundedCall {

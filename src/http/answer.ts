@@ -1,7 +1,7 @@
-import { MismatchError, NotKnownError, UnreachableError } from "../core/errors.js";
-import { type OnceResult, once } from "../core/once.js";
-import type { OnceOptions } from "../core/options.js";
-import { isWrongSetUp } from "../core/until-answered.js";
+import { MismatchError, NotKnownError, UnreachableError } from "../core/errors/errors.js";
+import { type OnceResult, once } from "../core/ledger/once.js";
+import type { OnceOptions } from "../core/ledger/options.js";
+import { isWrongSetUp } from "../core/work/until-answered.js";
 import type { Asked, Execute } from "./asked.js";
 import { Attempted } from "./attempted.js";
 import { fingerprintOf, type RequestBody } from "./fingerprint.js";

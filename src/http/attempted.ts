@@ -1,6 +1,6 @@
-import { runBounded } from "../core/bounded-attempt.js";
-import { NotApplied } from "../core/errors.js";
-import type { Attempt } from "../core/run-attempt.js";
+import { NotApplied } from "../core/errors/errors.js";
+import type { Attempt } from "../core/ledger/run-attempt.js";
+import { runBounded } from "../core/work/bounded-attempt.js";
 import type { Asked, Execute } from "./asked.js";
 import { within } from "./current-attempt.js";
 import type { Policy } from "./options.js";

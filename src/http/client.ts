@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { type Clock, sleep, systemClock } from "../core/clock.js";
-import { InvalidInputError, OnceflowError } from "../core/errors.js";
-import { whole } from "../core/key-ref.js";
-import { duration } from "../core/options.js";
+import { InvalidInputError, OnceflowError } from "../core/errors/errors.js";
+import { whole } from "../core/ledger/key-ref.js";
+import { duration } from "../core/ledger/options.js";
+import { type Clock, sleep, systemClock } from "../core/work/clock.js";
 import { retryAfterMs } from "./retry-after.js";
 
 export interface ClientOptions {

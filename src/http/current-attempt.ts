@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Attempt } from "../core/run-attempt.js";
+import type { Attempt } from "../core/ledger/run-attempt.js";
 
 const attempts = new AsyncLocalStorage<Attempt>();
 

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
-import { canonicalJson } from "../core/canonical.js";
-import { InvalidInputError } from "../core/errors.js";
-import { isPlainObject } from "../core/plain-object.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { canonicalJson } from "../core/values/canonical.js";
+import { isPlainObject } from "../core/values/plain-object.js";
 import { Refusal } from "./problem.js";
 
 /** What a request brought: its bytes, or what a body parser has made of them before we could see them. */

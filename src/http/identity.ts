@@ -1,8 +1,8 @@
-import { sha256 } from "../core/canonical.js";
-import { GoneError, InvalidInputError, MismatchError } from "../core/errors.js";
-import type { Key } from "../core/key.js";
-import { once } from "../core/once.js";
-import type { Store } from "../core/store.js";
+import { GoneError, InvalidInputError, MismatchError } from "../core/errors/errors.js";
+import type { Key } from "../core/ledger/key.js";
+import { once } from "../core/ledger/once.js";
+import type { Store } from "../core/store/store.js";
+import { sha256 } from "../core/values/canonical.js";
 import type { Asked } from "./asked.js";
 import type { Policy } from "./options.js";
 import type { StoredResponse } from "./stored-response.js";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fc } from "../../test/properties.js";
+import { fc } from "../../test/kit/properties.js";
 import { readKey } from "./key-header.js";
 
 describe("the key header", () => {

@@ -1,4 +1,4 @@
-import { type Key, key } from "../core/key.js";
+import { type Key, key } from "../core/ledger/key.js";
 import { Refusal } from "./problem.js";
 
 /** RFC 9651, a String: quoted, with \" and \\ escaped; parameters may follow, and are not looked at. */

@@ -1,4 +1,4 @@
-import { isRequest } from "../core/web-kinds.js";
+import { isRequest } from "../core/values/web-kinds.js";
 import type { Execute } from "./asked.js";
 import { currentAttempt } from "./current-attempt.js";
 

@@ -1,10 +1,10 @@
-import { InvalidInputError } from "../core/errors.js";
-import { whole } from "../core/key-ref.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { duration, leaseMsMax, leaseMsMin, oneOf, type Reconciled, type ReconcileRequest } from "../core/options.js";
-import { type EffectClass, effectClasses } from "../core/record.js";
-import { requireStore } from "../core/require-store.js";
-import type { Store, TxRunner } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { whole } from "../core/ledger/key-ref.js";
+import { duration, leaseMsMax, leaseMsMin, oneOf, type Reconciled, type ReconcileRequest } from "../core/ledger/options.js";
+import { type EffectClass, effectClasses } from "../core/ledger/record.js";
+import { requireStore } from "../core/store/require-store.js";
+import type { Store, TxRunner } from "../core/store/store.js";
 import type { FingerprintPolicy } from "./fingerprint.js";
 import { headerFilter } from "./stored-response.js";
 

@@ -7,8 +7,8 @@ import {
   ResultNotKeptError,
   RunningError,
   UnreachableError,
-} from "../core/errors.js";
-import { isWrongSetUp } from "../core/until-answered.js";
+} from "../core/errors/errors.js";
+import { isWrongSetUp } from "../core/work/until-answered.js";
 import type { Reply } from "./reply.js";
 
 /** Every refusal there is: its status, its title, and whether the same request may be sent again as it is. */

@@ -1,9 +1,9 @@
-import { InvalidInputError } from "../core/errors.js";
-import type { NamedOperation } from "../core/named-operation.js";
-import { duration, oneOf } from "../core/options.js";
-import { requireStore } from "../core/require-store.js";
-import type { Store } from "../core/store.js";
-import { isResponse } from "../core/web-kinds.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { NamedOperation } from "../core/ledger/named-operation.js";
+import { duration, oneOf } from "../core/ledger/options.js";
+import { requireStore } from "../core/store/require-store.js";
+import type { Store } from "../core/store/store.js";
+import { isResponse } from "../core/values/web-kinds.js";
 import { problemOf, problemReply } from "./problem.js";
 import { responseOf } from "./web.js";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { fc } from "../../test/properties.js";
-import { decode, encode } from "../core/codec.js";
+import { fc } from "../../test/kit/properties.js";
+import { decode, encode } from "../core/values/codec.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { fromStored, headerFilter, toStored } from "./stored-response.js";
 

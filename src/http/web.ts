@@ -1,4 +1,4 @@
-import { assert } from "../core/errors.js";
+import { assert } from "../core/errors/errors.js";
 import type { RequestBody } from "./fingerprint.js";
 import { Refusal } from "./problem.js";
 import type { Captured, Reply } from "./reply.js";

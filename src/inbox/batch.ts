@@ -1,4 +1,4 @@
-import { InvalidInputError } from "../core/errors.js";
+import { InvalidInputError } from "../core/errors/errors.js";
 import type { Handled } from "./handled.js";
 import { copyOf } from "./identity.js";
 import type { Message } from "./message.js";

@@ -1,10 +1,10 @@
-import { decode } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
-import { effectKeyOf } from "../core/key.js";
-import { idOf, type KeyRef, whole } from "../core/key-ref.js";
-import { type AttemptEntry, entryOf, hasKept, type RecordId } from "../core/record.js";
-import type { Reading } from "../core/store.js";
-import { decodeError } from "../core/stored-error.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { effectKeyOf } from "../core/ledger/key.js";
+import { idOf, type KeyRef, whole } from "../core/ledger/key-ref.js";
+import { type AttemptEntry, entryOf, hasKept, type RecordId } from "../core/ledger/record.js";
+import type { Reading } from "../core/store/store.js";
+import { decode } from "../core/values/codec.js";
+import { decodeError } from "../core/values/stored-error.js";
 import { letterOf } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";

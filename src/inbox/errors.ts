@@ -1,4 +1,4 @@
-import { knowErrors, OnceflowError } from "../core/errors.js";
+import { knowErrors, OnceflowError } from "../core/errors/errors.js";
 
 /**
  * Thrown by a handler: this message will never succeed, make it a dead letter now. So does every error that has

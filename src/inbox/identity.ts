@@ -1,8 +1,8 @@
-import { canonicalJson, sha256 } from "../core/canonical.js";
-import { encode } from "../core/codec.js";
-import { type Key, key as keys } from "../core/key.js";
-import { type OnceOptions, prepare } from "../core/options.js";
-import type { RecordId } from "../core/record.js";
+import { type Key, key as keys } from "../core/ledger/key.js";
+import { type OnceOptions, prepare } from "../core/ledger/options.js";
+import type { RecordId } from "../core/ledger/record.js";
+import { canonicalJson, sha256 } from "../core/values/canonical.js";
+import { encode } from "../core/values/codec.js";
 import type { Message } from "./message.js";
 
 /** Copies of one message have the same; other messages under its key have another fingerprint. */

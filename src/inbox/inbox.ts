@@ -1,5 +1,5 @@
-import { Gate } from "../core/gate.js";
-import type { Store } from "../core/store.js";
+import type { Store } from "../core/store/store.js";
+import { Gate } from "../core/work/gate.js";
 import { checkBatch, handleAll } from "./batch.js";
 import {
   type DeadLetter,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Clock } from "../core/clock.js";
+import type { Clock } from "../core/work/clock.js";
 import type { Handled } from "./handled.js";
 import { Lanes } from "./lanes.js";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.js";
+import type { Clock } from "../core/work/clock.js";
 import type { Handled } from "./handled.js";
 
 /** A message in a lane. */

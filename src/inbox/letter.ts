@@ -1,7 +1,7 @@
-import { decode, encode } from "../core/codec.js";
-import type { LedgerRecord } from "../core/record.js";
-import type { Store } from "../core/store.js";
-import { encodeError } from "../core/stored-error.js";
+import type { LedgerRecord } from "../core/ledger/record.js";
+import type { Store } from "../core/store/store.js";
+import { decode, encode } from "../core/values/codec.js";
+import { encodeError } from "../core/values/stored-error.js";
 import type { Message } from "./message.js";
 
 /**

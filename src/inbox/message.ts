@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../core/errors.js";
-import type { Attempt } from "../core/run-attempt.js";
-import type { Tx } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { Attempt } from "../core/ledger/run-attempt.js";
+import type { Tx } from "../core/store/store.js";
 
 /** What a broker delivers, in no broker's words. */
 export type Message<Payload = unknown> = {

@@ -1,11 +1,11 @@
-import { InvalidInputError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import { whole } from "../core/key-ref.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import type { NamedOperation } from "../core/named-operation.js";
-import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/options.js";
-import { requireStore } from "../core/require-store.js";
-import { requireTransactions, type Store, type TxRunner } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { checkName } from "../core/ledger/key.js";
+import { whole } from "../core/ledger/key-ref.js";
+import type { NamedOperation } from "../core/ledger/named-operation.js";
+import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/ledger/options.js";
+import { requireStore } from "../core/store/require-store.js";
+import { requireTransactions, type Store, type TxRunner } from "../core/store/store.js";
 import type { Message } from "./message.js";
 
 /** What both kinds of inbox can be told. */

@@ -1,6 +1,6 @@
-import { sha256 } from "../core/canonical.js";
-import { type Key, key as keys } from "../core/key.js";
-import type { LedgerRecord, RecordId } from "../core/record.js";
+import { type Key, key as keys } from "../core/ledger/key.js";
+import type { LedgerRecord, RecordId } from "../core/ledger/record.js";
+import { sha256 } from "../core/values/canonical.js";
 
 /**
  * Whoever redrives a dead letter holds this record meanwhile. It names that very death: a message that dies again under

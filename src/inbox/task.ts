@@ -1,9 +1,9 @@
-import { encode, renamed } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
-import { key as keys } from "../core/key.js";
-import type { OnceOptions } from "../core/options.js";
-import type { Handler } from "../core/run-attempt.js";
-import type { TxRunner } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { key as keys } from "../core/ledger/key.js";
+import type { OnceOptions } from "../core/ledger/options.js";
+import type { Handler } from "../core/ledger/run-attempt.js";
+import type { TxRunner } from "../core/store/store.js";
+import { encode, renamed } from "../core/values/codec.js";
 import { contentOf, type Identity, identityOf } from "./identity.js";
 import { contextOf, type Message, type MessageHandler, plainMessage } from "./message.js";
 import type { Policy } from "./options.js";

@@ -1,8 +1,8 @@
-import { ConfigurationError } from "../core/errors.js";
-import { Numbers } from "../core/packet-numbers.js";
-import type { NewPacket, SendPackets } from "../core/packet-operation.js";
-import { requireTransactions, type Store, type Tx } from "../core/store.js";
-import { beforeEffect } from "../core/until-answered.js";
+import { ConfigurationError } from "../core/errors/errors.js";
+import type { NewPacket, SendPackets } from "../core/packets/operation.js";
+import { Numbers } from "../core/packets/worker/registration.js";
+import { requireTransactions, type Store, type Tx } from "../core/store/store.js";
+import { beforeEffect } from "../core/work/until-answered.js";
 import { type Checked, checkMessage, type NewMessage } from "./message.js";
 import type { Policy } from "./options.js";
 

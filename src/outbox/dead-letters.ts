@@ -1,8 +1,8 @@
-import { InvalidInputError } from "../core/errors.js";
-import { whole } from "../core/key-ref.js";
-import type { PacketRecord } from "../core/packet.js";
-import { type HistoryEntry, historyOf, thrown } from "../core/packet-history.js";
-import type { Spot } from "../core/packet-operation.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { whole } from "../core/ledger/key-ref.js";
+import { type HistoryEntry, historyOf, thrown } from "../core/packets/history.js";
+import type { Spot } from "../core/packets/operation.js";
+import type { PacketRecord } from "../core/packets/packet.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy } from "./options.js";
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { decode, encode, withinBytes } from "../core/codec.js";
-import { InvalidInputError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import type { PacketRecord } from "../core/packet.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { checkName } from "../core/ledger/key.js";
+import type { PacketRecord } from "../core/packets/packet.js";
+import { decode, encode, withinBytes } from "../core/values/codec.js";
 
 /** What is to be sent. */
 export interface NewMessage<Payload = unknown> {

@@ -1,10 +1,10 @@
-import { InvalidInputError } from "../core/errors.js";
-import { checkName } from "../core/key.js";
-import { whole } from "../core/key-ref.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { duration, leaseMsMax, leaseMsMin } from "../core/options.js";
-import { requireStore } from "../core/require-store.js";
-import { requirePackets, type Store } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { checkName } from "../core/ledger/key.js";
+import { whole } from "../core/ledger/key-ref.js";
+import { duration, leaseMsMax, leaseMsMin } from "../core/ledger/options.js";
+import { requireStore } from "../core/store/require-store.js";
+import { requirePackets, type Store } from "../core/store/store.js";
 
 export interface OutboxOptions {
   /** Whoever has the same name and store has the same outbox. */

@@ -1,5 +1,5 @@
-import { InvalidInputError, UnreachableError } from "../core/errors.js";
-import type { Store, Tx } from "../core/store.js";
+import { InvalidInputError, UnreachableError } from "../core/errors/errors.js";
+import type { Store, Tx } from "../core/store/store.js";
 import { Adder } from "./add.js";
 import { discard, listDeadLetters, type OutboxDeadLetter, type OutboxDeadLettersOptions, redrive, redriveAll } from "./dead-letters.js";
 import type { NewMessage } from "./message.js";

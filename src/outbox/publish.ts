@@ -1,9 +1,9 @@
-import type { BoundedCall } from "../core/bounded-call.js";
-import { OnceflowError } from "../core/errors.js";
-import type { PacketRecord } from "../core/packet.js";
-import { thrown, withFailure } from "../core/packet-history.js";
-import type { PacketOutcome } from "../core/packet-operation.js";
-import { type PacketTrial, trialOf } from "../core/packet-trial.js";
+import { OnceflowError } from "../core/errors/errors.js";
+import { thrown, withFailure } from "../core/packets/history.js";
+import type { PacketOutcome } from "../core/packets/operation.js";
+import type { PacketRecord } from "../core/packets/packet.js";
+import { type PacketTrial, trialOf } from "../core/packets/worker/trial.js";
+import type { BoundedCall } from "../core/work/bounded-call.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy, RelayPolicy } from "./options.js";
 

@@ -1,13 +1,13 @@
-import { BoundedCall } from "../core/bounded-call.js";
-import { OnceflowError, UnreachableError } from "../core/errors.js";
-import { InHand } from "../core/in-hand.js";
-import { Looks } from "../core/looks.js";
-import type { PacketRecord } from "../core/packet.js";
-import { PacketLease } from "../core/packet-lease.js";
-import { Numbers } from "../core/packet-numbers.js";
-import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packet-operation.js";
-import { PacketSuspects } from "../core/packet-suspects.js";
-import { afterEffect } from "../core/until-answered.js";
+import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
+import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
+import type { PacketRecord } from "../core/packets/packet.js";
+import { InHand } from "../core/packets/worker/in-hand.js";
+import { Numbers } from "../core/packets/worker/registration.js";
+import { PacketSuspects } from "../core/packets/worker/suspects.js";
+import { PacketLease } from "../core/packets/worker/worker-lease.js";
+import { BoundedCall } from "../core/work/bounded-call.js";
+import { Looks } from "../core/work/poll-loop.js";
+import { afterEffect } from "../core/work/until-answered.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish, triesOf } from "./publish.js";
 

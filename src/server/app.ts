@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import type { Runtime } from "../graph.js";
+import type { Runtime } from "../exports/graph.js";
 import { addDeadLetterRoutes } from "./dead-letter-routes.js";
 import { addEventRoute } from "./event-route.js";
 import { addExecutionRoutes } from "./execution-routes.js";

@@ -1,6 +1,6 @@
 import type { Context, Hono } from "hono";
-import { InvalidInputError } from "../core/errors.js";
-import type { DeadLetterDetails, Runtime } from "../graph.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { DeadLetterDetails, Runtime } from "../exports/graph.js";
 import { planOf } from "./flow-routes.js";
 import { Refused } from "./problem.js";
 import { nextOf, pageOf } from "./query.js";

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import type { Runtime, RuntimeEvent } from "../graph.js";
+import type { Runtime, RuntimeEvent } from "../exports/graph.js";
 import { eventStream } from "./event-stream.js";
 import type { AppPolicy } from "./options.js";
 import { Refused } from "./problem.js";

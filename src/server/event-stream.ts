@@ -1,4 +1,4 @@
-import type { RuntimeEvent } from "../graph.js";
+import type { RuntimeEvent } from "../exports/graph.js";
 
 export interface EventStreamOptions {
   /** Tells the stream what happens; returns how to stop that. */

@@ -1,8 +1,8 @@
 import type { Hono } from "hono";
-import { InvalidInputError } from "../core/errors.js";
-import { oneOf } from "../core/options.js";
-import { executionStatuses } from "../core/packet.js";
-import { type ExecutionDetails, type Runtime, WaitTimeoutError } from "../graph.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { oneOf } from "../core/ledger/options.js";
+import { executionStatuses } from "../core/packets/packet.js";
+import { type ExecutionDetails, type Runtime, WaitTimeoutError } from "../exports/graph.js";
 import type { AppPolicy } from "./options.js";
 import { Refused } from "./problem.js";
 import { nextOf, numberOf, pageOf } from "./query.js";

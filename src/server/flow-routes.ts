@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import type { FlowInfo, FlowPlan, Runtime } from "../graph.js";
+import type { FlowInfo, FlowPlan, Runtime } from "../exports/graph.js";
 import { Refused } from "./problem.js";
 
 /** What flows there are, and whether they take part. */

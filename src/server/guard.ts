@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from "hono";
-import { digestOf, sameDigest } from "../core/secret.js";
+import { digestOf, sameDigest } from "../core/values/secret.js";
 import { isLoopback } from "./loopback.js";
 import { problemResponse } from "./problem.js";
 

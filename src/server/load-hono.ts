@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { ConfigurationError } from "../core/errors.js";
+import { ConfigurationError } from "../core/errors/errors.js";
 
 /** The packages are optional peers: one that is missing is an error with the line that installs it. */
 export function missingPackages(cause: unknown): ConfigurationError {

@@ -1,5 +1,5 @@
-import type { Metrics } from "../core/store.js";
-import type { NodeMetrics, Runtime, RuntimeMetrics } from "../graph.js";
+import type { Metrics } from "../core/store/store.js";
+import type { NodeMetrics, Runtime, RuntimeMetrics } from "../exports/graph.js";
 import { type MetricFamily, prometheusText } from "./prometheus.js";
 
 const ofRuntime = {

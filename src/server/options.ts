@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../core/errors.js";
-import { whole } from "../core/key-ref.js";
-import { duration } from "../core/options.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { whole } from "../core/ledger/key-ref.js";
+import { duration } from "../core/ledger/options.js";
 
 export interface AppOptions {
   /** Who knows it may ask; sent as `Authorization: Bearer …`. Without one, only requests for a loopback host are answered. */

@@ -1,5 +1,5 @@
-import { ConfigurationError, InvalidInputError } from "../core/errors.js";
-import { NodeError } from "../graph.js";
+import { ConfigurationError, InvalidInputError } from "../core/errors/errors.js";
+import { NodeError } from "../exports/graph.js";
 import { problemDocument, problemOf, problemReply, Refusal } from "../http/problem.js";
 import { responseOf } from "../http/web.js";
 

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { InvalidInputError } from "../core/errors.js";
-import type { Page } from "../graph.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { Page } from "../exports/graph.js";
 
 /** `?limit=` and `?before=`. */
 export function pageOf(c: Context): Page {

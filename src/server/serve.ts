@@ -1,8 +1,8 @@
 import type { Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ConfigurationError } from "../core/errors.js";
-import { whole } from "../core/key-ref.js";
-import type { Runtime } from "../graph.js";
+import { ConfigurationError } from "../core/errors/errors.js";
+import { whole } from "../core/ledger/key-ref.js";
+import type { Runtime } from "../exports/graph.js";
 import { createApp } from "./app.js";
 import { missingPackages } from "./load-hono.js";
 import { isLoopback } from "./loopback.js";

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
-import { sleep } from "../core/clock.js";
-import type { Runtime } from "../graph.js";
+import { sleep } from "../core/work/clock.js";
+import type { Runtime } from "../exports/graph.js";
 import { metricsText } from "./metrics.js";
 import { openApi } from "./openapi.js";
 

@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import type { FlowPlan, Runtime, TriggerOptions } from "../graph.js";
+import type { FlowPlan, Runtime, TriggerOptions } from "../exports/graph.js";
 import { readKey } from "../http/key-header.js";
 import { Refusal } from "../http/problem.js";
 import { jsonBody } from "./body.js";

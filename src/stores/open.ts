@@ -1,7 +1,7 @@
 import { resolve as resolvePath } from "node:path";
-import { createStore, type StoreOptions } from "../core/create-store.js";
-import { ConfigurationError, InvalidInputError } from "../core/errors.js";
-import type { Backend, Store } from "../core/store.js";
+import { ConfigurationError, InvalidInputError } from "../core/errors/errors.js";
+import { createStore, type StoreOptions } from "../core/store/create-store.js";
+import type { Backend, Store } from "../core/store/store.js";
 import { checkParameters } from "./url-parameters.js";
 
 export interface OpenOptions extends StoreOptions {
@@ -37,7 +37,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
         "url",
         'of a store in memory is "memory:" and nothing more: it has no name and no parameters, and each open() makes a new one',
       );
-    const { createMemoryLedger, memoryBackend } = await import("./memory/memory-ledger.js");
+    const { createMemoryLedger, memoryBackend } = await import("./memory/backend.js");
     return memoryBackend(createMemoryLedger());
   },
   "sqlite:": async (url, { clock, stallMsMax }) => {

@@ -1,5 +1,5 @@
-import { closest } from "../core/closest.js";
-import { InvalidInputError } from "../core/errors.js";
+import { closest } from "../core/errors/closest.js";
+import { InvalidInputError } from "../core/errors/errors.js";
 
 /** Refuses a parameter of a URL that the store does not know, or that is there twice: to ignore it would open another store than was asked for. */
 export function checkParameters(given: URLSearchParams, known: readonly string[], others = ""): void {

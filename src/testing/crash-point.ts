@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../core/errors.js";
-import type { Batch } from "../core/operation.js";
-import type { AuditEntry, Backend, PurgeQuery, Store, Tx } from "../core/store.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import type { Batch } from "../core/ledger/operation.js";
+import type { AuditEntry, Backend, PurgeQuery, Store, Tx } from "../core/store/store.js";
 
 /** Where to die: before or after each durable write of the ledger, and around the commit of a handler's transaction. */
 export const crashPoints = [

@@ -1,4 +1,4 @@
-import type { Store } from "../core/store.js";
+import type { Store } from "../core/store/store.js";
 import { never } from "./simulator/world.js";
 
 /** A handle whose process can die: from then on nothing that it asks for is done, and nothing is answered. */

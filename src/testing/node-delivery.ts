@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { createStore } from "../core/create-store.js";
-import { MismatchError } from "../core/errors.js";
-import { key } from "../core/key.js";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { once } from "../core/once.js";
-import type { Store } from "../core/store.js";
+import { MismatchError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { key } from "../core/ledger/key.js";
+import { once } from "../core/ledger/once.js";
+import { createStore } from "../core/store/create-store.js";
+import type { Store } from "../core/store/store.js";
 import { type FlowNode, handle, type NodeContext, NodeInput, NodeOutput } from "../graph/node/node.js";
 import { mustBeObject } from "../graph/node/packet.js";
-import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
+import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
 
 export interface MockInputOptions {
   /** As if the edge had a template that made this of the packet. */

@@ -1,15 +1,15 @@
-import { decode } from "../core/codec.js";
-import { createStore } from "../core/create-store.js";
-import type { EndStatus, JournalEntry, RunRecord } from "../core/run.js";
-import type { RunOperation } from "../core/run-operation.js";
-import type { Store } from "../core/store.js";
-import { createMemoryLedger, memoryBackend } from "../stores/memory/memory-ledger.js";
-import { broughtBack, withLongValues } from "../workflow/aside.js";
-import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define.js";
-import { Execution } from "../workflow/execution.js";
-import { History } from "../workflow/history.js";
-import type { Host } from "../workflow/host.js";
-import { quietHost } from "../workflow/rehearsal.js";
+import type { RunOperation } from "../core/runs/operation.js";
+import type { EndStatus, JournalEntry, RunRecord } from "../core/runs/run.js";
+import { createStore } from "../core/store/create-store.js";
+import type { Store } from "../core/store/store.js";
+import { decode } from "../core/values/codec.js";
+import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
+import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define/define.js";
+import { Execution } from "../workflow/execute/execution.js";
+import type { Host } from "../workflow/execute/host.js";
+import { broughtBack, withLongValues } from "../workflow/journal/aside.js";
+import { History } from "../workflow/journal/history.js";
+import { quietHost } from "../workflow/replay/rehearsal.js";
 
 export interface ReplayOptions extends Recorded {
   readonly workflow: WorkflowFunction;

@@ -1,14 +1,14 @@
 import { AssertionError } from "node:assert";
 import { setTimeout } from "node:timers/promises";
-import { knownOptions, type OptionNames } from "../core/known-options.js";
-import { duration } from "../core/options.js";
-import { hasEnded } from "../core/run.js";
-import type { Store } from "../core/store.js";
-import { getHookByToken, type HookInfo } from "../workflow/api.js";
-import { HookNotFoundError, RunNotFoundError } from "../workflow/errors.js";
-import { decodeEvents } from "../workflow/event.js";
-import { type Run, storeOf } from "../workflow/run-handle.js";
-import { readingStore } from "../workflow/workers.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { duration } from "../core/ledger/options.js";
+import { hasEnded } from "../core/runs/run.js";
+import type { Store } from "../core/store/store.js";
+import { getHookByToken, type HookInfo } from "../workflow/client/api.js";
+import { type Run, storeOf } from "../workflow/client/run-handle.js";
+import { HookNotFoundError, RunNotFoundError } from "../workflow/define/errors.js";
+import { decodeEvents } from "../workflow/journal/event.js";
+import { readingStore } from "../workflow/worker/workers.js";
 import type { Recorded } from "./replay-journal.js";
 import { describeSituation, recordOf, situationOf } from "./runner/run-situation.js";
 

@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../core/errors.js";
-import { type Package, packageOf } from "./package-of.js";
-import { isOwnFile, isPackageFile } from "./project.js";
+import { InvalidInputError } from "../core/errors/errors.js";
+import { type Package, packageOf } from "./load/package-of.js";
+import { isOwnFile, isPackageFile } from "./load/project.js";
 
 /** Which files are transformed: a regular expression is matched with the path of a file, a text is the name of a package. */
 export interface Choice {

@@ -1,4 +1,4 @@
-import { OnceflowError } from "../core/errors.js";
+import { OnceflowError } from "../core/errors/errors.js";
 
 /** Something in a file that cannot be what it says. */
 export interface Finding {

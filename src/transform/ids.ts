@@ -1,6 +1,6 @@
 import type { Marked } from "./directives.js";
-import { packageOf, pathFrom } from "./package-of.js";
-import { isPackageFile } from "./project.js";
+import { packageOf, pathFrom } from "./load/package-of.js";
+import { isPackageFile } from "./load/project.js";
 
 /** The names of a function that is marked: its id, and the ids that earlier versions gave it. */
 type Ids = readonly [id: string, ...former: string[]];

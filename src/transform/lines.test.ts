@@ -1,7 +1,7 @@
 import { SourceMap } from "node:module";
 import { parseSync } from "oxc-parser";
 import { expect, test } from "vitest";
-import { fc } from "../../test/properties.js";
+import { fc } from "../../test/kit/properties.js";
 import { transform } from "./transform.js";
 
 /**

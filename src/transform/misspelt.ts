@@ -1,4 +1,4 @@
-import { closest } from "../core/closest.js";
+import { closest } from "../core/errors/closest.js";
 
 const ours = ["use step", "use workflow"] as const;
 type Ours = (typeof ours)[number];

@@ -1,4 +1,4 @@
-import { knownOptions, type OptionNames } from "../core/known-options.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { parse } from "./ast.js";
 import { concerns, hasDirective } from "./concerns.js";
 import { findDirectives, type Problem } from "./directives.js";
@@ -6,11 +6,11 @@ import { edit } from "./edit.js";
 import { placeIn, TransformError } from "./errors.js";
 import { isMeant } from "./globals.js";
 import { idsOfFile } from "./ids.js";
-import { packageOf, pathFrom } from "./package-of.js";
-import { isPackageFile } from "./project.js";
+import { packageOf, pathFrom } from "./load/package-of.js";
+import { isPackageFile } from "./load/project.js";
+import { commonJsAdvice } from "./load/untransformed.js";
 import { type SerdeClass, serdeClassesIn } from "./serde-classes.js";
 import { isCommonJs, surveyed } from "./survey.js";
-import { commonJsAdvice } from "./untransformed.js";
 
 export interface TransformOptions {
   /** The file's whole path. */

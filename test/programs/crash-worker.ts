@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
 import { type Backend, createStore } from "onceflow/store";
 import type { CrashPoint } from "onceflow/testing";
-import type { RunOperation } from "../../dist/core/run-operation.js";
+import type { RunOperation } from "../../dist/core/runs/operation.js";
 import { inPackage } from "./in-package.js";
 import { watchStatements } from "./watch-statements.js";
 

@@ -1,6 +1,6 @@
 import { open, type Store } from "onceflow";
 import { createOutbox, type OutboxMessage, type PublishContext } from "onceflow/outbox";
-import type { PacketBackend } from "../../src/core/packet-operation.js";
+import type { PacketBackend } from "../../src/core/packets/operation.js";
 
 /** Adds to an outbox, relays or redrives, and dies at the point it was told, by SIGKILL. */
 export interface OutboxDoom {

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { isPlainObject } from "../../core/plain-object.js";
-import { type ConformanceOptions, conformance } from "../../http.js";
-import { InvalidInputError } from "../../index.js";
+import { isPlainObject } from "../../core/values/plain-object.js";
+import { type ConformanceOptions, conformance } from "../../exports/http.js";
+import { InvalidInputError } from "../../exports/index.js";
 import { exitFound } from "../exit-codes.js";
 import { print, printJson } from "../output.js";
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { convertFlow } from "../../graph.js";
-import { InvalidInputError } from "../../index.js";
+import { convertFlow } from "../../exports/graph.js";
+import { InvalidInputError } from "../../exports/index.js";
 import { exitFound } from "../exit-codes.js";
 import { note, print, printJson } from "../output.js";
 import { documentText } from "../read-text.js";

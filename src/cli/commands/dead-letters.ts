@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import type { DeadLetterDetails, Page, Runtime } from "../../graph.js";
-import { InvalidInputError } from "../../index.js";
+import type { DeadLetterDetails, Page, Runtime } from "../../exports/graph.js";
+import { InvalidInputError } from "../../exports/index.js";
 import { exitFound } from "../exit-codes.js";
 import { withLookingRuntime } from "../looking-runtime.js";
 import { wholeNumber } from "../number-option.js";

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import type { ExecutionDetails, ExecutionView, Page } from "../../graph.js";
+import type { ExecutionDetails, ExecutionView, Page } from "../../exports/graph.js";
 import { withLookingRuntime } from "../looking-runtime.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { type Finding, formatFlow } from "../../graph.js";
+import { type Finding, formatFlow } from "../../exports/graph.js";
 import { exitFound } from "../exit-codes.js";
 import { flowFiles } from "../flow-files.js";
 import { columns, counted, print, printJson, progress } from "../output.js";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Argument, type Command } from "commander";
-import { type GeneratedFile, generateDocs, generateTypeScript, loadFlows } from "../../graph.js";
+import { type GeneratedFile, generateDocs, generateTypeScript, loadFlows } from "../../exports/graph.js";
 import { exitFound } from "../exit-codes.js";
 import { columns, note, print, printJson } from "../output.js";
 import { findingLines } from "../show-findings.js";

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { states } from "../../core/record.js";
-import { type Inspection, inspect, type ListOptions, list, type RecordSummary } from "../../index.js";
+import { states } from "../../core/ledger/record.js";
+import { type Inspection, inspect, type ListOptions, list, type RecordSummary } from "../../exports/index.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
 import { facts, note, print, printJson, table, timeOf } from "../output.js";

@@ -1,10 +1,10 @@
 import { Console } from "node:console";
 import { type Command, Option } from "commander";
-import { leaseMsMax, leaseMsMin } from "../../core/options.js";
-import { substituteNames } from "../../graph/substitutes.js";
-import { createRuntime, type FlowPlan, type Runtime, type Substitute } from "../../graph.js";
-import { InvalidInputError, type Store } from "../../index.js";
-import type { Served } from "../../server.js";
+import { leaseMsMax, leaseMsMin } from "../../core/ledger/options.js";
+import { createRuntime, type FlowPlan, type Runtime, type Substitute } from "../../exports/graph.js";
+import { InvalidInputError, type Store } from "../../exports/index.js";
+import type { Served } from "../../exports/server.js";
+import { substituteNames } from "../../graph/plan/substitutes.js";
 import { eventLines } from "../event-lines.js";
 import { exitFound } from "../exit-codes.js";
 import { loadNodes, type NodesModule } from "../load-nodes.js";
@@ -81,7 +81,7 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
   try {
     await withStore(options.store, { create: true }, async (store) => {
       // Nodes that run a workflow wait for its end: somebody has to work on it.
-      if (loaded.workflows) await (await import("../../workflow.js")).work(store, { workflows: Object.values(loaded.workflows) });
+      if (loaded.workflows) await (await import("../../exports/workflow.js")).work(store, { workflows: Object.values(loaded.workflows) });
       const runtime = await made(store, documents, loaded, options);
       let server: Served | undefined;
       try {
@@ -134,7 +134,7 @@ async function tellEvents(runtime: Runtime, { json }: Options): Promise<void> {
 /** Loaded here, so that whoever serves nothing needs no Hono. */
 async function served(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
   if (port === undefined) return undefined;
-  const { serve } = await import("../../server.js");
+  const { serve } = await import("../../exports/server.js");
   const server = await serve(runtime, { port, ...(host === undefined ? {} : { host }), ...(token === undefined ? {} : { token }) });
   note(`listening on ${server.url}`);
   return server;

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
-import { runStatuses } from "../../core/run.js";
-import { requireRuns } from "../../core/store.js";
-import { type JournalItem, type ListRunsOptions, listRuns, type RunSummary, readJournal } from "../../workflow-api.js";
+import { runStatuses } from "../../core/runs/run.js";
+import { requireRuns } from "../../core/store/store.js";
+import { type JournalItem, type ListRunsOptions, listRuns, type RunSummary, readJournal } from "../../exports/workflow/api.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
 import { columns, note, print, printJson, table, timeOf } from "../output.js";

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { sentBy } from "../../graph/runtime/routes.js";
-import type { FlowPlan } from "../../graph.js";
-import { InvalidInputError } from "../../index.js";
+import type { FlowPlan } from "../../exports/graph.js";
+import { InvalidInputError } from "../../exports/index.js";
+import { sentBy } from "../../graph/runtime/flows/routes.js";
 import { apiClient } from "../api-client.js";
 import { exitFound } from "../exit-codes.js";
 import { loadPlans } from "../load-plans.js";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { type Finding, type LoadedFlows, loadFlows, toSarif } from "../../graph.js";
+import { type Finding, type LoadedFlows, loadFlows, toSarif } from "../../exports/graph.js";
 import { exitFound } from "../exit-codes.js";
 import { flowFiles } from "../flow-files.js";
 import { counted, print, printJson, progress } from "../output.js";

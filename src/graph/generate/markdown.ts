@@ -1,4 +1,4 @@
-import type { FlowPlan, PlannedDelivery, PlannedEdge } from "../plan.js";
+import type { FlowPlan, PlannedDelivery, PlannedEdge } from "../plan/plan.js";
 import { fileName } from "./names.js";
 import type { GeneratedFile } from "./typescript.js";
 

@@ -1,4 +1,4 @@
-import type { FlowPlan } from "../plan.js";
+import type { FlowPlan } from "../plan/plan.js";
 import { pascalCase } from "./type-text.js";
 
 /** Names of types, each of them nobody else's. The first two are what the generated files import. */

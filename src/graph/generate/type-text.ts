@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../schema-compiler.js";
+import type { JsonSchema } from "../schema/compiler.js";
 
 /** `order_placed` → `OrderPlaced` */
 export function pascalCase(name: string): string {

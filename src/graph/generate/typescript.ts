@@ -1,4 +1,4 @@
-import type { FlowPlan, PlannedNode, PlannedPort } from "../plan.js";
+import type { FlowPlan, PlannedNode, PlannedPort } from "../plan/plan.js";
 import { fileName, Names, nodeNames } from "./names.js";
 import { anyObject, camelCase, commentText, pascalCase, propertyName, typeText } from "./type-text.js";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { InvalidInputError } from "../../core/errors.js";
-import { decodeError, encodeError } from "../../core/stored-error.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { decodeError, encodeError } from "../../core/values/stored-error.js";
 import { mockNodeInput } from "../../testing/node-delivery.js";
 import { type FlowNode, handle, NodeInput, NodeOutput } from "./node.js";
 import { NodeError, nodeErrorCodes } from "./node-error.js";

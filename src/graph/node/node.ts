@@ -1,5 +1,5 @@
-import { added } from "../../core/added.js";
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { added } from "../../core/work/added.js";
 import { NodeError } from "./node-error.js";
 import { mustBeObject, Packet } from "./packet.js";
 

@@ -1,14 +1,14 @@
-import { InvalidInputError } from "../../core/errors.js";
-import { knownOptions, type OptionNames } from "../../core/known-options.js";
-import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/options.js";
-import { requireStore } from "../../core/require-store.js";
-import type { Store } from "../../core/store.js";
-import type { WorkflowFunction } from "../../workflow/define.js";
-import type { FlowSource, LoadOptions } from "../load-flows.js";
-import type { FlowPlan } from "../plan.js";
-import { type Substitute, substituteNames } from "../substitutes.js";
-import { checkPrivateWebhooks, type PrivateWebhooks } from "./private-address.js";
-import type { NodesOption } from "./routes.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/ledger/options.js";
+import { requireStore } from "../../core/store/require-store.js";
+import type { Store } from "../../core/store/store.js";
+import type { WorkflowFunction } from "../../workflow/define/define.js";
+import type { FlowSource, LoadOptions } from "../load/load-flows.js";
+import type { FlowPlan } from "../plan/plan.js";
+import { type Substitute, substituteNames } from "../plan/substitutes.js";
+import { checkPrivateWebhooks, type PrivateWebhooks } from "./alerts/private-address.js";
+import type { NodesOption } from "./flows/routes.js";
 
 export interface RuntimeOptions extends LoadOptions {
   readonly store: Store;

@@ -1,27 +1,25 @@
-import { sleep } from "../../core/clock.js";
-import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
-import { knownOptions, type OptionNames } from "../../core/known-options.js";
-import { duration } from "../../core/options.js";
-import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packet.js";
-import type { QueueCount, Spot } from "../../core/packet-operation.js";
-import { requirePackets, type Store } from "../../core/store.js";
-import type { FlowPlan } from "../plan.js";
-import { alertAhead } from "./alert.js";
-import { Courier, routeKey } from "./courier.js";
-import { Ephemeral } from "./ephemeral.js";
-import { ephemeralHost } from "./ephemeral-host.js";
-import { type Listener, Listeners, type RuntimeEvent } from "./event.js";
-import { routeFlows } from "./flows.js";
-import { historyOf } from "./history.js";
-import { executionNo, packetId, packetNo } from "./ids.js";
-import { lostCode, lostRoute, memoryRoute } from "./memory-mark.js";
-import { Counters, type RuntimeMetrics } from "./metrics.js";
-import { type Data, decodePayload } from "./payload.js";
-import type { Routed } from "./routes.js";
+import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { duration } from "../../core/ledger/options.js";
+import type { QueueCount, Spot } from "../../core/packets/operation.js";
+import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
+import { requirePackets, type Store } from "../../core/store/store.js";
+import { sleep } from "../../core/work/clock.js";
+import type { FlowPlan } from "../plan/plan.js";
+import { alertAhead } from "./alerts/alert.js";
+import { type Data, decodePayload } from "./delivery/payload.js";
+import { routeFlows } from "./flows/flows.js";
+import type { Routed } from "./flows/routes.js";
+import { Ephemeral } from "./memory-edges/ephemeral.js";
+import { ephemeralHost } from "./memory-edges/ephemeral-host.js";
+import { lostCode, lostRoute, memoryRoute } from "./memory-edges/memory-mark.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
-import { checkEdge, tellStranded } from "./stranded.js";
-import { Teller } from "./teller.js";
 import { type Around, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
+import { type Listener, Listeners, type RuntimeEvent } from "./views/event.js";
+import { Teller } from "./views/event-reporter.js";
+import { historyOf } from "./views/history.js";
+import { executionNo, packetId, packetNo } from "./views/ids.js";
+import { Counters, type RuntimeMetrics } from "./views/metrics.js";
 import {
   type DeadLetterDetails,
   type DeadLetterView,
@@ -31,8 +29,10 @@ import {
   type ExecutionView,
   executionDetails,
   executionView,
-} from "./views.js";
-import { ExecutionNotFoundError, WaitTimeoutError } from "./wait-errors.js";
+} from "./views/views.js";
+import { ExecutionNotFoundError, WaitTimeoutError } from "./views/wait-errors.js";
+import { Courier, routeKey } from "./worker/packet-worker.js";
+import { checkEdge, tellStranded } from "./worker/stranded.js";
 
 export interface Page {
   /** At most 1,000; default 100. */

@@ -1,20 +1,20 @@
-import { ConfigurationError, InvalidInputError, NotKnownError } from "../../core/errors.js";
-import { checkName, key as keys } from "../../core/key.js";
-import { once } from "../../core/once.js";
-import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packet-operation.js";
-import { requireTransactions, type Tx } from "../../core/store.js";
-import { afterEffect, beforeEffect } from "../../core/until-answered.js";
-import { Attempt } from "./attempt.js";
-import type { Courier } from "./courier.js";
-import type { Ephemeral } from "./ephemeral.js";
-import { executionId } from "./ids.js";
-import { fingerprintOf, packetsFor } from "./outgoing.js";
-import { pack } from "./pack.js";
-import { type Data, noTrace, type Trace } from "./payload.js";
-import type { Entry, Routed } from "./routes.js";
+import { ConfigurationError, InvalidInputError, NotKnownError } from "../../core/errors/errors.js";
+import { checkName, key as keys } from "../../core/ledger/key.js";
+import { once } from "../../core/ledger/once.js";
+import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packets/operation.js";
+import { requireTransactions, type Tx } from "../../core/store/store.js";
+import { afterEffect, beforeEffect } from "../../core/work/until-answered.js";
+import { Attempt } from "./delivery/attempt.js";
+import { fingerprintOf, packetsFor } from "./delivery/outgoing.js";
+import { pack } from "./delivery/pack.js";
+import { type Data, noTrace, type Trace } from "./delivery/payload.js";
+import { keyOf, type Leaving, noLeaving, problemOf, runStage } from "./delivery/stage.js";
+import type { Entry, Routed } from "./flows/routes.js";
+import type { Ephemeral } from "./memory-edges/ephemeral.js";
 import type { ResolvedOptions } from "./runtime-options.js";
-import { keyOf, type Leaving, noLeaving, problemOf, runStage } from "./stage.js";
-import type { Teller } from "./teller.js";
+import type { Teller } from "./views/event-reporter.js";
+import { executionId } from "./views/ids.js";
+import type { Courier } from "./worker/packet-worker.js";
 
 export interface TriggerOptions {
   /** Names this trigger: the same key again is the same execution. */

@@ -1,6 +1,6 @@
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
-import { orderOf } from "../order.js";
+import type { Findings } from "../findings/finding.js";
+import type { Linked } from "../plan/link.js";
+import { orderOf } from "../plan/order.js";
 
 /** A packet in a circle would travel for ever. */
 export function checkCircles({ plan }: Linked, findings: Findings): void {

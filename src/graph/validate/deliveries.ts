@@ -1,6 +1,6 @@
-import type { Findings } from "../finding.js";
-import type { Linked, LinkedEdge } from "../link.js";
-import { childOf } from "../tree.js";
+import type { Findings } from "../findings/finding.js";
+import { childOf } from "../load/tree.js";
+import type { Linked, LinkedEdge } from "../plan/link.js";
 
 /** Each mode needs a place to keep packets in; where the dialect has no word for it, there is a default. */
 export function checkDeliveries({ edges, flow }: Linked, findings: Findings): void {

@@ -1,7 +1,7 @@
-import { printable } from "../../core/printable.js";
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
-import { childOf, type Spot } from "../tree.js";
+import { printable } from "../../core/errors/printable.js";
+import type { Findings } from "../findings/finding.js";
+import { childOf, type Spot } from "../load/tree.js";
+import type { Linked } from "../plan/link.js";
 
 const charsMax = 200;
 

@@ -1,5 +1,5 @@
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
+import type { Findings } from "../findings/finding.js";
+import type { Linked } from "../plan/link.js";
 import { checkCircles } from "./circles.js";
 import { checkDeliveries } from "./deliveries.js";
 import { checkIds } from "./ids.js";

@@ -1,7 +1,7 @@
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
-import type { NodeKind } from "../model.js";
-import { childOf } from "../tree.js";
+import type { Findings } from "../findings/finding.js";
+import { childOf } from "../load/tree.js";
+import type { NodeKind } from "../normalise/model.js";
+import type { Linked } from "../plan/link.js";
 
 const sideEffects: readonly NodeKind[] = ["action", "llm", "publish", "integration"];
 

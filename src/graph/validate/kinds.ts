@@ -1,5 +1,5 @@
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
+import type { Findings } from "../findings/finding.js";
+import type { Linked } from "../plan/link.js";
 
 export function checkKinds({ plan }: Linked, findings: Findings): void {
   for (const { id, kind, incoming, outgoing } of plan.nodes.values()) {

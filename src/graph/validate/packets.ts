@@ -1,5 +1,5 @@
-import type { Findings } from "../finding.js";
-import type { Linked } from "../link.js";
+import type { Findings } from "../findings/finding.js";
+import type { Linked } from "../plan/link.js";
 
 /** What an edge says that it carries should be what leaves the one port and is taken by the other. */
 export function checkPackets({ edges, plan }: Linked, findings: Findings): void {

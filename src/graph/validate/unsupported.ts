@@ -1,8 +1,8 @@
-import { type Findings, placeOf } from "../finding.js";
-import type { Linked, LinkedEdge } from "../link.js";
-import type { DeliveryMode, Node } from "../model.js";
-import { optIn, type Substitute, substitutes, type Unsupported } from "../substitutes.js";
-import { childOf, entriesOf, plainOf, type Spot } from "../tree.js";
+import { type Findings, placeOf } from "../findings/finding.js";
+import { childOf, entriesOf, plainOf, type Spot } from "../load/tree.js";
+import type { DeliveryMode, Node } from "../normalise/model.js";
+import type { Linked, LinkedEdge } from "../plan/link.js";
+import { optIn, type Substitute, substitutes, type Unsupported } from "../plan/substitutes.js";
 
 const stored = ["durable", "checkpoint", "stream"] as const;
 const notDirect = ["ephemeral", ...stored] as const;

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest, RegisterOptions } from "fastify";
-import { isResponse } from "../../core/web-kinds.js";
+import { isResponse } from "../../core/values/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import type { RequestBody } from "../fingerprint.js";

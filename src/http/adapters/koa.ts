@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { PassThrough, Readable } from "node:stream";
 import type { Middleware, ParameterizedContext } from "koa";
-import { isResponse } from "../../core/web-kinds.js";
+import { isResponse } from "../../core/values/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
 import type { Asked } from "../asked.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";

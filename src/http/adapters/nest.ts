@@ -1,7 +1,7 @@
 import type { CallHandler, ExecutionContext, NestInterceptor } from "@nestjs/common";
 import type { Request, Response } from "express";
 import { type Observable, of } from "rxjs";
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 import { answer, isKeyed } from "../answer.js";
 import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
 import { askedOf } from "./express.js";

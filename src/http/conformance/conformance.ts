@@ -1,5 +1,5 @@
-import { InvalidInputError } from "../../core/errors.js";
-import { printable } from "../../core/printable.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { printable } from "../../core/errors/printable.js";
 import { cases } from "./cases.js";
 import { type ConformanceOptions, Failed, Target } from "./target.js";
 

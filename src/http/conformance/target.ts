@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
 
 /** What the suite has to know of a server that it knows nothing else of. */
 export interface ConformanceOptions {

@@ -1,7 +1,7 @@
 import type { Job } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
-import { createStore } from "../../core/create-store.js";
-import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { createStore } from "../../core/store/create-store.js";
+import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { createInbox } from "../inbox.js";
 import { processor } from "./bullmq.js";
 

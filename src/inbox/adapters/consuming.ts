@@ -1,6 +1,6 @@
-import { sleep, systemClock } from "../../core/clock.js";
-import { InvalidInputError } from "../../core/errors.js";
-import { whole } from "../../core/key-ref.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { whole } from "../../core/ledger/key-ref.js";
+import { sleep, systemClock } from "../../core/work/clock.js";
 import type { Handled } from "../handled.js";
 import type { Inbox, OperationInbox } from "../inbox.js";
 import type { Message, MessageHandler } from "../message.js";

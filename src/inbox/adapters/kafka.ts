@@ -1,9 +1,7 @@
 import type { EachBatchPayload, IHeaders, KafkaMessage, Consumer as Subscription } from "kafkajs";
-import { whole } from "../../core/key-ref.js";
+import { whole } from "../../core/ledger/key-ref.js";
 import { type Arrived, arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
-
-export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface KafkaOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** Connected and subscribed. */

@@ -1,11 +1,9 @@
 import type { Consumer as JetStreamConsumer, JsMsg } from "@nats-io/jetstream";
-import { ConfigurationError } from "../../core/errors.js";
-import { duration } from "../../core/options.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
+import { duration } from "../../core/ledger/options.js";
 import { arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";
-
-export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface NatsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** A pull consumer: `await js.consumers.get(stream, name)`. */

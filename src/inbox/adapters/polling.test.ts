@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { createStore } from "../../core/create-store.js";
-import { operation } from "../../core/named-operation.js";
-import { createMemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { operation } from "../../core/ledger/named-operation.js";
+import { createStore } from "../../core/store/create-store.js";
+import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { createInbox, type Inbox } from "../inbox.js";
 import { type ConsumeOptions, Consumer } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";

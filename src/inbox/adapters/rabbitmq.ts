@@ -1,12 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
 import { PermanentError } from "../errors.js";
 import { type Arrived, arrivedOf } from "./arrived.js";
 import { backoffMs, type ConsumeOptions, Consumer, type Consuming, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
-
-export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** `await connect(url, { recovery: true, timeout: 10_000 })`: one that comes back, and waits for no broker that is silent. */

@@ -1,13 +1,11 @@
 import { hostname } from "node:os";
-import { InvalidInputError } from "../../core/errors.js";
-import { duration } from "../../core/options.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { duration } from "../../core/ledger/options.js";
 import { arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";
 import { type RedisClient, type RedisSender, senderOf } from "./redis-sender.js";
 import { type Entry, entriesOf } from "./stream-entries.js";
-
-export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface RedisStreamsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** Of node-redis, connected, or of ioredis. Reading waits on a connection of its own, a duplicate of this one. */

@@ -1,11 +1,9 @@
 import type { SQS, Message as SqsMessage } from "@aws-sdk/client-sqs";
-import { whole } from "../../core/key-ref.js";
-import { oneOf } from "../../core/options.js";
+import { whole } from "../../core/ledger/key-ref.js";
+import { oneOf } from "../../core/ledger/options.js";
 import { arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";
-
-export type { ConsumeOptions, Consuming } from "./consuming.js";
 
 export interface SqsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** `new SQS({})` */

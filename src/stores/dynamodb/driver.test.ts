@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
 import { explain } from "./driver.js";
 
 /** An error as the SDK makes it of an answer. */

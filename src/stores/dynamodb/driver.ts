@@ -1,6 +1,6 @@
 import type { AttributeValue, DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
-import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
+import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 export type Sdk = typeof import("@aws-sdk/client-dynamodb");
 export type Item = Record<string, AttributeValue>;

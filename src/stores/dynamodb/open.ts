@@ -1,17 +1,17 @@
-import { createStore, type StoreOptions } from "../../core/create-store.js";
-import { InvalidInputError } from "../../core/errors.js";
-import type { Backend, Store } from "../../core/store.js";
-import { startStandIn } from "../stand-in/stand-in.js";
-import { appendAudit, readAudit } from "./audit.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import type { Backend, Store } from "../../core/store/store.js";
+import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { bounded } from "./deadline.js";
 import { explain, loadDriver, type Sdk, type Table } from "./driver.js";
-import { flush } from "./flush.js";
 import { Gate } from "./gate.js";
-import { ownNames } from "./item.js";
-import { listRecords } from "./list.js";
-import { Observations, observationsOf } from "./observed.js";
-import { purgeRecords } from "./purge.js";
-import { readAttempts, readRecord } from "./read.js";
+import { appendAudit, readAudit } from "./ledger/audit.js";
+import { flush } from "./ledger/flush.js";
+import { ownNames } from "./ledger/item.js";
+import { listRecords } from "./ledger/list.js";
+import { Observations, observationsOf } from "./ledger/observed.js";
+import { purgeRecords } from "./ledger/purge.js";
+import { readAttempts, readRecord } from "./ledger/read.js";
 import { prepareTable } from "./table.js";
 import { checkTable, parseDynamoUrl } from "./url.js";
 

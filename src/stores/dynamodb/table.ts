@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { TableDescription } from "@aws-sdk/client-dynamodb";
-import { ConfigurationError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, UnreachableError } from "../../core/errors/errors.js";
 import { missingTable, type Table } from "./driver.js";
 
 const activeMsMax = 60_000;

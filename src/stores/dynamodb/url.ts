@@ -1,4 +1,4 @@
-import { InvalidInputError } from "../../core/errors.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
 import { checkParameters } from "../url-parameters.js";
 
 /** What `dynamodb://region/table?…` says. */

@@ -1,10 +1,10 @@
 import type { Collection, CollectionOptions, Db, IndexDescription, ObjectId } from "mongodb";
-import type { AuditedEntry } from "../../core/store.js";
+import type { AuditedEntry } from "../../core/store/store.js";
 import { codeOf, type MongoClient } from "./driver.js";
-import { strictFrom } from "./list.js";
-import type { RecordDocument } from "./record-document.js";
-import type { ChunkDocument } from "./run-chunks.js";
-import type { EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./run-document.js";
+import { strictFrom } from "./ledger/list.js";
+import type { RecordDocument } from "./ledger/record-document.js";
+import type { ChunkDocument } from "./runs/chunks.js";
+import type { EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./runs/document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
   readonly _id?: ObjectId;

@@ -1,6 +1,6 @@
 import type { ClientSession, MongoClient } from "mongodb";
-import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
-import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
+import { ConfigurationError, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 export type MongoModule = typeof import("mongodb");
 export type { MongoClient };

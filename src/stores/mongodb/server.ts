@@ -1,8 +1,8 @@
 import type { Db } from "mongodb";
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 import type { Collections } from "./collections.js";
 import { codeOf, isDuplicateKey, isKnownToPass, type MongoClient } from "./driver.js";
-import { now } from "./expressions.js";
+import { now } from "./ledger/expressions.js";
 
 /** The version of what is in the collections. */
 const schemaVersion = 1;

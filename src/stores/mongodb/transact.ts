@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ClientSession, TransactionOptions } from "mongodb";
-import { assert, ConfigurationError } from "../../core/errors.js";
-import type { Answer, Settle } from "../../core/operation.js";
-import type { Tx } from "../../core/store.js";
+import { assert, ConfigurationError } from "../../core/errors/errors.js";
+import type { Answer, Settle } from "../../core/ledger/operation.js";
+import type { Tx } from "../../core/store/store.js";
 import type { Collections } from "./collections.js";
 import { hasLabel, type MongoClient } from "./driver.js";
-import { apply } from "./flush.js";
+import { apply } from "./ledger/flush.js";
 
 /** Durable when it is told: a majority has it, on disk. */
 const transactionOptions: TransactionOptions = {

@@ -1,4 +1,4 @@
-import { StoreRefusedError } from "../../core/errors.js";
+import { StoreRefusedError } from "../../core/errors/errors.js";
 import type { Columns, Scalar } from "./columns.js";
 
 /**

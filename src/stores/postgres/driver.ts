@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { ConfigurationError, isOwnMistake, NotKnownError, OnceflowError } from "../../core/errors.js";
-import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
+import { ConfigurationError, isOwnMistake, NotKnownError, OnceflowError } from "../../core/errors/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 export type PgModule = typeof pg;
 export type PgClient = Pick<pg.Client, "query">;

@@ -1,6 +1,6 @@
 import type pg from "pg";
-import { OnceflowError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
-import { setUpWrong } from "../../core/server-answer.js";
+import { OnceflowError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
+import { setUpWrong } from "../../core/store/server-answer.js";
 import { explain, isFromServer, isMisconfigured, type PgClient, type PgModule } from "./driver.js";
 import { beginSession, type ConnectionConfig, refusesStartUp, sessionOf, startUp } from "./session.js";
 

@@ -1,4 +1,4 @@
-import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import { codeOf, isMisconfigured } from "./driver.js";
 import type { Flusher } from "./flusher.js";
 import { migrate } from "./schema.js";

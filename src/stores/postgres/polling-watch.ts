@@ -1,4 +1,4 @@
-import type { RunChange, WhatChanged } from "../../core/run-operation.js";
+import type { RunChange, WhatChanged } from "../../core/runs/operation.js";
 
 const everyMs = 250;
 

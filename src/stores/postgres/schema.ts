@@ -1,7 +1,7 @@
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 import { beginOurs, type PgClient } from "./driver.js";
-import { packetTables } from "./packet-schema.js";
-import { chunkTables, restrictedRuns, runTables } from "./run-schema.js";
+import { packetTables } from "./packets/schema.js";
+import { chunkTables, restrictedRuns, runTables } from "./runs/schema.js";
 
 /**
  * No index has a column that a settle changes: so a settle writes the row where it is, and no index at all. What is

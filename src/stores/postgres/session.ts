@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { assert, NotKnownError } from "../../core/errors.js";
+import { assert, NotKnownError } from "../../core/errors/errors.js";
 import { beginOurs, codeOf, explain, type PgClient } from "./driver.js";
 
 /**

@@ -1,10 +1,10 @@
 import type pg from "pg";
-import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
-import type { Answer, Settle } from "../../core/operation.js";
-import type { Tx } from "../../core/store.js";
+import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
+import type { Answer, Settle } from "../../core/ledger/operation.js";
+import type { Tx } from "../../core/store/store.js";
 import type { PgClient } from "./driver.js";
-import { fullFlush } from "./flush.js";
-import { fullStatement } from "./full-statement.js";
+import { fullFlush } from "./ledger/flush.js";
+import { fullStatement } from "./ledger/full-statement.js";
 
 const triesMax = 10;
 

@@ -1,6 +1,6 @@
 import { accessSync, constants } from "node:fs";
-import { ConfigurationError, InvalidInputError } from "../../core/errors.js";
-import { duration, leaseMsMax } from "../../core/options.js";
+import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
+import { duration, leaseMsMax } from "../../core/ledger/options.js";
 import { checkEncoding, checkParameters } from "../url-parameters.js";
 
 /** What a PostgreSQL URL says to us; the rest of it is the driver's. */

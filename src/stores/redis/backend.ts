@@ -1,14 +1,14 @@
-import { InvalidInputError } from "../../core/errors.js";
-import type { Backend, StandIn } from "../../core/store.js";
-import { AbandonedRecords } from "./abandoned.js";
-import { appendAudit, readAudit } from "./audit.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import type { Backend, StandIn } from "../../core/store/store.js";
 import { checkServers } from "./check.js";
 import type { Connection } from "./connection.js";
-import { flush } from "./flush.js";
-import { defaultPrefix, Layout } from "./layout.js";
-import { listRecords } from "./list.js";
-import { purgeRecords } from "./purge.js";
-import { readAttempts, readRecords } from "./read.js";
+import { AbandonedRecords } from "./ledger/abandoned.js";
+import { appendAudit, readAudit } from "./ledger/audit.js";
+import { flush } from "./ledger/flush.js";
+import { defaultPrefix, Layout } from "./ledger/layout.js";
+import { listRecords } from "./ledger/list.js";
+import { purgeRecords } from "./ledger/purge.js";
+import { readAttempts, readRecords } from "./ledger/read.js";
 import { type WaitReplicas, withReplicas } from "./wait.js";
 
 export interface RedisBackendOptions {

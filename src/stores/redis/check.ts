@@ -1,6 +1,6 @@
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 import type { Connection } from "./connection.js";
-import { type Layout, layoutVersion } from "./layout.js";
+import { type Layout, layoutVersion } from "./ledger/layout.js";
 import type { RedisLink, RedisServer } from "./link.js";
 import { checkPermissions } from "./permissions.js";
 

@@ -1,7 +1,7 @@
-import { UnreachableError } from "../../core/errors.js";
-import type { Host, RedisAddress } from "./address.js";
+import { UnreachableError } from "../../core/errors/errors.js";
 import type { Driver, Login } from "./driver.js";
 import type { RedisLink } from "./link.js";
+import type { Host, RedisAddress } from "./url.js";
 
 /** A new link to whoever is to be written to now. */
 export async function connect(driver: Driver, address: RedisAddress): Promise<RedisLink> {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import { Connection } from "./connection.js";
 import type { RedisLink } from "./link.js";
 

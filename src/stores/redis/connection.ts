@@ -1,4 +1,4 @@
-import { assert, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
+import { assert, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
 import { breaksLink, explain } from "./errors.js";
 import type { RedisLink } from "./link.js";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
 import { breaksLink, explain } from "./errors.js";
 
 test.for([

@@ -1,5 +1,5 @@
-import { isOwnMistake, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors.js";
-import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/server-answer.js";
+import { isOwnMistake, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 /** The data itself is refused, and always will be. */
 const refused = /^WRONGTYPE |string exceeds maximum allowed size/;

@@ -1,11 +1,11 @@
-import { InvalidInputError } from "../../core/errors.js";
-import type { Backend } from "../../core/store.js";
-import { startStandIn } from "../stand-in/stand-in.js";
-import { parseAddress } from "./address.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import type { Backend } from "../../core/store/store.js";
+import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { redisBackend } from "./backend.js";
 import { connect } from "./connect.js";
 import { Connection } from "./connection.js";
 import { type Driver, loadDriver } from "./driver.js";
+import { parseAddress } from "./url.js";
 
 export interface RedisOptions {
   readonly url: string;

@@ -1,7 +1,7 @@
-import { ConfigurationError } from "../../core/errors.js";
-import type { Layout } from "./layout.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
+import type { Layout } from "./ledger/layout.js";
+import { script } from "./ledger/scripts.js";
 import type { RedisLink } from "./link.js";
-import { script } from "./scripts.js";
 
 /**
  * Calls every command that our scripts call, on a key that does not exist, and answers with those that this user may not

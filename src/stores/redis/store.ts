@@ -1,9 +1,9 @@
-import { createStore, type StoreOptions } from "../../core/create-store.js";
-import { InvalidInputError } from "../../core/errors.js";
-import type { Store } from "../../core/store.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import type { Store } from "../../core/store/store.js";
 import { type RedisBackendOptions, redisBackend } from "./backend.js";
 import { Connection } from "./connection.js";
-import { defaultPrefix } from "./layout.js";
+import { defaultPrefix } from "./ledger/layout.js";
 import { linkOf, type RedisClient } from "./link.js";
 import { duplicating } from "./own-connection.js";
 

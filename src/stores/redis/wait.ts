@@ -1,5 +1,5 @@
-import { NotKnownError } from "../../core/errors.js";
-import type { Verdicted } from "../../core/store.js";
+import { NotKnownError } from "../../core/errors/errors.js";
+import type { Verdicted } from "../../core/store/store.js";
 import type { Connection } from "./connection.js";
 import type { RedisLink } from "./link.js";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { NewPacket } from "../../core/packet-operation.js";
-import { rowOf } from "../../core/packets/row.js";
+import type { NewPacket } from "../../core/packets/operation.js";
+import { rowOf } from "../../core/packets/rules/row.js";
 import { MemoryTable } from "./memory-table.js";
 
 const packet: NewPacket = {

@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Clock, sleep } from "../../core/clock.js";
-import { UnreachableError } from "../../core/errors.js";
+import { UnreachableError } from "../../core/errors/errors.js";
+import { type Clock, sleep } from "../../core/work/clock.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { explain, explainOpening, fileGone, isBusy } from "./errors.js";
 import { isUpToDate, migrate } from "./schema.js";

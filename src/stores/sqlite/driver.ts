@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 
 /**
  * The two drivers, which have one shape: `node:sqlite`, built into Node 22.13 and newer, and its twin for older ones,

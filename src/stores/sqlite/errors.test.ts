@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors.js";
+import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
 import { explain } from "./errors.js";
 
 const answer = (errcode: number): Error => Object.assign(new Error("as told"), { errcode, code: "ERR_SQLITE_ERROR" });

@@ -1,5 +1,5 @@
-import { ConfigurationError, OnceflowError, UnreachableError } from "../../core/errors.js";
-import { dataRefused, setUpWrong } from "../../core/server-answer.js";
+import { ConfigurationError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { dataRefused, setUpWrong } from "../../core/store/server-answer.js";
 
 /** Primary result codes of SQLite: https://www.sqlite.org/rescode.html */
 const code = {

@@ -1,20 +1,20 @@
-import { type Clock, systemClock } from "../../core/clock.js";
-import type { AttemptEntry } from "../../core/record.js";
-import type { Backend } from "../../core/store.js";
-import { startStandIn } from "../stand-in/stand-in.js";
-import { appendAudit, readAudit } from "./audit.js";
+import type { AttemptEntry } from "../../core/ledger/record.js";
+import type { Backend } from "../../core/store/store.js";
+import { type Clock, systemClock } from "../../core/work/clock.js";
+import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { Flush } from "./flush.js";
-import { listRecords } from "./list.js";
+import { appendAudit, readAudit } from "./ledger/audit.js";
+import { Flush } from "./ledger/flush.js";
+import { listRecords } from "./ledger/list.js";
+import { RecordPurge } from "./ledger/purge.js";
+import { RecordStatements } from "./ledger/record-statements.js";
+import { attemptColumns } from "./ledger/row.js";
 import { OwnTransactions } from "./own-transactions.js";
-import { createPackets } from "./packets.js";
+import { createPackets } from "./packets/packets.js";
 import { prepareOnce } from "./prepared.js";
-import { RecordPurge } from "./purge.js";
-import { RecordStatements } from "./record-statements.js";
-import { attemptColumns } from "./row.js";
-import { createRunWatch } from "./run-watch.js";
-import { createRuns } from "./runs.js";
+import { createRuns } from "./runs/runs.js";
+import { createRunWatch } from "./runs/watch.js";
 import { settleWithin, transact } from "./transact.js";
 
 export interface SqliteOptions {

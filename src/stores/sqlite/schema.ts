@@ -1,6 +1,6 @@
-import { ConfigurationError } from "../../core/errors.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
 import type { SqliteDatabase } from "./driver.js";
-import { bundleSchema, packetSchema } from "./packet-schema.js";
+import { bundleSchema, packetSchema } from "./packets/schema.js";
 
 /**
  * Every page that a commit touches is paid for at every operation. So the table is its own primary key, and the index

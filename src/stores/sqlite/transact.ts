@@ -1,19 +1,19 @@
-import type { Clock } from "../../core/clock.js";
-import { StoreRefusedError } from "../../core/errors.js";
-import type { Answer, Settle } from "../../core/operation.js";
-import type { PacketAnswer, SendPackets } from "../../core/packet-operation.js";
-import { sendPackets } from "../../core/packets/send.js";
-import type { Append, RunAnswer } from "../../core/run-operation.js";
-import type { Tx } from "../../core/store.js";
+import { StoreRefusedError } from "../../core/errors/errors.js";
+import type { Answer, Settle } from "../../core/ledger/operation.js";
+import type { PacketAnswer, SendPackets } from "../../core/packets/operation.js";
+import { sendPackets } from "../../core/packets/rules/send.js";
+import type { Append, RunAnswer } from "../../core/runs/operation.js";
+import type { Tx } from "../../core/store/store.js";
+import type { Clock } from "../../core/work/clock.js";
 import { undo, whenFree } from "./connection.js";
 import type { SqliteDatabase, SqliteStatement } from "./driver.js";
 import { explain } from "./errors.js";
-import { SqlitePacketTable } from "./packet-table.js";
+import { RecordStatements } from "./ledger/record-statements.js";
+import { SqlitePacketTable } from "./packets/table.js";
 import { prepareOnce } from "./prepared.js";
-import { RecordStatements } from "./record-statements.js";
-import { RunNumbers } from "./run-numbers.js";
-import { storeNow } from "./run-row.js";
-import { RunWriter } from "./run-write.js";
+import { RunNumbers } from "./runs/numbers.js";
+import { storeNow } from "./runs/row.js";
+import { RunWriter } from "./runs/write.js";
 
 /** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
 export interface SqliteTx {

@@ -1,5 +1,5 @@
-import { Scene } from "./scene.js";
-import type { ContractTarget } from "./target.js";
+import { Scene } from "./ledger/scene.js";
+import type { ContractTarget } from "./targets/target.js";
 
 /** One promise of the contract. It needs no test runner: it resolves, or rejects with what was found instead. */
 export interface ContractCase {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { decode } from "../../core/codec.js";
-import type { RecordId } from "../../core/record.js";
+import type { RecordId } from "../../core/ledger/record.js";
+import { decode } from "../../core/values/codec.js";
 import { type ContractGroup, contractCase } from "./contract-case.js";
-import { once } from "./once.js";
-import { beginOf, completed, expectKind, membersOf, send, settle, start } from "./operations.js";
-import type { Scene } from "./scene.js";
+import { once } from "./ledger/once.js";
+import { beginOf, completed, expectKind, membersOf, send, settle, start } from "./ledger/operations.js";
+import type { Scene } from "./ledger/scene.js";
 
 /** Each is a name of its own, whatever a collation, an index or a query language may think of it. */
 export const names: readonly string[] = [

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { type Clock, systemClock } from "../../core/clock.js";
+import { type Clock, systemClock } from "../../core/work/clock.js";
 import { type ContractGroup, contractCase, needsDurability, type Skip } from "./contract-case.js";
-import { once } from "./once.js";
-import { beginOf, completed, dayMs, expectCode, expectKind, send, settle, settleOf, start, startAndSettle } from "./operations.js";
+import { once } from "./ledger/once.js";
+import { beginOf, completed, dayMs, expectCode, expectKind, send, settle, settleOf, start, startAndSettle } from "./ledger/operations.js";
 
 /** A process whose clock is wrong by so much. */
 export const wrongBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });

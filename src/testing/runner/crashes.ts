@@ -1,7 +1,7 @@
-import { InvalidInputError } from "../../core/errors.js";
-import type { RunOperation } from "../../core/run-operation.js";
-import { decodeEvents } from "../../workflow/event.js";
-import { stepIdOf } from "../../workflow/identity.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import type { RunOperation } from "../../core/runs/operation.js";
+import { decodeEvents } from "../../workflow/journal/event.js";
+import { stepIdOf } from "../../workflow/journal/identity.js";
 import type { StepExecution } from "./bodies.js";
 import { type StepLike, stepNameOf } from "./step-mocks.js";
 

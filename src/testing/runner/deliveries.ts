@@ -1,7 +1,7 @@
-import type { Batch } from "../../core/operation.js";
-import { newOwner } from "../../core/owner.js";
-import type { RunOperation } from "../../core/run-operation.js";
-import type { Store } from "../../core/store.js";
+import type { Batch } from "../../core/ledger/operation.js";
+import { newOwner } from "../../core/ledger/owner.js";
+import type { RunOperation } from "../../core/runs/operation.js";
+import type { Store } from "../../core/store/store.js";
 
 /** The same store, on which every message about a run arrives twice at once, while that is wanted. */
 export function doubling(store: Store, wanted: () => boolean): Store {

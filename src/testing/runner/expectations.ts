@@ -1,11 +1,11 @@
 import { AssertionError } from "node:assert";
-import { decode } from "../../core/codec.js";
-import { inShort } from "../../core/in-short.js";
-import { hasEnded } from "../../core/run.js";
-import type { Store } from "../../core/store.js";
-import { decodeError } from "../../core/stored-error.js";
-import { broughtBack } from "../../workflow/aside.js";
-import { definedWorkflows, workflowNamed } from "../../workflow/define.js";
+import { inShort } from "../../core/errors/in-short.js";
+import { hasEnded } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { decode } from "../../core/values/codec.js";
+import { decodeError } from "../../core/values/stored-error.js";
+import { definedWorkflows, workflowNamed } from "../../workflow/define/define.js";
+import { broughtBack } from "../../workflow/journal/aside.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
 import type { StepExecution } from "./bodies.js";

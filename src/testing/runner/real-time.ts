@@ -1,7 +1,7 @@
 import { setTimeout } from "node:timers/promises";
-import { ConfigurationError } from "../../core/errors.js";
-import { hasEnded } from "../../core/run.js";
-import type { Store } from "../../core/store.js";
+import { ConfigurationError } from "../../core/errors/errors.js";
+import { hasEnded } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
 import { type RunSituation, recordOf, situationOf } from "./run-situation.js";
 import type { Timeline } from "./timeline.js";
 

@@ -1,8 +1,8 @@
-import type { JournalEntry, RunRecord, RunStatus } from "../../core/run.js";
-import { hasEnded } from "../../core/run.js";
-import type { Store } from "../../core/store.js";
-import { decodeEvents } from "../../workflow/event.js";
-import { OpenRequests, type OpenStep } from "../../workflow/open-requests.js";
+import type { JournalEntry, RunRecord, RunStatus } from "../../core/runs/run.js";
+import { hasEnded } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { decodeEvents } from "../../workflow/journal/event.js";
+import { OpenRequests, type OpenStep } from "../../workflow/journal/open-requests.js";
 import type { Recorded } from "../replay-journal.js";
 
 const states: Readonly<Record<OpenStep["state"], string>> = {

@@ -1,6 +1,6 @@
-import { InvalidInputError } from "../../core/errors.js";
-import { stepDefinitionOf } from "../../workflow/define.js";
-import { presentName, registeredNames } from "../../workflow/registry.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { stepDefinitionOf } from "../../workflow/define/define.js";
+import { presentName, registeredNames } from "../../workflow/define/registry.js";
 import type { StepExecution } from "./bodies.js";
 
 /** A step, by itself or by its name. */

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers";
-import type { Clock } from "../../core/clock.js";
+import type { Clock } from "../../core/work/clock.js";
 import { inContext } from "../simulator/world.js";
 
 interface Timer {

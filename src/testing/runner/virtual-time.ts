@@ -1,8 +1,8 @@
-import { InvalidInputError } from "../../core/errors.js";
-import { hasEnded, type RunRecord } from "../../core/run.js";
-import type { Store } from "../../core/store.js";
-import type { MemoryRuns } from "../../stores/memory/memory-runs.js";
-import { instantOf } from "../../workflow/duration.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { hasEnded, type RunRecord } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import type { MemoryRuns } from "../../stores/memory/runs/runs.js";
+import { instantOf } from "../../workflow/define/duration.js";
 import type { Bodies } from "./bodies.js";
 import { type RunSituation, situationOf } from "./run-situation.js";
 import type { Timeline } from "./timeline.js";

@@ -1,7 +1,15 @@
-import { GoneError, LeaseLostError, MismatchError, NotApplied, NotKnownError, RunningError, UnreachableError } from "../../core/errors.js";
-import { type OnceResult, once } from "../../core/once.js";
-import type { Attempt } from "../../core/run-attempt.js";
-import { isReplayed } from "../../core/stored-error.js";
+import {
+  GoneError,
+  LeaseLostError,
+  MismatchError,
+  NotApplied,
+  NotKnownError,
+  RunningError,
+  UnreachableError,
+} from "../../core/errors/errors.js";
+import { type OnceResult, once } from "../../core/ledger/once.js";
+import type { Attempt } from "../../core/ledger/run-attempt.js";
+import { isReplayed } from "../../core/values/stored-error.js";
 import { PromiseBroken } from "./observer.js";
 import type { CallerPlan } from "./plan.js";
 import type { Host, Simulation } from "./simulate.js";

@@ -1,4 +1,4 @@
-import { NotKnownError, UnreachableError } from "../../core/errors.js";
+import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import type { Host, HostFleet } from "./host-fleet.js";
 import type { World } from "./world.js";
 

@@ -1,5 +1,5 @@
-import { NotKnownError, UnreachableError } from "../../core/errors.js";
-import type { Backend } from "../../core/store.js";
+import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import type { Backend } from "../../core/store/store.js";
 import { never, type SimulatedProcess, type World } from "./world.js";
 
 /** How bad a seed's weather is: the probability of each fault, per call into the store. */

@@ -1,4 +1,4 @@
-import type { Store } from "../../core/store.js";
+import type { Store } from "../../core/store/store.js";
 import { SimulatedProcess, type World } from "./world.js";
 
 /** One process: a store of its own on the one database, and whatever works on it. */

@@ -1,6 +1,6 @@
-import type { Operation } from "../../core/operation.js";
-import type { Backend, Verdicted } from "../../core/store.js";
-import type { MemoryLedger } from "../../stores/memory/memory-ledger.js";
+import type { Operation } from "../../core/ledger/operation.js";
+import type { Backend, Verdicted } from "../../core/store/store.js";
+import type { MemoryLedger } from "../../stores/memory/backend.js";
 
 /** What the store did, as an outsider sees it. */
 export interface Observed {

@@ -1,6 +1,6 @@
-import { NotUnknownError } from "../../core/errors.js";
-import { list } from "../../core/list.js";
-import { resolve } from "../../core/resolve.js";
+import { NotUnknownError } from "../../core/errors/errors.js";
+import { list } from "../../core/ledger/list.js";
+import { resolve } from "../../core/ledger/resolve.js";
 import type { Simulation } from "./simulate.js";
 
 /**

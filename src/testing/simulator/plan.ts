@@ -1,5 +1,5 @@
-import { type Key, key } from "../../core/key.js";
-import { type EffectClass, effectClasses } from "../../core/record.js";
+import { type Key, key } from "../../core/ledger/key.js";
+import { type EffectClass, effectClasses } from "../../core/ledger/record.js";
 import type { Weather } from "./faults.js";
 import type { Random } from "./random.js";
 

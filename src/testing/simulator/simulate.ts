@@ -1,9 +1,9 @@
-import { createStore } from "../../core/create-store.js";
-import { MismatchError } from "../../core/errors.js";
-import { once } from "../../core/once.js";
-import type { Backend, Store } from "../../core/store.js";
-import { isReplayed } from "../../core/stored-error.js";
-import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/memory-ledger.js";
+import { MismatchError } from "../../core/errors/errors.js";
+import { once } from "../../core/ledger/once.js";
+import { createStore } from "../../core/store/create-store.js";
+import type { Backend, Store } from "../../core/store/store.js";
+import { isReplayed } from "../../core/values/stored-error.js";
+import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { EffectLedger } from "../effect-ledger.js";
 import { startCaller } from "./caller.js";
 import { type Weather, withFaults } from "./faults.js";

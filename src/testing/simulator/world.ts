@@ -1,5 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
-import type { Clock } from "../../core/clock.js";
+import type { Clock } from "../../core/work/clock.js";
 import type { Random } from "./random.js";
 
 /**

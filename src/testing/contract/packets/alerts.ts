@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { PacketNote } from "../../../core/packet.js";
-import type { Alert, DeadLetter, NewPacket } from "../../../core/packet-operation.js";
+import type { Alert, DeadLetter, NewPacket } from "../../../core/packets/operation.js";
+import type { PacketNote } from "../../../core/packets/packet.js";
 import type { ContractGroup } from "../contract-case.js";
-import { shortMs } from "../scene.js";
+import { shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, sendSafely } from "./packet-case.js";
 import { dead, type Hand, keyOf, kindsOf, letter, numbersOf, packetOf, partOf } from "./packet-operations.js";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { shortMs } from "../scene.js";
+import { shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, unchanged } from "./packet-case.js";
 import { dead, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, release, retry, submit } from "./packet-operations.js";
 

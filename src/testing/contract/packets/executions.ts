@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { notesMax, outputsMax } from "../../../core/packet.js";
+import { notesMax, outputsMax } from "../../../core/packets/packet.js";
 import type { ContractGroup } from "../contract-case.js";
 import { handOf, packetCase } from "./packet-case.js";
 import { countersOf, dead, done, executionOf, flow, kept, keyOf, kindsOf, notesOf, numbersOf, retry, submit } from "./packet-operations.js";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { beginOf, completed, dayMs, settle, start, unknown } from "../operations.js";
-import { type Scene, shortMs } from "../scene.js";
+import { beginOf, completed, dayMs, settle, start, unknown } from "../ledger/operations.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach } from "./packet-case.js";
 import { countersOf, dead, Hand, keyOf, kindsOf, notesOf, numbersOf, packetOf, retry } from "./packet-operations.js";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { shortMs } from "../scene.js";
+import { shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, unchanged } from "./packet-case.js";
 import { countersOf, dead, executionOf, flow, keyOf, numbersOf, packetOf, queue, retry } from "./packet-operations.js";
 

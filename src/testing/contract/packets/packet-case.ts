@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { NotKnownError, UnreachableError } from "../../../core/errors.js";
-import type { PacketAnswer, PacketOperation } from "../../../core/packet-operation.js";
-import type { Store } from "../../../core/store.js";
+import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
+import type { PacketAnswer, PacketOperation } from "../../../core/packets/operation.js";
+import type { Store } from "../../../core/store/store.js";
 import { type ContractCase, contractCase, type Skip } from "../contract-case.js";
-import type { Scene } from "../scene.js";
+import type { Scene } from "../ledger/scene.js";
 import { executionMembers, Hand, packetMembers, submit } from "./packet-operations.js";
 
 const needsPackets: Skip = ({ name, capabilities }) => (capabilities.packets ? undefined : `${name} has not the capability "packets"`);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { type ExecutionRecord, numbersPerWorker, type PacketKey, type PacketRecord } from "../../../core/packet.js";
 import type {
   NewExecution,
   NewPacket,
@@ -12,9 +11,10 @@ import type {
   Placed,
   SendPackets,
   SettlePacket,
-} from "../../../core/packet-operation.js";
-import type { Store } from "../../../core/store.js";
-import { dayMs } from "../operations.js";
+} from "../../../core/packets/operation.js";
+import { type ExecutionRecord, numbersPerWorker, type PacketKey, type PacketRecord } from "../../../core/packets/packet.js";
+import type { Store } from "../../../core/store/store.js";
+import { dayMs } from "../ledger/operations.js";
 
 /** The flow and the queue of every packet that a case says nothing else of. */
 export const flow = "flow";

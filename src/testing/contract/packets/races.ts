@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { numbersPerWorker } from "../../../core/packet.js";
-import type { SendPackets } from "../../../core/packet-operation.js";
-import type { Tx } from "../../../core/store.js";
+import type { SendPackets } from "../../../core/packets/operation.js";
+import { numbersPerWorker } from "../../../core/packets/packet.js";
+import type { Tx } from "../../../core/store/store.js";
 import { type ContractGroup, needsConnections, needsTransactions } from "../contract-case.js";
-import { dayMs } from "../operations.js";
-import { shortMs } from "../scene.js";
+import { dayMs } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, picture, sendSafely } from "./packet-case.js";
 import { countersOf, dead, done, expectAnswer, Hand, keyOf, kindsOf, numbersOf, partOf, retry, submit } from "./packet-operations.js";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { beginOf, completed, dayMs, expectCode, startAndSettle } from "../operations.js";
-import { shortMs } from "../scene.js";
+import { beginOf, completed, dayMs, expectCode, startAndSettle } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import {
   countersOf,

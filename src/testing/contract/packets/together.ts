@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { PacketRecord } from "../../../core/packet.js";
-import type { NewPacket, Placed } from "../../../core/packet-operation.js";
+import type { NewPacket, Placed } from "../../../core/packets/operation.js";
+import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { ContractGroup } from "../contract-case.js";
-import { type Scene, shortMs } from "../scene.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import {
   countersOf,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { PacketRecord } from "../../../core/packet.js";
+import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { ContractGroup } from "../contract-case.js";
-import { type Scene, shortMs } from "../scene.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import { dead, done, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, retry, submit } from "./packet-operations.js";
 

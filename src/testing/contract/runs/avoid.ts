@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { Store } from "../../../core/store.js";
+import type { Store } from "../../../core/store/store.js";
 import type { ContractGroup } from "../contract-case.js";
+import { newOwner } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { names } from "../name.js";
-import { newOwner } from "../operations.js";
-import { shortMs } from "../scene.js";
 import { reach, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   append,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Mail } from "../../../core/run.js";
+import type { Mail } from "../../../core/runs/run.js";
 import type { ContractGroup } from "../contract-case.js";
 import { eventsOf, lapse, meanwhile, picture, runCase, timeOf, unchanged } from "./run-case.js";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Chunk, ChunkRecord } from "../../../core/chunk.js";
-import type { WriteChunks } from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
+import type { Chunk, ChunkRecord } from "../../../core/runs/chunk.js";
+import type { WriteChunks } from "../../../core/runs/operation.js";
+import type { Store } from "../../../core/store/store.js";
 import type { ContractGroup } from "../contract-case.js";
 import { lapse, runCase, sendSafely, takenOver } from "./run-case.js";
 import {

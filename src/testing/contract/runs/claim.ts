@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
+import { dayMs, newOwner } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { names } from "../name.js";
 import { needsSharedClock, wrongBy } from "../opening.js";
-import { dayMs, newOwner } from "../operations.js";
-import { shortMs } from "../scene.js";
 import { lapse, picture, plain, reach, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   append,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { shortMs } from "../scene.js";
+import { shortMs } from "../ledger/scene.js";
 import { eventsOf, lapse, picture, runCase, takenOver, unchanged } from "./run-case.js";
 import {
   after,

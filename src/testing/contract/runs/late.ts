@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { dayMs, newOwner } from "../operations.js";
+import { dayMs, newOwner } from "../ledger/operations.js";
 import { eventsOf, picture, reach, runCase, takenOver, timeOf, unchanged } from "./run-case.js";
 import {
   after,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { MailKind } from "../../../core/run.js";
+import type { MailKind } from "../../../core/runs/run.js";
 import type { ContractGroup } from "../contract-case.js";
+import { dayMs } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { names } from "../name.js";
-import { dayMs } from "../operations.js";
-import { shortMs } from "../scene.js";
 import { lapse, picture, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   append,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { dayMs } from "../operations.js";
-import { shortMs } from "../scene.js";
+import { dayMs } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { eventsOf, lapse, meanwhile, picture, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   after,

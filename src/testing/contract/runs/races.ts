@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { RunOperation } from "../../../core/run-operation.js";
+import type { RunOperation } from "../../../core/runs/operation.js";
 import { type ContractGroup, needsConnections } from "../contract-case.js";
-import { newOwner } from "../operations.js";
-import { type Scene, shortMs } from "../scene.js";
+import { newOwner } from "../ledger/operations.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { eventsOf, lapse, meanwhile, picture, runCase, sendSafely, timeOf } from "./run-case.js";
 import {
   after,

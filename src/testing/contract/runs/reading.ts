@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { RunRecord } from "../../../core/run.js";
-import type { RunListQuery } from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
+import type { RunListQuery } from "../../../core/runs/operation.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
 import { type ContractGroup, needsDurability } from "../contract-case.js";
 import { reach, runCase, timeOf } from "./run-case.js";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { newOwner } from "../operations.js";
-import { shortMs } from "../scene.js";
+import { newOwner } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { lapse, runCase, takenOver, timeOf, unchanged } from "./run-case.js";
 import { append, begin, claim, claimedIds, create, ended, firstOf, longMs, post, released, runOf } from "./run-operations.js";
 

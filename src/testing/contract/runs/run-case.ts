@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { NotKnownError, UnreachableError } from "../../../core/errors.js";
-import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/run.js";
-import type { RunAnswer, RunOperation } from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
+import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
+import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
 import { type ContractCase, contractCase, type Skip } from "../contract-case.js";
-import { type Scene, shortMs } from "../scene.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { begin, claim, firstOf, type Owned, ownedOf, runOf, submit } from "./run-operations.js";
 
 const needsRuns: Skip = ({ name, capabilities }) => (capabilities.runs ? undefined : `${name} has not the capability "runs"`);

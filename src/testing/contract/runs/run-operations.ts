@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { EndStatus, RunRecord } from "../../../core/run.js";
 import type {
   Append,
   AppendLate,
@@ -13,9 +12,10 @@ import type {
   Send,
   StartRun,
   Then,
-} from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
-import { dayMs, newOwner } from "../operations.js";
+} from "../../../core/runs/operation.js";
+import type { EndStatus, RunRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { dayMs, newOwner } from "../ledger/operations.js";
 
 /** The workflow of every run that a case says nothing else of. */
 export const workflow = "work";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import type { ContractGroup } from "../contract-case.js";
+import { beginOf, completed, dayMs, expectKind, send, settle, start } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { names } from "../name.js";
-import { beginOf, completed, dayMs, expectKind, send, settle, start } from "../operations.js";
-import { shortMs } from "../scene.js";
 import { eventsOf, lapse, picture, runCase, timeOf, unchanged } from "./run-case.js";
 import {
   append,

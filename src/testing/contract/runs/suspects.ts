@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { newOwner } from "../operations.js";
-import { type Scene, shortMs } from "../scene.js";
+import { newOwner } from "../ledger/operations.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { lapse, reach, runCase, takenOver, timeOf, unchanged } from "./run-case.js";
 import {
   after,

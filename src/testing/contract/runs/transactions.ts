@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { Append, RunAnswer } from "../../../core/run-operation.js";
-import type { Store, Tx, TxRunner } from "../../../core/store.js";
+import type { Append, RunAnswer } from "../../../core/runs/operation.js";
+import type { Store, Tx, TxRunner } from "../../../core/store/store.js";
 import { type ContractGroup, needsTransactions } from "../contract-case.js";
-import type { Scene } from "../scene.js";
+import type { Scene } from "../ledger/scene.js";
 import { eventsOf, picture, runCase, takenOver, unchanged } from "./run-case.js";
 import {
   append,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { RunChange } from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
+import type { RunChange } from "../../../core/runs/operation.js";
+import type { Store } from "../../../core/store/store.js";
 import { type ContractGroup, needsConnections } from "../contract-case.js";
-import type { Scene } from "../scene.js";
+import type { Scene } from "../ledger/scene.js";
 import { runCase, sendSafely } from "./run-case.js";
 import { append, begin, create, ended, firstOf, type Owned, play, post, released, startOf, unique } from "./run-operations.js";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { WorkerRecord } from "../../../core/run.js";
-import type { Store } from "../../../core/store.js";
+import type { WorkerRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
 import { type ContractGroup, needsDurability, needsVirtualTime } from "../contract-case.js";
+import { dayMs, newOwner } from "../ledger/operations.js";
+import { shortMs } from "../ledger/scene.js";
 import { names } from "../name.js";
 import { needsSharedClock, wrongBy } from "../opening.js";
-import { dayMs, newOwner } from "../operations.js";
-import { shortMs } from "../scene.js";
 import { reach, runCase, timeOf, unchanged } from "./run-case.js";
 import { claim, create, longMs, runOf } from "./run-operations.js";
 

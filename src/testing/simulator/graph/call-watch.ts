@@ -1,7 +1,7 @@
-import { isAlone } from "../../../core/packet-trial.js";
+import { isAlone } from "../../../core/packets/worker/trial.js";
 import type { NodeContext } from "../../../graph/node/node.js";
-import type { FlowPlan } from "../../../graph/plan.js";
-import { packetNo } from "../../../graph/runtime/ids.js";
+import type { FlowPlan } from "../../../graph/plan/plan.js";
+import { packetNo } from "../../../graph/runtime/views/ids.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
 import type { SimulatedProcess, World } from "../world.js";

@@ -1,4 +1,4 @@
-import { executionNo, packetId } from "../../../graph/runtime/ids.js";
+import { executionNo, packetId } from "../../../graph/runtime/views/ids.js";
 import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import type { GraphHost } from "./graph-fleet.js";

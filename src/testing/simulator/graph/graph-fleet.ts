@@ -1,5 +1,5 @@
-import { createStore } from "../../../core/create-store.js";
-import type { PacketBackend } from "../../../core/packet-operation.js";
+import type { PacketBackend } from "../../../core/packets/operation.js";
+import { createStore } from "../../../core/store/create-store.js";
 import { createRuntime, type Runtime } from "../../../graph/runtime/runtime.js";
 import { type Born, type Host, HostFleet } from "../host-fleet.js";
 import type { Storm } from "../workflow/run-faults.js";

@@ -1,7 +1,7 @@
-import { sleep } from "../../../core/clock.js";
+import { sleep } from "../../../core/work/clock.js";
 import { BaseNode, type NodeInput, NodeOutput } from "../../../graph/node/node.js";
 import { NodeError } from "../../../graph/node/node-error.js";
-import type { PlannedNode } from "../../../graph/plan.js";
+import type { PlannedNode } from "../../../graph/plan/plan.js";
 import type { EffectLedger } from "../../effect-ledger.js";
 import { PromiseBroken } from "../observer.js";
 import { never, type SimulatedProcess, type World } from "../world.js";

@@ -1,4 +1,4 @@
-import type { FlowPlan } from "../../../graph/plan.js";
+import type { FlowPlan } from "../../../graph/plan/plan.js";
 import type { Random } from "../random.js";
 import { weatherOf } from "../workflow/plan.js";
 import type { RunWeather } from "../workflow/run-faults.js";

@@ -1,4 +1,4 @@
-import type { NewPacket, PacketOutcome, Placed, Woken } from "../../../core/packet-operation.js";
+import type { NewPacket, PacketOutcome, Placed, Woken } from "../../../core/packets/operation.js";
 import { PromiseBroken } from "../observer.js";
 
 /** What became of a packet, if it is not under way any more. */

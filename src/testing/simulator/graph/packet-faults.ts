@@ -1,6 +1,6 @@
-import type { PacketRecord } from "../../../core/packet.js";
-import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packet-operation.js";
-import type { Backend } from "../../../core/store.js";
+import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
+import type { PacketRecord } from "../../../core/packets/packet.js";
+import type { Backend } from "../../../core/store/store.js";
 import { faulty, type Weathered } from "../workflow/run-faults.js";
 
 export type WithPackets = Backend & { readonly packets: PacketBackend };

@@ -8,7 +8,7 @@ import type {
   SendPackets,
   SettlePacket,
   Woken,
-} from "../../../core/packet-operation.js";
+} from "../../../core/packets/operation.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";

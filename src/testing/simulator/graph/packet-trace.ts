@@ -1,4 +1,4 @@
-import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOperation } from "../../../core/packet-operation.js";
+import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOperation } from "../../../core/packets/operation.js";
 import type { PacketBook } from "./packet-book.js";
 
 /** One line for each call at the store, with the names that the observer gave. */

@@ -1,5 +1,5 @@
-import { loadFlows } from "../../../graph/load-flows.js";
-import type { FlowPlan } from "../../../graph/plan.js";
+import { loadFlows } from "../../../graph/load/load-flows.js";
+import type { FlowPlan } from "../../../graph/plan/plan.js";
 import type { Random } from "../random.js";
 
 /** The one flow of a seed's world. */

@@ -1,7 +1,7 @@
-import { createStore } from "../../../core/create-store.js";
-import type { PacketBackend } from "../../../core/packet-operation.js";
-import type { Store } from "../../../core/store.js";
-import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
+import type { PacketBackend } from "../../../core/packets/operation.js";
+import { createStore } from "../../../core/store/create-store.js";
+import type { Store } from "../../../core/store/store.js";
+import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { EffectLedger } from "../../effect-ledger.js";
 import { startBlows } from "../blows.js";

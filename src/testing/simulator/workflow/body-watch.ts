@@ -1,5 +1,5 @@
-import { isSuspect } from "../../../core/run.js";
-import type { StepBody } from "../../../workflow/step-body.js";
+import { isSuspect } from "../../../core/runs/run.js";
+import type { StepBody } from "../../../workflow/steps/step-body.js";
 import { PromiseBroken } from "../observer.js";
 import type { World } from "../world.js";
 import type { WorkflowFleet } from "./fleet.js";

@@ -1,9 +1,9 @@
-import { decode, encode } from "../../../core/codec.js";
-import { decodeError } from "../../../core/stored-error.js";
-import { getRun, resumeHook } from "../../../workflow/api.js";
-import { HookNotFoundError, RunCancelledError, RunFailedError, RunNotFoundError } from "../../../workflow/errors.js";
-import type { Run } from "../../../workflow/run-handle.js";
-import { start } from "../../../workflow/start.js";
+import { decode, encode } from "../../../core/values/codec.js";
+import { decodeError } from "../../../core/values/stored-error.js";
+import { getRun, resumeHook } from "../../../workflow/client/api.js";
+import type { Run } from "../../../workflow/client/run-handle.js";
+import { start } from "../../../workflow/client/start.js";
+import { HookNotFoundError, RunCancelledError, RunFailedError, RunNotFoundError } from "../../../workflow/define/errors.js";
 import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import type { WorkflowHost } from "./fleet.js";

@@ -1,7 +1,7 @@
-import { createStore } from "../../../core/create-store.js";
-import type { RunBackend } from "../../../core/run-operation.js";
-import type { Worker } from "../../../workflow/worker.js";
-import { work, workerOf } from "../../../workflow/workers.js";
+import type { RunBackend } from "../../../core/runs/operation.js";
+import { createStore } from "../../../core/store/create-store.js";
+import type { Worker } from "../../../workflow/worker/worker.js";
+import { work, workerOf } from "../../../workflow/worker/workers.js";
 import { type Born, type Host, HostFleet } from "../host-fleet.js";
 import type { World } from "../world.js";
 import type { Version, WorkflowPlan } from "./plan.js";

@@ -1,9 +1,9 @@
-import { decode } from "../../../core/codec.js";
-import type { Mail, RunRecord } from "../../../core/run.js";
-import type { Entry } from "../../../core/run-operation.js";
-import { type Event, isDelivery, isRequest } from "../../../workflow/event.js";
-import { stepIdOf } from "../../../workflow/identity.js";
-import { resolutionIn } from "../../../workflow/resolution.js";
+import type { Entry } from "../../../core/runs/operation.js";
+import type { Mail, RunRecord } from "../../../core/runs/run.js";
+import { decode } from "../../../core/values/codec.js";
+import { resolutionIn } from "../../../workflow/client/resolution.js";
+import { type Event, isDelivery, isRequest } from "../../../workflow/journal/event.js";
+import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { PromiseBroken } from "../observer.js";
 
 interface StepFacts {

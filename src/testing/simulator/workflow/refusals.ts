@@ -1,6 +1,6 @@
-import { StoreRefusedError } from "../../../core/errors.js";
-import type { Append, Claimed, RunOperation } from "../../../core/run-operation.js";
-import { decodeEvents, type Event } from "../../../workflow/event.js";
+import { StoreRefusedError } from "../../../core/errors/errors.js";
+import type { Append, Claimed, RunOperation } from "../../../core/runs/operation.js";
+import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";
 import type { Random } from "../random.js";
 import type { WithRuns } from "./run-faults.js";

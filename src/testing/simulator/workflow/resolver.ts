@@ -1,9 +1,9 @@
-import { NotKnownError, NotUnknownError, UnreachableError } from "../../../core/errors.js";
-import type { RunStatus } from "../../../core/run.js";
-import type { Store } from "../../../core/store.js";
-import { getRun } from "../../../workflow/api.js";
-import { stepIdOf } from "../../../workflow/identity.js";
-import { resolveStep, type StepResolution } from "../../../workflow/resolve-step.js";
+import { NotKnownError, NotUnknownError, UnreachableError } from "../../../core/errors/errors.js";
+import type { RunStatus } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { getRun } from "../../../workflow/client/api.js";
+import { resolveStep, type StepResolution } from "../../../workflow/client/resolve-step.js";
+import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { PromiseBroken } from "../observer.js";
 import type { WorkflowSimulation } from "./simulate-workflows.js";
 

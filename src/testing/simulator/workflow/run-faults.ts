@@ -1,6 +1,6 @@
-import { NotKnownError, StoreRefusedError, UnreachableError } from "../../../core/errors.js";
-import type { RunBackend } from "../../../core/run-operation.js";
-import type { Backend } from "../../../core/store.js";
+import { NotKnownError, StoreRefusedError, UnreachableError } from "../../../core/errors/errors.js";
+import type { RunBackend } from "../../../core/runs/operation.js";
+import type { Backend } from "../../../core/store/store.js";
 import type { Weather } from "../faults.js";
 import { never, type SimulatedProcess, type World } from "../world.js";
 

@@ -1,4 +1,3 @@
-import { isSuspect, type JournalEntry } from "../../../core/run.js";
 import type {
   Append,
   AppendLate,
@@ -10,9 +9,10 @@ import type {
   RunOperation,
   StartRun,
   Trial,
-} from "../../../core/run-operation.js";
-import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
-import { decodeEvents, isRequest } from "../../../workflow/event.js";
+} from "../../../core/runs/operation.js";
+import { isSuspect, type JournalEntry } from "../../../core/runs/run.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import { decodeEvents, isRequest } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";

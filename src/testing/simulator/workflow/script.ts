@@ -1,9 +1,9 @@
-import { encode } from "../../../core/codec.js";
-import { currentExecution, getWorkflowMetadata } from "../../../workflow/context.js";
-import { type Workflow, workflow } from "../../../workflow/define.js";
-import type { Execution } from "../../../workflow/execution.js";
-import { createHook, now, random, sleep, uuid } from "../../../workflow/primitives.js";
-import { start } from "../../../workflow/start.js";
+import { encode } from "../../../core/values/codec.js";
+import { start } from "../../../workflow/client/start.js";
+import { currentExecution, getWorkflowMetadata } from "../../../workflow/define/context.js";
+import { type Workflow, workflow } from "../../../workflow/define/define.js";
+import { createHook, now, random, sleep, uuid } from "../../../workflow/define/primitives.js";
+import type { Execution } from "../../../workflow/execute/execution.js";
 import type { Version } from "./plan.js";
 import type { Program } from "./program.js";
 import { type Steps, simulatedStream } from "./step-bodies.js";

@@ -1,9 +1,9 @@
-import { createStore } from "../../../core/create-store.js";
-import { hasEnded, type RunRecord } from "../../../core/run.js";
-import type { RunBackend } from "../../../core/run-operation.js";
-import type { Store } from "../../../core/store.js";
-import { createMemoryLedger, memoryBackend } from "../../../stores/memory/memory-ledger.js";
-import type { MemoryRuns } from "../../../stores/memory/memory-runs.js";
+import type { RunBackend } from "../../../core/runs/operation.js";
+import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
+import { createStore } from "../../../core/store/create-store.js";
+import type { Store } from "../../../core/store/store.js";
+import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
 import { EffectLedger } from "../../effect-ledger.js";
 import { startBlows } from "../blows.js";
 import type { Customer } from "../customer.js";

@@ -1,6 +1,6 @@
-import type { Entry, RunAnswer, RunOperation } from "../../../core/run-operation.js";
-import { decodeEvents, type Event } from "../../../workflow/event.js";
-import { resolutionIn } from "../../../workflow/resolution.js";
+import type { Entry, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
+import { resolutionIn } from "../../../workflow/client/resolution.js";
+import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
 
 /** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
 export function describeOperation(operation: RunOperation): string {

@@ -1,7 +1,7 @@
-import type { RunRecord } from "../../../core/run.js";
-import { decodeError } from "../../../core/stored-error.js";
-import { RunNotWritableError } from "../../../workflow/errors.js";
-import { decodeEvents, type Event } from "../../../workflow/event.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import { decodeError } from "../../../core/values/stored-error.js";
+import { RunNotWritableError } from "../../../workflow/define/errors.js";
+import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
 import { replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";

@@ -1,7 +1,7 @@
-import { decode, encode } from "../../../core/codec.js";
-import { hasEnded, type RunRecord } from "../../../core/run.js";
-import { decodeEvents, type Event } from "../../../workflow/event.js";
-import { stepIdOf } from "../../../workflow/identity.js";
+import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
+import { decode, encode } from "../../../core/values/codec.js";
+import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
+import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";

@@ -1,0 +1,46 @@
+import { createStore } from "../core/store/create-store.js";
+import { Flow, type FlowConfig } from "../flow/flow.js";
+import { LedgerIdempotencyStore } from "../flow/idempotency-store.js";
+import type { DynamoClient, DynamoStoreOptions } from "../stores/dynamodb/open.js";
+import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
+import type { RedisClient } from "../stores/redis/link.js";
+import type { RedisStoreOptions } from "../stores/redis/store.js";
+import { ambientStore } from "./ambient.js";
+
+/**
+ * A flow with this name, and no steps yet.
+ *
+ * @example
+ * const payment = create<Order>("payment", { idempotency: createIdempotencyStore() })
+ *   .step("charge", async (ctx) => ctx.set("charge", await charge(ctx.input, { idempotencyKey: ctx.stepKey })))
+ *   .step("ship", ship);
+ */
+export function create<Input = unknown>(name: string, config: FlowConfig<Input> = {}): Flow<Input> {
+  return new Flow<Input>(name, config, ambientStore);
+}
+
+/** Keys in this process's memory: for tests, and for processes that are alone. */
+export function createIdempotencyStore(): LedgerIdempotencyStore {
+  const store = createStore(memoryBackend(createMemoryLedger()));
+  return new LedgerIdempotencyStore(async () => store);
+}
+
+/**
+ * Keys in Redis, by a connected client of node-redis or ioredis, which stays yours.
+ *
+ * @example
+ * const payment = create("payment", { idempotency: redisIdempotencyStore(await createClient().connect()) });
+ */
+export function redisIdempotencyStore(client: RedisClient, options: Omit<RedisStoreOptions, "client"> = {}): LedgerIdempotencyStore {
+  return new LedgerIdempotencyStore(async () => (await import("../stores/redis/store.js")).redisStore({ client, ...options }));
+}
+
+export interface DynamoIdempotencyOptions extends Omit<DynamoStoreOptions, "client" | "table"> {
+  readonly tableName: string;
+}
+
+/** Keys in a DynamoDB table, by a client of the AWS SDK, which stays yours. */
+export function dynamoIdempotencyStore(client: DynamoClient, options: DynamoIdempotencyOptions): LedgerIdempotencyStore {
+  const { tableName: table, ...rest } = options;
+  return new LedgerIdempotencyStore(async () => (await import("../stores/dynamodb/open.js")).dynamoStore({ client, table, ...rest }));
+}

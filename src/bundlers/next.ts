@@ -1,0 +1,102 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ConfigurationError } from "../core/errors/errors.js";
+import { knownOptions } from "../core/errors/known-options.js";
+import { projectRoot } from "../transform/load/project.js";
+import { plugin } from "./plugin.js";
+import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
+
+interface WebpackConfig {
+  readonly plugins: unknown[];
+}
+
+/** The parts of Next.js's configuration that are extended. */
+interface NextConfig {
+  serverExternalPackages?: readonly string[];
+  webpack?: ((config: WebpackConfig, context: { readonly nextRuntime?: string }) => WebpackConfig) | null | undefined;
+  turbopack?: { rules?: Record<string, unknown> } | undefined;
+}
+
+type ConfigFunction<Config> = (phase: string, context: never) => Config | Promise<Config>;
+
+const extensions = ["ts", "tsx", "mts", "js", "jsx", "mjs"];
+/** What may concern the transform, misspelt directives among it. Turbopack asks this of every file before it calls a loader. */
+const concerning =
+  /Date|random|set(?:Timeout|Interval|Immediate)|fetch|["'`]\s*[sS]?[uU][^"'`\\\n]{4,18}["'`]|WORKFLOW_SERIALIZE|workflow-serialize/;
+/** In a package: only what may have directives. */
+const concerningInPackage = /["'`]use (?:workflow|step)["'`]/;
+
+/**
+ * Wraps the configuration of Next.js: directives work in a server's files, built by Turbopack or by webpack, and onceflow
+ * is not bundled, so that routes and instrumentation share one store and one worker. Turbopack needs Next.js 16.
+ *
+ * @example
+ * // next.config.mjs
+ * export default withOnceflow({ reactStrictMode: true });
+ */
+export function withOnceflow<Config extends object>(
+  config: ConfigFunction<Config>,
+  options?: PluginOptions,
+): (phase: string, context: never) => Promise<Config>;
+export function withOnceflow<Config extends object>(config?: Config, options?: PluginOptions): Config;
+export function withOnceflow(config: object | ConfigFunction<object> = {}, options: PluginOptions = {}): unknown {
+  knownOptions("withOnceflow", options, pluginOptionNames);
+  if (typeof config !== "function") return extended(config, options);
+  return async (phase: string, context: never) => extended(await config(phase, context), options);
+}
+
+function extended(config: NextConfig, options: PluginOptions): NextConfig {
+  const root = options.root ?? projectRoot();
+  const major = nextMajor(root);
+  if (major !== undefined && major < 16 && process.env["TURBOPACK"])
+    throw new ConfigurationError(
+      `[onceflow] Next.js ${major} with Turbopack cannot transform directives; upgrade to Next.js 16, or build with webpack (leave out --turbopack)`,
+      { code: "TURBOPACK_TOO_OLD" },
+    );
+  const external = new Set([...(config.serverExternalPackages ?? []), "onceflow"]);
+  return {
+    ...config,
+    serverExternalPackages: [...external],
+    webpack: withPlugin(config.webpack, { ...options, root }),
+    ...(major !== undefined && major < 16 ? {} : { turbopack: withRules(config.turbopack, { ...options, root }) }),
+  };
+}
+
+function withPlugin(given: NextConfig["webpack"], options: PluginOptions): NonNullable<NextConfig["webpack"]> {
+  return (config, context) => {
+    const configured = typeof given === "function" ? given(config, context) : config;
+    // In a browser and at the edge no workflow runs.
+    if (context.nextRuntime === "nodejs") configured.plugins.push(plugin.webpack(options));
+    return configured;
+  };
+}
+
+function withRules(given: NextConfig["turbopack"], options: PluginOptions): NonNullable<NextConfig["turbopack"]> {
+  const loader = { loader: fileURLToPath(new URL("./next-loader.js", import.meta.url)), options: { onceflow: asJson(options) } };
+  const content = [{ all: [{ not: "foreign" }, { content: concerning }] }, { all: ["foreign", { content: concerningInPackage }] }];
+  const rule = { loaders: [loader], condition: { all: ["node", { any: content }] } };
+  const rules: Record<string, unknown> = { ...given?.rules };
+  for (const extension of extensions) {
+    const glob = `*.${extension}`;
+    rules[glob] = rules[glob] === undefined ? rule : [...[rules[glob]].flat(), rule];
+  }
+  return { ...given, rules };
+}
+
+/** Turbopack hands JSON to its loaders; a regular expression goes as `{ regexp: [source, flags] }`. */
+function asJson(options: PluginOptions): string {
+  return JSON.stringify(options, (_, value: unknown) => (value instanceof RegExp ? { regexp: [value.source, value.flags] } : value));
+}
+
+/** Undefined where Next.js is not found: its own start says so. */
+function nextMajor(root: string): number | undefined {
+  try {
+    const file = createRequire(join(root, "package.json")).resolve("next/package.json");
+    const { version } = JSON.parse(readFileSync(file, "utf8")) as { readonly version: string };
+    return Number.parseInt(version, 10);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,41 @@
+import { fileURLToPath } from "node:url";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
+import { plugin } from "./plugin.js";
+import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
+
+export interface WorkflowTestOptions extends PluginOptions {
+  /** The same as `root`. */
+  readonly cwd?: string;
+  /** Accepted and ignored, for configurations written for the Workflow DevKit: no files are written. */
+  readonly rootDir?: string;
+  /** Accepted and ignored: the store of tests is in memory, unless ONCEFLOW_URL names another. */
+  readonly dataDir?: string;
+  /** Accepted and ignored: nothing is built ahead. */
+  readonly outDir?: string;
+}
+
+const optionNames: OptionNames<WorkflowTestOptions> = { ...pluginOptionNames, cwd: true, rootDir: true, dataDir: true, outDir: true };
+
+/** A part of Vitest's configuration. */
+interface SetupPlugin {
+  readonly name: string;
+  readonly config: () => { readonly test: { readonly setupFiles: string[] } };
+}
+
+/**
+ * Plugins for vitest.config.ts: directives work in tests and in what they import, and each test file has a store in
+ * memory of its own, with a worker.
+ *
+ * @example
+ * export default defineConfig({ plugins: [workflow()] });
+ */
+export function workflow(given: WorkflowTestOptions = {}): [import("vite").Plugin, SetupPlugin] {
+  knownOptions("workflow", given, optionNames);
+  const { cwd, rootDir: _1, dataDir: _2, outDir: _3, ...options } = given;
+  const root = options.root ?? cwd;
+  const setup = fileURLToPath(new URL("./vitest-setup.js", import.meta.url));
+  return [
+    plugin.vite({ ...options, ...(root === undefined ? {} : { root }) }),
+    { name: "onceflow:vitest", config: () => ({ test: { setupFiles: [setup] } }) },
+  ];
+}

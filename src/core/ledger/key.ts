@@ -1,0 +1,78 @@
+import { InvalidInputError } from "../errors/errors.js";
+import { canonicalJson, sha256 } from "../values/canonical.js";
+import { isPlainObject } from "../values/plain-object.js";
+import { compileTemplate } from "../values/template.js";
+
+declare const brand: unique symbol;
+
+/**
+ * Names one logical operation. Branded, so that a random or time-based string (`crypto.randomUUID()`,
+ * `String(Date.now())`), which would be another one at every retry, does not compile without a cast.
+ */
+export type Key = string & { readonly [brand]: "Key" };
+
+const keyBytesMax = 512;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it refuses
+const control = /[\u0000-\u001f\u007f]/;
+
+/** What nearly every key is: one look is enough. */
+const plain = /^[\x20-\x7e]{1,512}$/;
+
+/** Throws unless `text` can be a key (or a scope, which may be empty) in every store. */
+export function checkName(field: "key" | "scope", text: unknown): asserts text is string {
+  if (typeof text === "string" && plain.test(text)) return;
+  if (typeof text !== "string") throw new InvalidInputError(field, `must be a string, not ${text === null ? "null" : typeof text}`);
+  if (text === "" && field === "key") throw new InvalidInputError(field, "is empty; it must name one logical operation");
+  if (control.test(text)) throw new InvalidInputError(field, "has control characters; use printable text");
+  if (!text.isWellFormed()) throw new InvalidInputError(field, "has a lone surrogate, which no UTF-8 text can hold");
+  const bytes = Buffer.byteLength(text);
+  if (bytes > keyBytesMax)
+    throw new InvalidInputError(field, `is ${bytes} bytes long; ${keyBytesMax} are allowed. Hash long parts with key.from(…)`);
+}
+
+/** What we hand to providers as their idempotency key: fixed length, safe as a header, another one in every scope. */
+export function effectKeyOf(scope: string, key: string): string {
+  return sha256(`${scope}\0${key}`);
+}
+
+/** Takes a stable string as a key. The cast is yours: it must be the same at every retry of one operation. */
+function of(text: string): Key {
+  checkName("key", text);
+  return text as Key;
+}
+
+/**
+ * A key from what is asked: the hash of the normalised payload, or of some of its fields (`"customer.id"`).
+ *
+ * @example
+ * key.from({ order: "o-1", amount: 10 }) === key.from({ amount: 10, order: "o-1" });
+ */
+function from(payload: unknown, fields?: readonly string[]): Key {
+  const picked = fields === undefined ? payload : fields.map((field) => [field, pick(payload, field)]);
+  return `sha256:${sha256(canonicalJson(picked, "payload"))}` as Key;
+}
+
+function pick(payload: unknown, field: string): unknown {
+  let value = payload;
+  for (const name of field.split(".")) {
+    const inside = Array.isArray(value) || isPlainObject(value) ? (value as object) : undefined;
+    if (inside === undefined || !Object.hasOwn(inside, name))
+      throw new InvalidInputError(`payload.${field}`, "is missing, and the key is made from it");
+    value = (inside as Record<string, unknown>)[name];
+  }
+  return value;
+}
+
+/**
+ * A key from a template, compiled once. A missing field is an error: a key with a hole in it names many operations.
+ *
+ * @example
+ * key.template("{{payload.orderId}}-charge")({ payload: { orderId: "o-1" } }) === "o-1-charge";
+ */
+function template(text: string): (context: Readonly<Record<string, unknown>>) => Key {
+  const fill = compileTemplate(text);
+  return (context) => of(fill(context));
+}
+
+export const key = { of, from, template } as const;

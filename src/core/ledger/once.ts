@@ -1,0 +1,119 @@
+import { assert, GoneError, MismatchError, ResultNotKeptError, RunningError } from "../errors/errors.js";
+import { requireStore } from "../store/require-store.js";
+import { requireTransactions, type Store } from "../store/store.js";
+import { decode } from "../values/codec.js";
+import { decodeError } from "../values/stored-error.js";
+import { effectKeyOf } from "./key.js";
+import { type OnceOptions, type Prepared, prepare } from "./options.js";
+import { newOwner } from "./owner.js";
+import type { LedgerRecord } from "./record.js";
+import { type Attempt, type Failures, type Handler, runAttempt } from "./run-attempt.js";
+import { saveOutcome, sendBegin } from "./save.js";
+import { encodeResult, failureOf } from "./settlement.js";
+
+export type OnceResult<Value> =
+  /** The handler ran here, now. */
+  | { readonly status: "executed"; readonly value: Value; readonly attempt: number }
+  /** The outcome of an earlier attempt. */
+  | { readonly status: "replayed"; readonly value: Value; readonly attempt: number }
+  /** Somebody else is running it (`onRunning: "return"`). */
+  | { readonly status: "running"; readonly value?: undefined; readonly attempt: number }
+  /** Whether the effect happened can't be told from here: ask the other side, then `resolve`. */
+  | { readonly status: "unknown"; readonly value?: undefined; readonly attempt: number };
+
+export type { Attempt, Handler };
+
+/**
+ * Runs `handler` under a key: the first caller executes it, everybody else gets its outcome.
+ *
+ * @example
+ * const { value } = await once(store, { key: key.of("charge:order-1"), input: order }, async ({ effectKey }) =>
+ *   provider.charge(order, { idempotencyKey: effectKey }));
+ */
+export async function once<Value, Input = unknown>(
+  store: Store,
+  options: OnceOptions<Value, Input>,
+  handler: Handler<Value>,
+  failures: Failures = failuresOf(options.keepFailures ?? false),
+): Promise<OnceResult<Value>> {
+  requireStore(store);
+  const asked = prepare(options as OnceOptions);
+  if (options.tx !== undefined) requireTransactions(store);
+  options.signal?.throwIfAborted();
+  const deadline = store.clock.now() + asked.waitMs;
+  let over: number | null = null;
+  for (let polls = 0; ; polls++) {
+    const begin = { ...asked.begin, over, owner: newOwner(failures.aloneMs) };
+    const answer = await sendBegin(store, begin, options.signal);
+    over = null;
+    switch (answer.kind) {
+      case "started":
+        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler, failures);
+      case "replay":
+        return replay<Value>(answer.record);
+      case "mismatch":
+        throw new MismatchError({ ...idOf(asked), attempt: answer.attempt });
+      case "gone":
+        throw new GoneError({ ...idOf(asked), attempt: answer.attempt });
+      case "running": {
+        const { attempt, forMs } = answer;
+        if (asked.onRunning === "return") return { status: "running", attempt };
+        const leftMs = deadline - store.clock.now();
+        if (asked.onRunning === "throw" || leftMs <= 0)
+          throw new RunningError({ ...idOf(asked), attempt, retryAfterMs: Math.max(1, Math.ceil(forMs)) });
+        await store.changed(asked.begin, Math.min(pollMs(polls), forMs, leftMs), options.signal);
+        break;
+      }
+      case "unknown": {
+        const { attempt, effect, reconcileInMs } = answer;
+        if (effect !== "reconcile" || options.reconcile === undefined) return { status: "unknown", attempt };
+        const leftMs = deadline - store.clock.now();
+        if (reconcileInMs > 0) {
+          if (asked.onRunning !== "wait" || leftMs <= 0) return { status: "unknown", attempt };
+          await store.changed(asked.begin, Math.min(reconcileInMs, leftMs), options.signal);
+          break;
+        }
+        const verdict = await reconcileWith(options, asked, attempt);
+        if (verdict === "unknown") return { status: "unknown", attempt };
+        // Nothing is claimed while asking: dying here changes nothing. Both ways on are fenced by the attempt that was
+        // asked about, so that of two who ask at once only one can run it.
+        if (verdict === "absent") over = attempt;
+        else await recordFound(store, asked, attempt, verdict.found);
+        break;
+      }
+      default:
+        assert(false, `begin was answered with ${answer.kind}`);
+    }
+  }
+}
+
+function failuresOf(keepFailures: boolean): Failures {
+  return { settlementOf: (error, { effect }) => failureOf(error, effect, keepFailures) };
+}
+
+/** Often at first, for what is nearly done; then patiently. What this process settles itself wakes waiters at once. */
+export function pollMs(polls: number): number {
+  return Math.min(10 * 1.6 ** polls, 250);
+}
+
+function replay<Value>(record: LedgerRecord): OnceResult<Value> {
+  if (record.state === "failed") throw decodeError(record.outcome ?? "{}");
+  if (record.outcome === null) throw new ResultNotKeptError(record);
+  return { status: "replayed", value: decode(record.outcome) as Value, attempt: record.attempt };
+}
+
+async function reconcileWith<Value, Input>(options: OnceOptions<Value, Input>, { begin }: Prepared, attempt: number) {
+  const { scope, key } = begin;
+  const effectKey = effectKeyOf(scope, key);
+  return (await options.reconcile?.({ scope, key, effectKey, attempt, input: options.input as Input })) ?? "unknown";
+}
+
+/** What the other side has is the outcome of that attempt. Stale: its late owner was faster; the next begin tells. */
+async function recordFound(store: Store, { begin }: Prepared, attempt: number, found: unknown): Promise<void> {
+  const to = { state: "completed" as const, outcome: await encodeResult(store, found) };
+  await saveOutcome(store, { ...idOf({ begin }), verb: "resolve", owner: newOwner(), attempt, to, note: "reconcile" });
+}
+
+function idOf({ begin: { scope, key } }: Pick<Prepared, "begin">) {
+  return { scope, key };
+}

@@ -1,0 +1,41 @@
+import { InvalidInputError, NotUnknownError } from "../errors/errors.js";
+import { requireStore } from "../store/require-store.js";
+import type { Store } from "../store/store.js";
+import { encodeError } from "../values/stored-error.js";
+import { idOf, type KeyRef, whole } from "./key-ref.js";
+import type { Resolve } from "./operation.js";
+import { newOwner } from "./owner.js";
+import { saveOutcome } from "./save.js";
+import { encodeResult } from "./settlement.js";
+
+export type Resolution =
+  | { readonly completed: unknown }
+  | { readonly failed: unknown }
+  /** It did not happen: the key is free, and the next call runs it. */
+  | "notApplied";
+
+/**
+ * Settles an unknown outcome by hand, after somebody has looked at the other side. It names the attempt that was
+ * looked at, and from then on that attempt's late owner is fenced.
+ */
+export async function resolve(store: Store, ref: KeyRef & { readonly attempt: number }, outcome: Resolution): Promise<void> {
+  requireStore(store);
+  const id = idOf(ref);
+  whole("attempt", ref.attempt, 1, Number.MAX_SAFE_INTEGER);
+  const to = await settlementOf(store, outcome);
+  const operation: Resolve = { verb: "resolve", ...id, owner: newOwner(), attempt: ref.attempt, to, note: "by hand" };
+  const answer = await saveOutcome(store, operation);
+  if (answer.kind === "settled") return;
+  const record = answer.kind === "stale" ? answer.record : undefined;
+  const found = record === undefined ? "there is no such record" : `it is ${record.state}, at attempt ${record.attempt}`;
+  throw new NotUnknownError({ ...id, attempt: ref.attempt }, found);
+}
+
+async function settlementOf(store: Store, outcome: Resolution): Promise<Resolve["to"]> {
+  if (outcome === "notApplied") return { state: "free" };
+  if (typeof outcome === "object" && outcome !== null) {
+    if ("completed" in outcome) return { state: "completed", outcome: await encodeResult(store, outcome.completed) };
+    if ("failed" in outcome) return { state: "failed", outcome: encodeError(outcome.failed) };
+  }
+  throw new InvalidInputError("outcome", 'must be { completed: value }, { failed: error } or "notApplied"');
+}

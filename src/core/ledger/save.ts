@@ -1,0 +1,121 @@
+import { NotSavedError, StoreRefusedError } from "../errors/errors.js";
+import type { Store } from "../store/store.js";
+import { shortError } from "../values/stored-error.js";
+import { afterEffect, beforeEffect } from "../work/until-answered.js";
+import type { Answer, Begin, Renew, Resolve, Settle, Settlement } from "./operation.js";
+
+/** How long a caller waits for the outcome to be saved while the store fails. */
+const callerMsMax = 60_000;
+/** How long a caller who has already aborted still waits for the outcome to be saved. */
+const abortedMsMax = 10_000;
+
+/**
+ * The same begin until it is answered: a lost reply finds its own success, because the owner is the same. The lease counts from
+ * the first of these tries: when that is a while ago, it may be over, and is renewed before anything is done under it.
+ */
+export async function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
+  const { scope, key, owner, leaseMs } = begin;
+  const renewAt = store.clock.now() + leaseMs / 3;
+  const answer = await beforeEffect(store, () => store.commit({ ledger: begin }), { signal });
+  if (answer.kind !== "started" || store.clock.now() < renewAt) return answer;
+  const renew: Renew = { verb: "renew", scope, key, owner, attempt: answer.attempt, leaseMs };
+  let isOurs = false;
+  try {
+    isOurs = (await beforeEffect(store, () => store.commit({ ledger: renew }), { signal })).kind === "renewed";
+  } finally {
+    if (!isOurs) store.release(owner, begin);
+  }
+  return isOurs ? answer : await sendBegin(store, begin, signal);
+}
+
+interface SavingProgress {
+  /** The attempt is over. */
+  readonly signal: AbortSignal;
+  /** The store has failed for a minute: the caller gets this error, and the saving goes on. */
+  readonly late: (error: NotSavedError) => void;
+}
+
+/** How far an attempt got. Tried until it is answered, or until the signal says that the attempt is over. */
+export async function saveProgress(store: Store, renew: Renew, { signal, late }: SavingProgress): Promise<Answer> {
+  const wait = new CallersWait(store, (error) => late(new NotSavedError(renew, error)));
+  try {
+    const what = `the progress of ${nameOf(renew)}`;
+    return await afterEffect(store, () => store.commit({ ledger: renew }), { what, signal, failed: wait.failed });
+  } finally {
+    wait.end();
+  }
+}
+
+/**
+ * A failed save is not a failed operation: the effect has happened, so the save is tried until it is in the store
+ * or fenced. A caller whose signal aborts stops waiting for it, and so does one that has waited for a minute of failures;
+ * the saving goes on without them.
+ */
+export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: AbortSignal): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const wait = new CallersWait(store, (error) => reject(new NotSavedError(settle, error)));
+    const leave = () => reject(new NotSavedError(settle, signal?.reason));
+    // An abort that came before the handler ended was the handler's to answer; the save still gets its chance.
+    const cancel = signal?.aborted ? store.clock.after(abortedMsMax, leave) : undefined;
+    signal?.addEventListener("abort", leave, { once: true });
+    const end = () => {
+      wait.end();
+      cancel?.();
+      signal?.removeEventListener("abort", leave);
+    };
+    // Closed meanwhile: "the store cannot be reached" would say that nothing has happened.
+    const fail = (error: unknown) => reject(settle.verb === "settle" && store.closed ? new NotSavedError(settle, error) : error);
+    save(store, settle, wait.failed).then(resolve, fail).finally(end);
+  });
+}
+
+/** Ends the wait of a caller when the store has failed for a minute. Nothing is scheduled before the first failure. */
+class CallersWait {
+  readonly #store: Store;
+  readonly #over: (error: unknown) => void;
+  readonly #startedAt: number;
+  #error: unknown;
+  #cancel: (() => void) | undefined;
+
+  constructor(store: Store, over: (error: unknown) => void) {
+    this.#store = store;
+    this.#over = over;
+    this.#startedAt = store.clock.now();
+  }
+
+  readonly failed = (error: unknown): void => {
+    const { clock } = this.#store;
+    this.#error = error;
+    const leftMs = Math.max(0, this.#startedAt + callerMsMax - clock.now());
+    this.#cancel ??= clock.after(leftMs, () => this.#over(this.#error));
+  };
+
+  end(): void {
+    this.#cancel?.();
+  }
+}
+
+async function save(store: Store, settle: Settle | Resolve, failed: (error: unknown) => void): Promise<Answer> {
+  const rules = { what: `the outcome of ${nameOf(settle)}`, failed };
+  try {
+    return await afterEffect(store, () => store.commit({ ledger: settle }), rules);
+  } catch (error) {
+    // The store will not take this value, ever. The key is settled all the same: it must not reopen for that.
+    const to = error instanceof StoreRefusedError ? shorter(settle.to) : undefined;
+    if (to === undefined) throw error;
+    const bare = { ...settle, to };
+    return await afterEffect(store, () => store.commit({ ledger: bare }), rules);
+  }
+}
+
+/** The same settlement without what may have been too much. Undefined: nothing can be left out. */
+function shorter(to: Settlement): Resolve["to"] | undefined {
+  if (to.state === "completed") return to.outcome === null ? undefined : { state: "completed", outcome: null };
+  if (to.state !== "failed") return undefined;
+  const outcome = shortError(to.outcome);
+  return outcome.length < to.outcome.length ? { state: "failed", outcome } : undefined;
+}
+
+function nameOf({ scope, key, attempt }: Renew | Settle | Resolve): string {
+  return `key "${key}"${scope === "" ? "" : ` in scope "${scope}"`}, attempt ${attempt},`;
+}

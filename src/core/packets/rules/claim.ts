@@ -1,0 +1,90 @@
+import type { PacketClaimQuery, PacketClaims } from "../operation.js";
+import { toDead } from "./dead.js";
+import { acknowledge, beginKey, mine } from "./key.js";
+import type { PacketRow, PacketTable, QueueId } from "./table.js";
+import { Tally } from "./tally.js";
+
+/** Looks at one queue in one claim: what is acknowledged or held on the way is written, and the rest waits for the next. */
+const looksMax = 20;
+
+/** Only reads. Undefined when something is due, or somebody's lease is over: then it is worth a lock. */
+export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): PacketClaims | undefined {
+  const now = table.now();
+  const { awake, resting, known } = viewOf(table, query);
+  const nextAt = nextOf(table, query.worker, awake);
+  return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], closed: [], ended: [], nextAt, resting, known };
+}
+
+/** Takes what is due, in the order of the queues, and begins its keys. */
+export function claimPackets(table: PacketTable, query: PacketClaimQuery): PacketClaims {
+  const { worker, limit } = query;
+  const tally = new Tally(table);
+  const { awake, resting, known } = viewOf(table, query);
+  reap(tally, worker);
+  const claimed: PacketRow[] = [];
+  if (known) for (const queue of awake) takeFrom(tally, queue, worker, Math.min(queue.limit, limit - claimed.length), claimed);
+  tally.finish();
+  const nextAt = nextOf(table, worker, awake);
+  return { now: tally.now, claimed, closed: tally.woken, ended: tally.ended, nextAt, resting, known };
+}
+
+/** Of the queues those of which something is wanted, and whose flow is active. */
+function viewOf(table: PacketTable, { worker, queues }: PacketClaimQuery) {
+  const states = new Map(queues.map(({ flow }) => [flow, table.flowState(flow)]));
+  const resting = [...states].filter(([, state]) => state !== "active").map(([flow]) => flow);
+  const awake = queues.filter(({ flow, limit }) => limit > 0 && !resting.includes(flow));
+  return { awake, resting, known: table.worker(worker) !== undefined };
+}
+
+function nextOf(table: PacketTable, worker: number, queues: readonly QueueId[]): number | null {
+  const times = [...queues.map((queue) => table.nextDue(queue)), table.nextLapse(worker)].filter((at) => at !== null);
+  return times.length === 0 ? null : Math.min(...times);
+}
+
+/** Up to `wanted` of one queue; what is acknowledged on the way does not count, and may have let others go. */
+function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, claimed: PacketRow[]): void {
+  const { table, now } = tally;
+  const until = claimed.length + wanted;
+  for (let looks = 0; looks < looksMax && claimed.length < until; looks += 1) {
+    const asked = until - claimed.length;
+    const rows = table.due(queue, now, asked);
+    const before = claimed.length;
+    for (const row of rows) {
+      const taken = take(tally, row, worker);
+      if (taken) claimed.push(taken);
+    }
+    if (rows.length < asked && claimed.length - before === rows.length) return;
+  }
+}
+
+/** The row as its new owner has it; undefined when it is not delivered. */
+function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefined {
+  const { table } = tally;
+  if (row.state === "part") {
+    tally.note(row, "joinTimeout");
+    tally.add(row, { dead: toDead(tally, row, { note: "joinTimeout" }) ? 1 : 0 });
+    tally.wake(row, "dead", "joinTimeout");
+    return undefined;
+  }
+  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "mine") {
+    const claimed = { state: "due", hold: null, owner: worker, attempt: row.attempt + 1 } as const;
+    table.change(row, claimed);
+    return { ...row, ...claimed };
+  }
+  if (verdict.kind === "held") table.change(row, { state: "held", hold: "key", dueAt: verdict.dueAt });
+  else acknowledge(tally, row, verdict.kind);
+  return undefined;
+}
+
+/**
+ * What silent workers had is anybody's; that they died on it is counted. All of it with the worker: one that is known, and
+ * has lost some of its packets, would be told that it has settled them.
+ */
+function reap({ table, now }: Tally, self: number): void {
+  for (const worker of table.lapsedWorkers(now)) {
+    if (worker === self) continue;
+    for (const row of table.ownedBy(worker)) table.change(row, { owner: null, crashes: row.crashes + 1 });
+    table.removeWorker(worker);
+  }
+}

@@ -1,0 +1,44 @@
+import type { Alert, DeadLetter } from "../operation.js";
+import { enter, leave } from "./lane.js";
+import { place } from "./place.js";
+import type { PacketTable } from "./table.js";
+import { Tally } from "./tally.js";
+
+/** Due again; a part waits for the others again; what has left its lane goes to the end of it. */
+export function reinject(table: PacketTable, no: number, alert?: Alert): Tally | undefined {
+  const row = table.packet(no);
+  if (row?.state !== "dead") return undefined;
+  const tally = new Tally(table);
+  tally.add(row, { dead: -1 });
+  tally.note(row, "reinjected");
+  const letter = row.letter && withAlert(row.letter, alert);
+  if (row.part !== null && row.parts === null) {
+    table.remove(row);
+    const lane = row.lane === null ? null : { name: row.lane, deadBlocks: row.deadBlocks };
+    place(tally, { ...row, lane, letter, join: row.part, delayMs: 0, claim: false }, null);
+  } else {
+    const alive = { state: "due", hold: null, dead: null, note: null, dueAt: tally.now, since: row.attempt, crashes: 0 } as const;
+    table.change(row, { ...alive, letter, ...(row.place === null ? enter(table, row, row.lane) : {}) });
+    tally.add(row, { open: 1 });
+  }
+  tally.finish();
+  return tally;
+}
+
+/** Instead of the one that it had. */
+function withAlert({ name, retentionMs }: DeadLetter, alert: Alert | undefined): DeadLetter {
+  return { name, retentionMs, ...(alert && { alert }) };
+}
+
+/** What it blocked goes on. */
+export function discard(table: PacketTable, no: number): Tally | undefined {
+  const row = table.packet(no);
+  if (row?.state !== "dead") return undefined;
+  const tally = new Tally(table);
+  tally.add(row, { dead: -1 });
+  tally.note(row, "discarded");
+  table.remove(row);
+  leave(tally, row);
+  tally.finish();
+  return tally;
+}

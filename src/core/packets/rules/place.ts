@@ -1,0 +1,81 @@
+import { assert } from "../../errors/errors.js";
+import type { NewPacket, NewPart, Placed } from "../operation.js";
+import { toDead } from "./dead.js";
+import { beginKey, mine } from "./key.js";
+import { enter } from "./lane.js";
+import { rowOf } from "./row.js";
+import type { PacketRow } from "./table.js";
+import type { Tally } from "./tally.js";
+
+/** Where a new packet goes: to the sender at once, into its queue, behind others, or to the parts of its node. */
+export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
+  const { table, now } = tally;
+  const claims = packet.claim && worker !== null && packet.delayMs === 0;
+  if (claims && isPlain(packet) && table.flowState(packet.flow) === "active") return claimed(tally, rowOf(packet, now, worker));
+  const row = rowOf(packet, now);
+  if (packet.failed !== undefined) {
+    table.insert(row);
+    const kept = toDead(tally, row, { history: packet.failed });
+    tally.note(row, kept ? "dead" : "dropped");
+    tally.add(row, { dead: kept ? 1 : 0 });
+    return { kind: "dead" };
+  }
+  const whole = packet.join === null ? row : join(tally, row, packet.join);
+  if (whole === undefined) {
+    table.insert({ ...row, state: "part", dueAt: now + (packet.join as NewPart).waitMs });
+    return { kind: "part" };
+  }
+  const entered: PacketRow = { ...whole, ...enter(table, whole, whole.lane) };
+  if (claims && entered.state === "due" && table.flowState(packet.flow) === "active") return claimAtOnce(tally, entered, worker);
+  table.insert(entered);
+  tally.add(entered, { open: 1 });
+  return { kind: entered.state === "held" ? "held" : "due" };
+}
+
+/** Nothing can be in its way. */
+function isPlain({ key, lane, join: part, failed }: NewPacket): boolean {
+  return key === null && lane === null && part === null && failed === undefined;
+}
+
+function claimed(tally: Tally, packet: PacketRow): Placed {
+  tally.table.insert(packet);
+  tally.add(packet, { open: 1 });
+  return { kind: "claimed", packet };
+}
+
+function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
+  const { table } = tally;
+  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "mine") return claimed(tally, { ...row, owner: worker, attempt: 1 });
+  if (verdict.kind === "held") {
+    table.insert({ ...row, state: "held", hold: "key", dueAt: verdict.dueAt });
+    tally.add(row, { open: 1 });
+    return { kind: "held" };
+  }
+  tally.note(row, verdict.kind, row.key?.key ?? null);
+  if (verdict.kind === "mismatch" && row.key?.onMismatch === "deadLetter") {
+    table.insert(row);
+    tally.add(row, { dead: toDead(tally, row, { note: "mismatch" }) ? 1 : 0 });
+    return { kind: "dead" };
+  }
+  tally.add(row, { duplicates: 1 });
+  return { kind: verdict.kind };
+}
+
+/** The packet with the first part of every other port in it; undefined while one is missing. */
+function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart): PacketRow | undefined {
+  assert(row.execution !== null, "what is joined belongs to an execution");
+  const waiting = table.parts(row.execution, node);
+  const others = ports.filter((name) => name !== port).map((name) => waiting.find(({ part }) => part?.port === name));
+  if (others.includes(undefined)) return undefined;
+  const parts: Record<string, { no: number; payload: string }> = {};
+  const keys = new Map([[port, row.key]]);
+  for (const other of others as PacketRow[]) {
+    const name = (other.part as NewPart).port;
+    parts[name] = { no: other.no, payload: other.payload };
+    keys.set(name, other.key);
+    table.remove(other);
+  }
+  const key = ports.map((name) => keys.get(name)).find((each) => each) ?? null;
+  return { ...row, key, parts };
+}

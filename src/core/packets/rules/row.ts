@@ -1,0 +1,35 @@
+import type { NewPacket } from "../operation.js";
+import type { PacketRow } from "./table.js";
+
+/** A new packet as it is kept. With an owner: as its first attempt. */
+export function rowOf(
+  { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket,
+  now: number,
+  owner: number | null = null,
+): PacketRow {
+  return {
+    no,
+    flow,
+    queue,
+    state: "due",
+    owner,
+    attempt: owner === null ? 0 : 1,
+    since: 0,
+    crashes: 0,
+    dueAt: now + delayMs,
+    execution,
+    key,
+    lane: lane?.name ?? null,
+    payload,
+    parts: null,
+    history: null,
+    note: null,
+    createdAt: now,
+    dead: null,
+    hold: null,
+    place: null,
+    deadBlocks: lane?.deadBlocks ?? false,
+    part,
+    letter,
+  };
+}

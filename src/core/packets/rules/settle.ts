@@ -1,0 +1,59 @@
+import type { PacketAnswer, PacketOutcome, SettlePacket } from "../operation.js";
+import { toDead } from "./dead.js";
+import { completeKey, freeKey } from "./key.js";
+import { leave } from "./lane.js";
+import { place } from "./place.js";
+import { found } from "./send.js";
+import type { PacketRow, PacketTable } from "./table.js";
+import { Tally } from "./tally.js";
+
+/** One commit: the key, the packet, what it sends on, and what waited for it. */
+export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAnswer {
+  const { no, worker, attempt, to, packets, outputs } = settle;
+  const taken = to.kind === "done" && !to.keep ? table.take?.(no, worker, attempt) : undefined;
+  const row = taken ?? table.packet(no);
+  if (row?.owner !== worker || row.attempt !== attempt) {
+    // Nobody else changes what a worker has, as long as that worker is known: so this was done before, and its reply lost.
+    if (table.worker(worker) === undefined) return { kind: "packetStale" };
+    return { kind: "packetSettled", now: table.now(), placed: found(table, settle), woken: [], ended: [] };
+  }
+  const tally = new Tally(table);
+  outcome(tally, row, to, taken !== undefined);
+  tally.output(row, outputs);
+  const placed = packets.map((packet) => place(tally, packet, worker));
+  tally.finish();
+  return { kind: "packetSettled", now: tally.now, placed, woken: tally.woken, ended: tally.ended };
+}
+
+function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolean): void {
+  const { table, now } = tally;
+  switch (to.kind) {
+    case "done":
+      // One that begins again from further back has done nothing: its key is for the packet that comes again.
+      if (to.note === "restarted") freeKey(tally, row);
+      else completeKey(tally, row);
+      if (to.note) tally.note(row, to.note, to.about ?? null);
+      if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
+      else if (!isGone) table.remove(row);
+      leave(tally, row);
+      tally.add(row, { open: -1 });
+      return;
+    case "retry":
+      table.change(row, { owner: null, dueAt: now + to.delayMs, history: to.history });
+      return;
+    case "dead": {
+      freeKey(tally, row);
+      const kept = toDead(tally, row, { history: to.history });
+      tally.note(row, kept ? "dead" : "dropped", row.key?.key ?? null);
+      if (to.note) tally.note(row, to.note);
+      tally.add(row, { open: -1, dead: kept ? 1 : 0 });
+      return;
+    }
+    case "release":
+      table.change(row, { owner: null, since: row.since + 1, dueAt: now + (to.delayMs ?? 0) });
+      return;
+    case "trial":
+      table.change(row, { history: to.history });
+      return;
+  }
+}

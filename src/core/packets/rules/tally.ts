@@ -1,0 +1,128 @@
+import type { Ended, Woken } from "../operation.js";
+import { type ExecutionNote, outputsMax, statusOf } from "../packet.js";
+import { toDead } from "./dead.js";
+import type { PacketRow, PacketTable } from "./table.js";
+
+interface Change {
+  readonly execution: number;
+  began: boolean;
+  open: number;
+  duplicates: number;
+  dead: number;
+  outputs: readonly string[];
+}
+
+/**
+ * What one verb changes of executions. A packet that goes and one that comes cancel out: a chain of nodes costs no write
+ * of its execution but the last.
+ */
+export class Tally {
+  readonly table: PacketTable;
+  readonly now: number;
+  #woken: Woken[] | undefined;
+  #ended: Ended[] | undefined;
+  /** Nearly always the only one. */
+  #first: Change | undefined;
+  #others: Map<number, Change> | undefined;
+
+  constructor(table: PacketTable) {
+    this.table = table;
+    this.now = table.now();
+  }
+
+  get woken(): readonly Woken[] {
+    return this.#woken ?? none;
+  }
+
+  /** Executions that have ended with it. */
+  get ended(): readonly Ended[] {
+    return this.#ended ?? none;
+  }
+
+  add({ execution }: Pick<PacketRow, "execution">, change: Partial<Pick<Change, "open" | "duplicates" | "dead">>): void {
+    if (execution === null) return;
+    const sum = this.#of(execution);
+    sum.open += change.open ?? 0;
+    sum.duplicates += change.duplicates ?? 0;
+    sum.dead += change.dead ?? 0;
+  }
+
+  /** With nothing under way from the beginning, it ends at once. */
+  began(execution: number): void {
+    this.#of(execution).began = true;
+  }
+
+  output({ execution }: Pick<PacketRow, "execution">, outputs: readonly string[]): void {
+    if (execution === null || outputs.length === 0) return;
+    const sum = this.#of(execution);
+    sum.outputs = [...sum.outputs, ...outputs];
+  }
+
+  note(
+    { execution, queue, no }: Pick<PacketRow, "execution" | "queue" | "no">,
+    kind: ExecutionNote["kind"],
+    about: string | null = null,
+  ): void {
+    if (execution !== null) this.table.note(execution, { at: this.now, kind, queue, packet: no, about });
+  }
+
+  wake({ no, queue, flow, execution }: PacketRow, to: Woken["to"], note: Woken["note"] = null): void {
+    this.#woken ??= [];
+    this.#woken.push({ no, queue, flow, execution, to, note });
+  }
+
+  /**
+   * Writes the sums. An execution with nothing under way has ended; parts that waited for what was under way do so in
+   * vain. One that is re-injected when all is over waits for others that are.
+   */
+  finish(): void {
+    if (this.#first !== undefined) this.#write(this.#first);
+    for (const change of this.#others?.values() ?? none) this.#write(change);
+  }
+
+  #write(change: Change): void {
+    if (!change.began && change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) return;
+    const { execution: no } = change;
+    const execution = this.table.execution(no);
+    if (execution === undefined) return;
+    const sum = {
+      open: execution.open + change.open,
+      duplicates: execution.duplicates + change.duplicates,
+      dead: execution.dead + change.dead,
+    };
+    if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
+    const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
+    const outputs = change.outputs.length === 0 ? execution.outputs : [...execution.outputs, ...change.outputs].slice(0, outputsMax);
+    this.table.changeExecution(execution, { open: sum.open, duplicates: sum.duplicates, dead: sum.dead, endedAt, outputs });
+    if (endedAt === null || execution.endedAt !== null) return;
+    this.table.removeKept(no);
+    this.#ended ??= [];
+    this.#ended.push({ no, flow: execution.flow, status: statusOf(sum) });
+  }
+
+  /** Whether a branch was a duplicate, or died, or led elsewhere: what it was to bring does not come. */
+  #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
+    const duplicated = sum.duplicates > 0 && sum.dead === 0;
+    for (const part of this.table.parts(execution)) {
+      this.note(part, "joinClosed", duplicated ? "duplicate" : null);
+      this.wake(part, duplicated ? "closed" : "dead", duplicated ? null : "joinClosed");
+      if (duplicated) {
+        this.table.remove(part);
+        sum.duplicates += 1;
+      } else if (toDead(this, part, { note: "joinClosed" })) sum.dead += 1;
+    }
+  }
+
+  #of(execution: number): Change {
+    if (this.#first?.execution === execution) return this.#first;
+    const known = this.#others?.get(execution);
+    if (known !== undefined) return known;
+    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: none };
+    this.#others ??= this.#first && new Map();
+    if (this.#others === undefined) this.#first = change;
+    else this.#others.set(execution, change);
+    return change;
+  }
+}
+
+const none: readonly never[] = [];

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import type { Store } from "../../store/store.js";
+import { Numbers } from "./registration.js";
+
+/** A store that counts in whole milliseconds, as all do, and a process whose clock is between two of them. */
+function between() {
+  const at = { now: 1000.7 };
+  const lease = { until: 0 };
+  const grant = (leaseMs: number) => {
+    lease.until = Math.floor(at.now) + leaseMs;
+  };
+  const packets = {
+    join: async ({ leaseMs }: { readonly leaseMs: number }) => {
+      grant(leaseMs);
+      return 1;
+    },
+    renew: async (_: number, leaseMs: number) => {
+      grant(leaseMs);
+      return true;
+    },
+  };
+  const numbers = new Numbers({ clock: { now: () => at.now }, packets } as unknown as Store, 100);
+  return { at, lease, numbers };
+}
+
+test("who is sure of its lease has it in the store, too, to the last fraction of a millisecond", async () => {
+  const { at, lease, numbers } = between();
+  for (const ask of [() => numbers.join(), () => numbers.renew()]) {
+    await ask();
+    expect(numbers.isSure(at.now)).toBe(true);
+    const { until } = lease;
+    for (at.now = until - 2; at.now < until + 2; at.now += 0.1) if (numbers.isSure(at.now)) expect(at.now).toBeLessThan(until);
+    expect(numbers.isSure(at.now)).toBe(false);
+    at.now = Math.floor(at.now) + 0.7;
+  }
+});

@@ -1,0 +1,216 @@
+import { types } from "node:util";
+import { lineageOf, OnceflowError, revivedOurs } from "../errors/errors.js";
+import { usersFrames } from "../errors/frames.js";
+import { mustBeClear } from "./cipher.js";
+import { decode, encode } from "./codec.js";
+import { addKind } from "./kinds.js";
+import { isRegistered } from "./serializable.js";
+
+/**
+ * An error as it is kept: what a caller may act on. JSON, readable by a person; members that JSON can't hold are encoded
+ * one by one, and left out where they can't be stored: an error must never be the reason why an outcome is not.
+ */
+interface StoredError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string | number;
+  /** The built-in class it is of, beyond Error. */
+  readonly type?: string;
+  /** Of an error of ours: its class, and those above it. */
+  readonly lineage?: readonly string[];
+  readonly cause?: StoredError;
+  /** Of an AggregateError. */
+  readonly errors?: readonly StoredError[];
+  /** Other members, encoded. */
+  readonly own?: Readonly<Record<string, string>>;
+  /** The lines of its stack that are the user's, without the message. */
+  readonly frames?: string;
+  /** What was thrown instead of an error, encoded. */
+  readonly thrown?: string;
+  /** The whole of it, encoded: an instance of a class that has opted in. */
+  readonly whole?: string;
+}
+
+const causeDepthMax = 4;
+const messageCharsMax = 4096;
+const framesCharsMax = 8192;
+const errorsMax = 100;
+const ownMax = 32;
+
+const builtIn: Readonly<Record<string, new (message: string) => Error>> = {
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+};
+
+interface ErrorOptions {
+  /** Whether its stack is kept: it names files and lines of the process that threw. Default false. */
+  readonly stack?: boolean;
+}
+
+export function encodeError(thrown: unknown, { stack = false }: ErrorOptions = {}): string {
+  return JSON.stringify(toStored(thrown, stack, 0));
+}
+
+/** What is left of an encoded error where all of it is too much: what it is called, and what it says. */
+export function shortError(text: string): string {
+  const { name, message, code, type, lineage } = JSON.parse(text) as StoredError;
+  return JSON.stringify({ name, message, code, type, lineage });
+}
+
+/** Those that are being stored now: one that holds itself is not gone into again. */
+const inside = new Set<Error>();
+
+function toStored(thrown: unknown, stack: boolean, depth: number): StoredError {
+  if (!isError(thrown)) {
+    const text = encoded(thrown);
+    return { name: "Error", message: textOf(thrown).slice(0, messageCharsMax), ...(text === undefined ? {} : { thrown: text }) };
+  }
+  inside.add(thrown);
+  try {
+    const { code, errors } = thrown as { readonly code?: unknown; readonly errors?: unknown };
+    const deeper = depth < causeDepthMax;
+    const type = typeOf(thrown);
+    const own = ownOf(thrown);
+    const frames = stack ? framesOf(thrown) : undefined;
+    const whole = isRegistered(thrown) ? encoded(thrown) : undefined;
+    return {
+      name: textOf(thrown.name).slice(0, 200),
+      message: textOf(thrown.message).slice(0, messageCharsMax),
+      ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
+      ...(type === undefined ? {} : { type }),
+      ...(OnceflowError.is(thrown) ? { lineage: lineageOf(thrown) } : {}),
+      ...(thrown.cause !== undefined && deeper && !inside.has(thrown.cause as Error)
+        ? { cause: toStored(thrown.cause, stack, depth + 1) }
+        : {}),
+      ...(type === "AggregateError" && Array.isArray(errors) && deeper
+        ? { errors: errors.slice(0, errorsMax).map((error) => toStored(error, stack, depth + 1)) }
+        : {}),
+      ...(own === undefined ? {} : { own }),
+      ...(frames === undefined ? {} : { frames }),
+      ...(whole === undefined ? {} : { whole }),
+    };
+  } finally {
+    inside.delete(thrown);
+  }
+}
+
+function isError(value: unknown): value is Error {
+  // An error of another realm is none by `instanceof`.
+  return value instanceof Error || types.isNativeError(value);
+}
+
+function typeOf(error: Error): string | undefined {
+  for (const [name, of] of Object.entries(builtIn)) if (error instanceof of) return name;
+  if (error instanceof AggregateError) return "AggregateError";
+  if (error instanceof DOMException) return "DOMException";
+  const { name }: { readonly name: string } = error;
+  return types.isNativeError(error) && Object.hasOwn(builtIn, name) && Object.getPrototypeOf(error)?.constructor?.name === name
+    ? name
+    : undefined;
+}
+
+const told = new Set(["name", "message", "stack", "cause", "code", "errors", "__proto__"]);
+
+function ownOf(error: Error): Record<string, string> | undefined {
+  const kept: [string, string][] = [];
+  for (const name of Object.keys(error)) {
+    if (told.has(name) || kept.length >= ownMax) continue;
+    const value: unknown = (error as unknown as Record<string, unknown>)[name];
+    const text = value === undefined ? undefined : encoded(value);
+    if (text !== undefined) kept.push([name, text]);
+  }
+  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+}
+
+function encoded(value: unknown): string | undefined {
+  try {
+    const text = encode(value);
+    return text.length <= messageCharsMax ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function textOf(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return typeof value;
+  }
+}
+
+/** Those of the user: they are what a person looks for, and the same when a run is replayed. */
+function framesOf({ stack }: Error): string | undefined {
+  const frames = typeof stack === "string" ? usersFrames(stack).join("\n") : "";
+  return frames === "" ? undefined : frames.slice(0, framesCharsMax);
+}
+
+/**
+ * The stored failure again: of its built-in class or of ours, with the same name, message, code, causes and members, and
+ * `replayed: true`. Instances of other classes come back as an Error, unless their class has opted in.
+ */
+export function decodeError(text: string): Error & { readonly replayed: true } {
+  mustBeClear(text);
+  const error = fromStored(JSON.parse(text) as StoredError);
+  // Not enumerable: to whoever compares, it is the same error.
+  return Object.defineProperty(error, "replayed", { value: true, configurable: true }) as Error & { readonly replayed: true };
+}
+
+function fromStored(stored: StoredError): Error {
+  const whole = stored.whole === undefined ? undefined : decoded(stored.whole);
+  if (isError(whole)) return whole;
+  const cause = stored.thrown !== undefined ? decoded(stored.thrown) : stored.cause && causeOf(stored.cause);
+  const error = made(stored);
+  const hidden = (name: string, value: unknown) =>
+    Object.defineProperty(error, name, { value, configurable: true, writable: true, enumerable: false });
+  if (error.name !== stored.name) hidden("name", stored.name);
+  if (cause !== undefined) hidden("cause", cause);
+  hidden("stack", `${stored.name}: ${stored.message}${stored.frames === undefined ? "" : `\n${stored.frames}`}`);
+  for (const [name, value] of Object.entries(stored.own ?? {}))
+    if (!told.has(name))
+      Object.defineProperty(error, name, { value: decoded(value), configurable: true, writable: true, enumerable: true });
+  // Of a DOMException it follows from the name, and can't be set.
+  return stored.code === undefined || "code" in error ? error : Object.assign(error, { code: stored.code });
+}
+
+/** What is no error was kept as the value it was. */
+function causeOf(stored: StoredError): unknown {
+  return stored.thrown === undefined ? fromStored(stored) : decoded(stored.thrown);
+}
+
+function made({ name, message, type = "", lineage, code, errors = [] }: StoredError): Error {
+  if (lineage !== undefined) return revivedOurs(lineage, message, String(code));
+  if (type === "AggregateError") return new AggregateError(errors.map(causeOf), message);
+  if (type === "DOMException") return new DOMException(message, name);
+  const of = Object.hasOwn(builtIn, type) ? builtIn[type] : undefined;
+  return of === undefined ? new Error(message) : new of(message);
+}
+
+/** What can't be read here (its class is not registered, say) is left out: the error itself must be. */
+function decoded(text: string): unknown {
+  try {
+    return decode(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether an error was thrown by an earlier attempt and is only repeated here. */
+export function isReplayed(error: unknown): boolean {
+  return error instanceof Error && "replayed" in error && error.replayed === true;
+}
+
+/** An error as a value, or somewhere in one. */
+addKind<Error, StoredError>({
+  name: "Error",
+  holds: (value): value is Error => isError(value) && !isRegistered(value),
+  keep(error) {
+    if (inside.has(error)) throw new Error("it is part of itself");
+    return toStored(error, true, 0);
+  },
+  make: fromStored,
+});

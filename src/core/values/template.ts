@@ -1,0 +1,78 @@
+import { InvalidInputError } from "../errors/errors.js";
+import { isPlainObject } from "./plain-object.js";
+
+type Part = { readonly literal: string } | { readonly path: readonly string[] };
+
+const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g;
+const pathShape = /^[A-Za-z_$][\w$-]*(\.[\w$-]+)*$/;
+const templateCharsMax = 2048;
+
+export interface Template {
+  /** Only own members of the context are read: no prototype, no getter of ours. Throws where one is missing. */
+  readonly fill: (context: Readonly<Record<string, unknown>>) => string;
+  /** What it reads, in order. */
+  readonly paths: readonly (readonly string[])[];
+  /** It has a letter or a digit of its own: something that can name the operation. */
+  readonly named: boolean;
+}
+
+export function parseTemplate(text: string): Template {
+  const parts = parse(text);
+  return {
+    fill: (context) => parts.map((part) => ("literal" in part ? part.literal : valueAt(context, part.path))).join(""),
+    paths: parts.flatMap((part) => ("path" in part ? [part.path] : [])),
+    named: parts.some((part) => "literal" in part && /[A-Za-z0-9]/.test(part.literal)),
+  };
+}
+
+/** `{{payload.orderId}}-charge` → a function of the context. */
+export function compileTemplate(text: string): Template["fill"] {
+  const template = parseTemplate(text);
+  if (!template.named && template.paths.length > 0) warnOfGeneric(text);
+  return template.fill;
+}
+
+function parse(text: unknown): readonly Part[] {
+  if (typeof text !== "string" || text === "") throw new InvalidInputError("template", "must be a non-empty string");
+  if (text.length > templateCharsMax) throw new InvalidInputError("template", `is longer than ${templateCharsMax} characters`);
+  const parts: Part[] = [];
+  let end = 0;
+  for (const match of text.matchAll(placeholder)) {
+    const path = match[1] ?? "";
+    if (!pathShape.test(path))
+      throw new InvalidInputError("template", `"{{${path}}}" is not a path such as {{payload.orderId}} (at character ${match.index})`);
+    if (match.index > end) parts.push({ literal: text.slice(end, match.index) });
+    parts.push({ path: path.split(".") });
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) parts.push({ literal: text.slice(end) });
+  const broken = parts.find((part) => "literal" in part && /\{\{|\}\}/.test(part.literal));
+  if (broken) throw new InvalidInputError("template", `"${text}" has braces that do not form a {{path}}`);
+  return parts;
+}
+
+function valueAt(context: unknown, path: readonly string[]): string {
+  let value = context;
+  for (const [depth, name] of path.entries()) {
+    const inside = Array.isArray(value) || isPlainObject(value) ? (value as object) : undefined;
+    if (inside === undefined || !Object.hasOwn(inside, name))
+      throw new InvalidInputError(path.slice(0, depth + 1).join("."), "is missing, and the key is made from it");
+    value = (inside as Record<string, unknown>)[name];
+  }
+  if ((typeof value === "string" && value !== "") || typeof value === "bigint" || typeof value === "boolean") return String(value);
+  if (typeof value === "number" && Number.isFinite(value)) return String(value);
+  throw new InvalidInputError(path.join("."), `must be a non-empty string, a finite number or a boolean to be part of a key`);
+}
+
+const warned = new Set<string>();
+const warnedMax = 1000;
+
+/** A key that is only an entity's id collides as soon as a second operation is keyed by the same entity. */
+function warnOfGeneric(text: string): void {
+  if (warned.has(text) || warned.size >= warnedMax) return;
+  warned.add(text);
+  process.emitWarning(`the key template "${text}" is only an entity's id; name the operation as well: "${text}-charge"`, {
+    type: "OnceflowWarning",
+    code: "ONCEFLOW_GENERIC_KEY",
+  });
+}

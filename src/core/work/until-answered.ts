@@ -1,0 +1,111 @@
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
+import type { Store } from "../store/store.js";
+import { sleep } from "./clock.js";
+
+const backoffMsMin = 20;
+const backoffMsMax = 1000;
+/** How long a write that comes before an effect is retried. Nothing has happened yet, so giving up is safe. */
+const beforeEffectMsMax = 10_000;
+const warnEveryMs = 60_000;
+
+type Write<T> = () => Promise<T>;
+
+export interface BeforeEffect {
+  readonly signal?: AbortSignal | undefined;
+  /** False: the write is of no use any more. The last error is thrown then. */
+  readonly wanted?: (() => boolean) | undefined;
+}
+
+export interface AfterEffect {
+  /** Names what is not saved yet, for the warning: `the outcome of key "k"`. */
+  readonly what: string;
+  readonly signal?: AbortSignal | undefined;
+  /** False: the write is of no use any more. The last error is thrown then. */
+  readonly wanted?: (() => boolean) | undefined;
+  /** Called after a failed try that is followed by another one. */
+  readonly failed?: ((error: unknown) => void) | undefined;
+}
+
+/**
+ * Retries a write that comes before an effect (begin, start, trigger, send) with backoff, for 10 s at most. The same write
+ * finds its own success, so a lost reply is no reason to stop. A wrong set-up, a closed store, a refusal of the data and an
+ * error of our own code are thrown at once.
+ */
+export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, wanted }: BeforeEffect = {}): Promise<T> {
+  const until = store.clock.now() + beforeEffectMsMax;
+  const goesOn = (error: unknown, backoffMs: number) => isPassing(error) && store.clock.now() + backoffMs <= until;
+  return await untilAnswered(store, write, goesOn, signal, wanted);
+}
+
+/**
+ * Retries a write that records an effect (settle, journal, end of a packet) with backoff, until it is answered or the store is
+ * closed: the effect has happened, so giving up would repeat it. A warning says so at the first failure and every minute.
+ * A refusal of the data and an error of our own code are thrown at once.
+ */
+export async function afterEffect<T>(store: Store, write: Write<T>, { what, signal, wanted, failed }: AfterEffect): Promise<T> {
+  let warnAt = Number.NEGATIVE_INFINITY;
+  const goesOn = (error: unknown): boolean => {
+    if (!(isPassing(error) || isWrongSetUp(error))) return false;
+    if (store.clock.now() >= warnAt) {
+      warnAt = store.clock.now() + warnEveryMs;
+      warnNotSaved(what, error);
+    }
+    failed?.(error);
+    return true;
+  };
+  return await untilAnswered(store, write, goesOn, signal, wanted);
+}
+
+async function untilAnswered<T>(
+  store: Store,
+  write: Write<T>,
+  goesOn: (error: unknown, backoffMs: number) => boolean,
+  signal: AbortSignal | undefined,
+  wanted?: () => boolean,
+): Promise<T> {
+  let doubt: NotKnownError | undefined;
+  for (let backoffMs = backoffMsMin; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+    try {
+      return await write();
+    } catch (error) {
+      if (error instanceof NotKnownError) doubt = error;
+      if (store.closed || wanted?.() === false || !goesOn(error, backoffMs)) throw withDoubt(error, doubt);
+      await sleep(store.clock, backoffMs, signal);
+      if (wanted?.() === false) throw withDoubt(error, doubt);
+    }
+  }
+}
+
+/** A write that was already sent once and failed with `error`, as a write to retry: its first try fails with that error. */
+export function failedOnce<T>(error: unknown, write: Write<T>): Write<T> {
+  let isFirst = true;
+  return () => {
+    if (!isFirst) return write();
+    isFirst = false;
+    return Promise.reject(error);
+  };
+}
+
+/** The store says that the same write may succeed later. */
+function isPassing(error: unknown): boolean {
+  return error instanceof UnreachableError || error instanceof NotKnownError;
+}
+
+/** The role, the tables or the file are not as the store needs them. The same write succeeds when a person has put that right. */
+export function isWrongSetUp(error: unknown): boolean {
+  return error instanceof ConfigurationError && (error.code === "STORE_NOT_USABLE" || error.code === "MISSING_TABLE");
+}
+
+/** Once a reply was lost, "nothing was written" would be a guess. Only a refusal of the data is certain: our own success is never refused. */
+function withDoubt(error: unknown, doubt: NotKnownError | undefined): unknown {
+  if (doubt === undefined || error === doubt || error instanceof StoreRefusedError) return error;
+  return new NotKnownError(`${doubt.message}; the last try failed: ${error instanceof Error ? error.message : String(error)}`, error);
+}
+
+function warnNotSaved(what: string, error: unknown): void {
+  const why = error instanceof Error ? error.message : String(error);
+  process.emitWarning(`[onceflow] ${what} is not saved yet; the write is retried until the store takes it: ${why}`, {
+    type: "OnceflowWarning",
+    code: "ONCEFLOW_NOT_SAVED",
+  });
+}

@@ -1,0 +1,1 @@
+export { idempotency } from "../../http/adapters/express.js";

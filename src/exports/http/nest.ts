@@ -1,0 +1,1 @@
+export { IdempotencyInterceptor } from "../../http/adapters/nest.js";

@@ -1,0 +1,1 @@
+export { type BullMqOptions, processor } from "../../inbox/adapters/bullmq.js";

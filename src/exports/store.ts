@@ -1,0 +1,64 @@
+/** For those who write a store: what a backend has to offer, and what makes a store of it. */
+
+export { type Decision, decide } from "../core/ledger/decide.js";
+export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "../core/ledger/operation.js";
+export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "../core/ledger/record.js";
+export type {
+  PacketAnswer,
+  PacketBackend,
+  PacketClaimQuery,
+  PacketClaims,
+  PacketOperation,
+  PacketOutcome,
+  SendPackets,
+  SettlePacket,
+} from "../core/packets/operation.js";
+export type {
+  ExecutionNote,
+  ExecutionRecord,
+  ExecutionStatus,
+  FlowState,
+  PacketKey,
+  PacketRecord,
+  PacketState,
+} from "../core/packets/packet.js";
+export type { Chunk, ChunkKind, ChunkQuery, ChunkRecord, Voided } from "../core/runs/chunk.js";
+export type {
+  Append,
+  Claimed,
+  ClaimQuery,
+  Claims,
+  Entry,
+  Renewed,
+  RenewQuery,
+  RunAnswer,
+  RunBackend,
+  RunListQuery,
+  RunOperation,
+  Send,
+  StartRun,
+  Then,
+  WhatChanged,
+  WriteChunks,
+} from "../core/runs/operation.js";
+export { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type RunStatus } from "../core/runs/run.js";
+export { createStore, type StoreOptions } from "../core/store/create-store.js";
+export type {
+  AttemptsQuery,
+  AuditEntry,
+  AuditedEntry,
+  Backend,
+  Capabilities,
+  HeldLease,
+  ListQuery,
+  PurgeQuery,
+  Reading,
+  StandIn,
+  Store,
+  Tx,
+  Verdicted,
+} from "../core/store/store.js";
+export { type Clock, systemClock } from "../core/work/clock.js";
+export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/open.js";
+export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/store.js";
+export { type RedisStoreOptions, redisStore } from "../stores/redis/store.js";

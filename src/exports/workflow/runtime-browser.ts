@@ -1,0 +1,1 @@
+export * from "../../workflow/define/compiled-browser.js";

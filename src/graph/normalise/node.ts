@@ -1,0 +1,177 @@
+import type { Findings } from "../findings/finding.js";
+import { childOf, entriesOf, itemsOf, type Spot } from "../load/tree.js";
+import { written } from "../load/written.js";
+import { tellPlaceholders } from "../plan/alert-text.js";
+import { Fields } from "./fields.js";
+import {
+  type Alert,
+  type Message,
+  type Node,
+  type NodeIdempotency,
+  type NodeRuntime,
+  nodeKinds,
+  type Port,
+  protocols,
+  storeNames,
+} from "./model.js";
+import { type Normalising, snakeCase, spelledIn } from "./normalise.js";
+import { normaliseExecution } from "./policy.js";
+
+export function normaliseNode(id: string, spot: Spot, about: Normalising): Node | undefined {
+  const { findings, components } = about;
+  const fields = Fields.of(components.resolve("nodes", spot), findings);
+  if (fields === undefined) return undefined;
+  const operationId = fields.required("operationId");
+  if (operationId !== undefined && !/^[a-z][a-z0-9_]*$/.test(operationId))
+    findings.add(
+      "FLOW_OPERATION_ID",
+      fields.at("operationId") ?? spot,
+      `operationId "${operationId}" is not snake_case`,
+      `try "${snakeCase(operationId)}"`,
+    );
+  const kind = fields.oneOf("kind", nodeKinds);
+  if (!fields.has("kind")) findings.add("FLOW_NO_KIND", fields.spot, `node "${id}" has no kind; taken for an action`, "add `kind:`");
+  const runtime = readRuntime(fields.fields("runtime"), about);
+  const idempotency = readIdempotency(fields.fields("idempotency"), about);
+  const alert = readAlert(childOf(fields.spot, "x-alerts"), findings);
+  const settings = fields.plain("settings");
+  fields.at("runtimeBindings");
+  const node: Node = {
+    id,
+    operationId: operationId ?? id,
+    kind: kind ?? "action",
+    inputs: readPorts(fields.at("inputs"), "in", about),
+    outputs: readPorts(fields.at("outputs"), "out", about),
+    execution: normaliseExecution(fields.fields("execution"), about),
+    settings: fields.fields("settings") === undefined ? {} : (settings as Record<string, unknown>),
+    extensions: fields.extensions(),
+    spot: fields.spot,
+    ...optionalTexts(fields),
+    ...(runtime && { runtime }),
+    ...(idempotency && { idempotency }),
+    ...(alert && { alert }),
+  };
+  fields.done();
+  return node;
+}
+
+function optionalTexts(fields: Fields): Partial<Record<"title" | "summary" | "description", string>> {
+  const names = ["title", "summary", "description"] as const;
+  return Object.fromEntries(names.flatMap((name) => (fields.text(name) === undefined ? [] : [[name, fields.text(name)]])));
+}
+
+/** Form A: a list of ports with names. Form B: a map of them. */
+function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising): readonly Port[] {
+  if (spot === undefined) return [];
+  if (spot.tree.kind === "list" && spot.tree.items.length > 0) spelledIn("A", spot, "a list of ports", about);
+  if (spot.tree.kind === "map") spelledIn("B", spot, "a map of ports", about);
+  if (spot.tree.kind === "scalar") Fields.of(spot, about.findings);
+  const ports = spot.tree.kind === "map" ? entriesOf(spot) : itemsOf(spot).map((item) => ({ ...item, name: undefined }));
+  const names = new Set<string>();
+  return ports.flatMap(({ name, tree, pointer }) => {
+    const port = readPort(name, { tree, pointer }, unnamed, about);
+    if (port === undefined) return [];
+    if (names.has(port.name))
+      about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each a name of its own");
+    names.add(port.name);
+    return [port];
+  });
+}
+
+function readPort(name: string | undefined, spot: Spot, unnamed: string, { findings }: Normalising): Port | undefined {
+  const fields = Fields.of(spot, findings);
+  if (fields === undefined) return undefined;
+  const message = messageOf(fields.at("message"), findings) ?? messageOf(fields.at("packet"), findings);
+  const description = fields.text("description");
+  const given = name ?? fields.text("name") ?? message?.ref?.split("/").at(-1) ?? unnamed;
+  fields.done();
+  return { name: given, spot, ...(message && { message }), ...(description !== undefined && { description }) };
+}
+
+/** `Order`, `{ $ref: … }`, `{ schema: … }`, or `{ schema: { $ref: … } }` */
+export function messageOf(spot: Spot | undefined, findings: Findings): Message | undefined {
+  if (spot === undefined) return undefined;
+  if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return { ref: spot.tree.value, spot };
+  const fields = Fields.of(spot, findings);
+  if (fields === undefined) return undefined;
+  const schema = fields.at("schema");
+  if (fields.has("$ref")) {
+    const ref = fields.text("$ref");
+    fields.done();
+    return ref === undefined ? undefined : { ref, spot: fields.at("$ref") ?? spot };
+  }
+  fields.done();
+  if (schema !== undefined) return schema.tree.kind === "map" && childOf(schema, "$ref") ? messageOf(schema, findings) : { spot: schema };
+  fields.missing("$ref");
+  return undefined;
+}
+
+function readRuntime(fields: Fields | undefined, { findings }: Normalising): NodeRuntime | undefined {
+  if (fields === undefined) return undefined;
+  const language = fields.oneOf("language", ["go", "python", "nodejs"]);
+  const texts = { handler: fields.text("handler"), image: fields.text("image"), version: fields.text("version") };
+  const supports = fields.texts("supports");
+  for (const protocol of supports)
+    if (!(protocols as readonly string[]).includes(protocol))
+      findings.add(
+        "FLOW_BAD_VALUE",
+        fields.at("supports") ?? fields.spot,
+        `"${protocol}" is none of ${protocols.join(", ")}`,
+        "choose one of them",
+      );
+  const grpc = fields.fields("grpc");
+  const port = grpc?.integer("port", 1, 65_535);
+  const streaming = grpc?.flag("streaming");
+  const streamsMax = grpc?.integer("maxConcurrentStreams", 1, 1_000_000);
+  const tls = grpc?.flag("tls");
+  grpc?.done();
+  const connections = ["nats", "redis", "zeromq", "rabbitmq", "websocket"].flatMap((name) =>
+    fields.at(name) ? [[name, fields.plain(name)]] : [],
+  );
+  fields.done();
+  return {
+    supports: supports.filter((protocol) => (protocols as readonly string[]).includes(protocol)) as NodeRuntime["supports"],
+    connections: Object.fromEntries(connections),
+    ...(language && { language }),
+    ...(Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)) as Partial<
+      Pick<NodeRuntime, "handler" | "image" | "version">
+    >),
+    ...(grpc && {
+      grpc: {
+        ...(port !== undefined && { port }),
+        ...(streaming !== undefined && { streaming }),
+        ...(streamsMax !== undefined && { streamsMax }),
+        ...(tls !== undefined && { tls }),
+      },
+    }),
+  };
+}
+
+const ttlSecondsMax = 10 * 366 * 86_400;
+
+function readIdempotency(fields: Fields | undefined, about: Normalising): NodeIdempotency | undefined {
+  if (fields === undefined) return undefined;
+  spelledIn("A", fields.spot, "a node's idempotency", about);
+  const enabled = fields.flag("enabled") ?? true;
+  const key = written(fields, "keyExpression");
+  const ttlSeconds = fields.integer("ttlSeconds", 1, ttlSecondsMax);
+  const store = fields.oneOf("store", storeNames);
+  fields.done();
+  if (!enabled) return undefined;
+  if (key === undefined) {
+    if (!fields.has("keyExpression")) fields.missing("keyExpression");
+    return undefined;
+  }
+  return { key, ...(ttlSeconds !== undefined && { ttlMs: ttlSeconds * 1000 }), ...(store && { store }) };
+}
+
+function readAlert(spot: Spot | undefined, findings: Findings): Alert | undefined {
+  const alert = Fields.of(Fields.of(spot, findings)?.at("onDeadLetter"), findings);
+  // Another channel instead of it is no error of the document: the runtime does not have it.
+  const other = alert !== undefined && entriesOf(alert.spot).some(({ name }) => name !== "message" && name !== "minSeverity");
+  const webhook = other ? alert?.text("webhook") : alert?.required("webhook");
+  const message = alert?.text("message");
+  const text = alert && written(alert, "message");
+  if (text !== undefined) tellPlaceholders(text, findings);
+  return webhook === undefined ? undefined : { webhook, ...(message !== undefined && { message }) };
+}

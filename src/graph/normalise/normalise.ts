@@ -1,0 +1,142 @@
+import type { Findings } from "../findings/finding.js";
+import type { Components } from "../load/components.js";
+import { entriesOf, plainOf, type Spot, type Tree } from "../load/tree.js";
+import { written } from "../load/written.js";
+import { normaliseEdge } from "./edge.js";
+import { Fields } from "./fields.js";
+import type { DocumentInfo, Edge, Entrypoint, Flow, FlowDocument, Message, Node } from "./model.js";
+import { messageOf, normaliseNode } from "./node.js";
+import { normaliseExecution, normaliseRetry } from "./policy.js";
+
+/** Form A has `flows`; form B has `nodes` and `edges` at the top. */
+export type Dialect = "A" | "B";
+
+/** What every part of the normalisation is given. */
+export interface Normalising {
+  readonly findings: Findings;
+  readonly components: Components;
+  readonly dialect: Dialect;
+}
+
+/** Says that a spelling belongs to the other dialect. It is understood all the same. */
+export function spelledIn(dialect: Dialect, spot: Spot | undefined, what: string, about: Normalising): void {
+  if (spot === undefined || about.dialect === dialect) return;
+  const ours = about.dialect === "A" ? "with `flows:`" : "with `nodes:` at the top";
+  about.findings.add("FLOW_MIXED_DIALECTS", spot, `${what} is written as in the other dialect`, `choose one: this document is ${ours}`);
+}
+
+/** Both dialects → one model. Whatever is odd is said, and gone on from. */
+export function normalise(root: Tree, components: Components, findings: Findings): FlowDocument | undefined {
+  const top = Fields.of({ tree: root, pointer: "" }, findings);
+  if (top === undefined) return undefined;
+  const dialect: Dialect = top.has("flows") || !(top.has("nodes") || top.has("edges")) ? "A" : "B";
+  const about: Normalising = { findings, components, dialect };
+  readVersion(top, findings);
+  const info = readInfo(top, findings);
+  for (const name of ["servers", "externalDocs", "asyncapi", "openapi", "components", "runtimeBindings"]) top.at(name);
+  const flows = [...namedFlows(top, about), ...topFlow(top, info, about)];
+  if (flows.length === 0 && !top.has("flows"))
+    findings.add("FLOW_MISSING_FIELD", top.spot, 'there is no flow: neither "flows" nor "nodes"', "add `flows:`, or `nodes:` and `edges:`");
+  top.done();
+  return { file: root.source.file, info, flows };
+}
+
+function readVersion(top: Fields, findings: Findings): void {
+  const spot = top.at("flowdsl");
+  if (spot === undefined) return top.missing("flowdsl");
+  const version = plainOf(spot.tree);
+  if (version === "1.0.0" || version === "1.0") return;
+  const fix = typeof version === "number" ? `put it in quotes: "1.0"` : `write "1.0.0"`;
+  const shown = JSON.stringify(version).slice(0, 40);
+  findings.add("FLOW_VERSION", spot, `version ${shown} of the specification is not known; read as 1.0.0`, fix);
+}
+
+function readInfo(top: Fields, findings: Findings): DocumentInfo {
+  const info = top.fields("info");
+  if (info === undefined) {
+    if (!top.has("info")) top.missing("info");
+    return { title: "untitled", version: "0.0.0" };
+  }
+  const title = info.required("title") ?? "untitled";
+  const version = info.required("version") ?? "0.0.0";
+  const description = info.text("description");
+  for (const [name, known] of [
+    ["contact", ["name", "url", "email"]],
+    ["license", ["name", "url"]],
+  ] as const) {
+    const fields = Fields.of(info.at(name), findings);
+    for (const field of known) fields?.text(field);
+    fields?.done();
+  }
+  info.done();
+  return { title, version, ...(description !== undefined && { description }) };
+}
+
+function namedFlows(top: Fields, about: Normalising): readonly Flow[] {
+  const flows = top.fields("flows");
+  return flows === undefined ? [] : entriesOf(flows.spot).flatMap(({ name, ...spot }) => normaliseFlow(name, spot, about) ?? []);
+}
+
+function topFlow(top: Fields, info: DocumentInfo, about: Normalising): readonly Flow[] {
+  const spot = top.at("nodes") ?? top.at("edges");
+  if (spot === undefined) return [];
+  spelledIn("B", spot, "a graph at the top", about);
+  return [readFlow(snakeCase(info.title), top, about)];
+}
+
+function normaliseFlow(id: string, spot: Spot, about: Normalising): Flow | undefined {
+  const fields = Fields.of(spot, about.findings);
+  if (fields === undefined) return undefined;
+  const flow = readFlow(id, fields, about);
+  const summary = fields.text("summary");
+  const description = fields.text("description");
+  const tags = fields.texts("tags");
+  fields.at("runtimeBindings");
+  fields.done();
+  return { ...flow, tags, ...(summary !== undefined && { summary }), ...(description !== undefined && { description }) };
+}
+
+/** What a flow of form A and a document of form B have in common. */
+function readFlow(id: string, fields: Fields, about: Normalising): Flow {
+  const { findings } = about;
+  const nodes = fields.fields("nodes");
+  const defaults = fields.fields("defaults");
+  const retry = defaults && normaliseRetry(defaults.at("retryPolicy"), about);
+  const flow: Flow = {
+    id,
+    tags: [],
+    entrypoints: fields.items("entrypoints").flatMap((spot) => readEntrypoint(spot, findings) ?? []),
+    nodes:
+      nodes === undefined ? [] : entriesOf(nodes.spot).flatMap(({ name, ...spot }): Node | [] => normaliseNode(name, spot, about) ?? []),
+    edges: fields.items("edges").flatMap((spot): Edge | [] => normaliseEdge(spot, about) ?? []),
+    defaults: { execution: normaliseExecution(defaults?.fields("execution"), about), ...(retry !== undefined && { retry: retry.policy }) },
+    spot: fields.spot,
+  };
+  defaults?.done();
+  if (flow.nodes.length === 0) findings.add("FLOW_EMPTY", fields.spot, `flow "${id}" has no nodes`, "add `nodes:`");
+  return flow;
+}
+
+/** `- node_id`, as examples have it, or `- message: …`, as the schema has it. */
+function readEntrypoint(spot: Spot, findings: Findings): Entrypoint | undefined {
+  if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return { node: spot.tree.value, spot };
+  const fields = Fields.of(spot, findings);
+  if (fields === undefined) return undefined;
+  const message: Message | undefined = messageOf(fields.at("message"), findings);
+  const node = fields.text("node");
+  const filter = written(fields, "filter");
+  fields.text("description");
+  fields.done();
+  if (message === undefined && node === undefined) fields.missing("message");
+  return { spot, ...(message && { message }), ...(node !== undefined && { node }), ...(filter && { filter }) };
+}
+
+/** `Order Fulfilment` → `order_fulfilment` */
+export function snakeCase(title: string): string {
+  const words = title
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== "");
+  return words.length === 0 ? "flow" : words.join("_");
+}

@@ -1,0 +1,84 @@
+import type { Findings } from "../findings/finding.js";
+import type { Edge, Flow, RetryPolicy } from "../normalise/model.js";
+import { defaultRetry } from "../normalise/policy.js";
+import { compileKey } from "./key-maker.js";
+import type { Ends } from "./link-ports.js";
+import type { Packets, PacketType } from "./packets.js";
+import type { PlannedDelivery, PlannedKey } from "./plan.js";
+
+interface Around {
+  readonly flow: Flow;
+  readonly ends: Ends;
+  readonly packet: PacketType | undefined;
+  readonly packets: Packets;
+  readonly findings: Findings;
+}
+
+const retentionMsDefault = 30 * 86_400_000;
+const priorityDefault = 5;
+
+/** The edge's own words first, then its policy's (already one with them), the flow's defaults, and ours. */
+export function linkDelivery({ delivery }: Pick<Edge, "delivery">, around: Around): PlannedDelivery {
+  const { flow, ends } = around;
+  const { mode, topic, bus, timeoutMs, inFlightMax, recovery, store, partitionKey, consumerGroup } = delivery;
+  const nodeTimeoutMs = timeoutMs ?? ends.to.node.execution.timeoutMs ?? flow.defaults.execution.timeoutMs;
+  const key = keyOf(delivery, around);
+  const partition = partitionKey && compileKey(partitionKey, { ...around, namesOperation: false });
+  const deadLetters = deadLettersOf(
+    delivery.deadLetters,
+    mode === "stream" && topic !== undefined ? `${topic}.dead-letter` : `${flow.id}.dead_letters`,
+  );
+  return {
+    mode,
+    retry: delivery.retry ?? flow.defaults.retry ?? retryOf(around, mode === "direct"),
+    priority: delivery.priority ?? priorityDefault,
+    ordering: delivery.ordering ?? "none",
+    batch: { size: delivery.batchSize ?? 1, waitMs: delivery.batchWaitMs ?? 0 },
+    checkpointEvery: delivery.checkpointEvery ?? 1,
+    ...(deadLetters !== undefined && { deadLetters }),
+    ...(key && { key }),
+    ...(nodeTimeoutMs !== undefined && { timeoutMs: nodeTimeoutMs }),
+    ...(inFlightMax !== undefined && { inFlightMax }),
+    ...(recovery && { recovery }),
+    ...(store && { store }),
+    ...(mode === "ephemeral" && {
+      queue: {
+        backend: delivery.backend ?? "memory",
+        name: delivery.queue ?? `${flow.id}.${ends.to.node.id}`,
+        ...(delivery.queueLengthMax !== undefined && { lengthMax: delivery.queueLengthMax }),
+      },
+    }),
+    ...(mode === "stream" && {
+      stream: { bus: bus ?? "kafka", topic: topic ?? "", ...(consumerGroup !== undefined && { consumerGroup }) },
+    }),
+    ...(partition && { partitionKey: partition }),
+  };
+}
+
+function deadLettersOf(said: boolean | string | undefined, byDefault: string): string | undefined {
+  if (typeof said === "string") return said;
+  return said === false ? undefined : byDefault;
+}
+
+/** A direct call is made once: its error goes to the caller. */
+function retryOf({ flow, ends }: Around, direct: boolean): RetryPolicy {
+  const retries = ends.to.node.execution.maxRetries ?? flow.defaults.execution.maxRetries;
+  if (retries !== undefined) return { ...defaultRetry, maxAttempts: retries + 1 };
+  return direct ? { ...defaultRetry, maxAttempts: 1 } : defaultRetry;
+}
+
+function keyOf({ key: onEdge, keyTtlMs }: Edge["delivery"], around: Around): PlannedKey | undefined {
+  const onNode = around.ends.to.node.idempotency;
+  const made = compileOr(onEdge ?? onNode?.key, around);
+  if (made === undefined) return undefined;
+  return {
+    ...made,
+    from: onEdge === undefined ? "node" : "edge",
+    retentionMs: keyTtlMs ?? onNode?.ttlMs ?? retentionMsDefault,
+    ...(onNode?.store && { store: onNode.store }),
+  };
+}
+
+function compileOr(written: Edge["delivery"]["key"], around: Around) {
+  return written && compileKey(written, { ...around, namesOperation: true });
+}

@@ -1,0 +1,139 @@
+import { type Findings, placeOf } from "../findings/finding.js";
+import type { DocumentInfo, Edge, Entrypoint, Flow, Node } from "../normalise/model.js";
+import { compileCondition, compileWhen } from "./expression.js";
+import { linkDelivery } from "./link-delivery.js";
+import { type Ends, linkEnds } from "./link-ports.js";
+import { orderOf } from "./order.js";
+import type { Packets, PacketType } from "./packets.js";
+import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
+
+/** An edge of the document, and what became of it. */
+export interface LinkedEdge {
+  readonly edge: Edge;
+  readonly ends: Ends;
+  readonly planned: PlannedEdge;
+}
+
+export interface Linked {
+  readonly flow: Flow;
+  readonly plan: FlowPlan;
+  readonly edges: readonly LinkedEdge[];
+}
+
+/** Model → plan: every name becomes what it names, every text that is evaluated is compiled. */
+export function link(flow: Flow, document: DocumentInfo, packets: Packets, findings: Findings): Linked {
+  const edges = linkEdges(flow, packets, findings);
+  const planned = edges.map((one) => one.planned);
+  const nodes = new Map(flow.nodes.map((node) => [node.id, planNode(node, flow, planned, packets)]));
+  const entries = linkEntries(flow, nodes, packets, findings);
+  const { summary, description } = flow;
+  const plan: FlowPlan = {
+    id: flow.id,
+    document,
+    tags: flow.tags,
+    nodes,
+    edges: planned,
+    entries,
+    order: orderOf([...nodes.keys()], planned).order,
+    unsupported: [],
+    place: placeOf(flow.spot),
+    ...(summary !== undefined && { summary }),
+    ...(description !== undefined && { description }),
+  };
+  return { flow, plan, edges };
+}
+
+function linkEdges(flow: Flow, packets: Packets, findings: Findings): readonly LinkedEdge[] {
+  const uses = new Map<string, number>();
+  return flow.edges.flatMap((edge) => {
+    const ends = linkEnds(edge, flow, packets, findings);
+    if (ends === undefined) return [];
+    const packet =
+      packets.of(edge.message) ?? packets.of(ends.from.port?.message) ?? (edge.message ? undefined : packets.of(ends.to.port?.message));
+    const name = `${ends.from.node.id}${ends.from.port ? `.${ends.from.port.name}` : ""}->${ends.to.node.id}.${ends.to.port?.name ?? "in"}`;
+    const use = (uses.get(name) ?? 0) + 1;
+    uses.set(name, use);
+    return [{ edge, ends, planned: planEdge(use === 1 ? name : `${name}#${use}`, edge, ends, packet, { flow, packets, findings }) }];
+  });
+}
+
+interface Around {
+  readonly flow: Flow;
+  readonly packets: Packets;
+  readonly findings: Findings;
+}
+
+function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undefined, around: Around): PlannedEdge {
+  const { from, to } = ends;
+  const when = edge.when && compileWhen(edge.when, { ...around, packet });
+  return {
+    id,
+    from: { node: from.node.id, ...(from.port && { port: from.port.name }) },
+    to: { node: to.node.id, port: to.port?.name ?? "in" },
+    delivery: linkDelivery(edge, { ...around, ends, packet }),
+    place: placeOf(edge.spot),
+    ...(edge.description !== undefined && { description: edge.description }),
+    ...(packet && { packet }),
+    ...(when && { when }),
+    ...(edge.protocol && { protocol: edge.protocol }),
+  };
+}
+
+function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets: Packets): PlannedNode {
+  const { inputs, outputs, idempotency: _, spot, ...rest } = node;
+  const ports = (all: Node["inputs"]): readonly PlannedPort[] =>
+    all.map(({ name, description, message }) => {
+      const packet = packets.of(message);
+      return { name, ...(description !== undefined && { description }), ...(packet && { packet }) };
+    });
+  return {
+    ...rest,
+    inputs: ports(inputs),
+    outputs: ports(outputs),
+    execution: { ...flow.defaults.execution, ...node.execution },
+    incoming: edges.filter(({ to }) => to.node === node.id),
+    outgoing: edges.filter(({ from }) => from.node === node.id),
+    place: placeOf(spot),
+  };
+}
+
+/** As the document says; else every node that no edge leads to. */
+function linkEntries(flow: Flow, nodes: ReadonlyMap<string, PlannedNode>, packets: Packets, findings: Findings): readonly PlannedEntry[] {
+  const roots = [...nodes.values()].filter(({ incoming }) => incoming.length === 0);
+  const kept = flow.edges.length === 0 || flow.edges.some(({ delivery: { mode } }) => mode !== "direct" && mode !== "ephemeral");
+  const entryOf = (planned: PlannedNode, packet = planned.inputs[0]?.packet): PlannedEntry => {
+    const node = flow.nodes.find(({ id }) => id === planned.id) as Node;
+    const delivery = { mode: kept ? "durable" : "direct", spot: node.spot } as const;
+    return {
+      node: node.id,
+      port: planned.inputs.find((input) => input.packet !== undefined && input.packet === packet)?.name ?? node.inputs[0]?.name ?? "in",
+      delivery: linkDelivery({ delivery }, { flow, packets, findings, packet, ends: { from: { node }, to: { node } } }),
+      ...(packet && { packet }),
+    };
+  };
+  const declared = flow.entrypoints.flatMap((entrypoint) =>
+    declaredEntries(entrypoint, nodes, roots, entryOf, { flow, packets, findings }),
+  );
+  return flow.entrypoints.length > 0 ? declared : roots.map((node) => entryOf(node));
+}
+
+type EntryOf = (node: PlannedNode, packet?: PacketType) => PlannedEntry;
+
+function declaredEntries(
+  entrypoint: Entrypoint,
+  nodes: ReadonlyMap<string, PlannedNode>,
+  roots: readonly PlannedNode[],
+  entryOf: EntryOf,
+  around: Around,
+): readonly PlannedEntry[] {
+  const { packets, findings } = around;
+  const packet = packets.of(entrypoint.message);
+  const filter = entrypoint.filter && compileCondition(entrypoint.filter, { packets, findings, packet });
+  const named = entrypoint.node === undefined ? undefined : nodes.get(entrypoint.node);
+  if (entrypoint.node !== undefined && named === undefined)
+    findings.add("FLOW_UNKNOWN_NODE", entrypoint.spot, `there is no node "${entrypoint.node}"`, "name a node of this flow");
+  const taking = [...nodes.values()].filter((node) => packet !== undefined && node.inputs.some((input) => input.packet === packet));
+  const first = taking.filter(({ incoming }) => incoming.length === 0);
+  const chosen = named ? [named] : entrypoint.node !== undefined ? [] : first.length > 0 ? first : taking.length > 0 ? taking : roots;
+  return chosen.map((node) => ({ ...entryOf(node, packet), ...(filter && { filter }) }));
+}

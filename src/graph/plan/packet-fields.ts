@@ -1,0 +1,115 @@
+import type { ObjectSchema } from "@marcbachmann/cel-js";
+import type { Findings } from "../findings/finding.js";
+import type { Spot } from "../load/tree.js";
+import type { JsonSchema } from "../schema/compiler.js";
+import type { Packets, PacketType } from "./packets.js";
+
+/** Whether packets have a field: in every one, in some, in none, or it cannot be told from the schema. */
+type Presence = "always" | "sometimes" | "never" | "undeclared" | "untold";
+
+type SchemaMap = Readonly<Record<string, JsonSchema>>;
+
+const combining = ["allOf", "anyOf", "oneOf", "if", "not"];
+
+function objectOf(schema: JsonSchema): Readonly<Record<string, unknown>> | undefined {
+  return typeof schema === "object" && !combining.some((keyword) => keyword in schema) ? schema : undefined;
+}
+
+const propertiesOf = (schema: Readonly<Record<string, unknown>>): SchemaMap | undefined => schema["properties"] as SchemaMap | undefined;
+
+interface Field {
+  readonly presence: Presence;
+  /** Of JSON Schema, where it is one. */
+  readonly type?: unknown;
+}
+
+function fieldAt(path: readonly string[], packet: PacketType, packets: Packets): Field {
+  let schema = objectOf(packets.resolved(packet.schema));
+  let presence: Presence = "always";
+  for (const name of path) {
+    const properties = schema && propertiesOf(schema);
+    if (schema === undefined || properties === undefined) return { presence: presence === "always" ? "untold" : presence };
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (property === undefined) {
+      return { presence: schema["additionalProperties"] === false && !("patternProperties" in schema) ? "never" : "undeclared" };
+    }
+    const required = schema["required"];
+    if (!(Array.isArray(required) && required.includes(name))) presence = "sometimes";
+    schema = objectOf(packets.resolved(property));
+  }
+  return { presence, type: schema?.["type"] };
+}
+
+interface Telling {
+  readonly packet: PacketType | undefined;
+  readonly packets: Packets;
+  readonly findings: Findings;
+  /** A packet without the field cannot be delivered. */
+  readonly mustBeThere: boolean;
+}
+
+/** Says which fields the packet's schema does not have, or, where they must be there, does not require. */
+export function tellFields(paths: readonly (readonly string[])[], spot: Spot, { packet, packets, findings, mustBeThere }: Telling): void {
+  if (packet === undefined) return;
+  for (const path of paths) {
+    const { presence } = fieldAt(path, packet, packets);
+    const field = path.join(".");
+    const fix = `make it a required property of ${packet.name}, or use another field`;
+    if (presence === "undeclared" || presence === "never")
+      findings.add("FLOW_UNDECLARED_FIELD", spot, `${packet.name} has no "${field}" in its schema`, fix);
+    else if (presence === "sometimes" && mustBeThere)
+      findings.add(
+        "FLOW_UNDECLARED_FIELD",
+        spot,
+        `${packet.name} need not have "${field}"; a packet without it becomes a dead letter`,
+        fix,
+      );
+  }
+}
+
+/** Says which fields can never be part of a text: no packet would have a key. */
+export function tellTypes(
+  paths: readonly (readonly string[])[],
+  spot: Spot,
+  { packet, packets, findings }: Omit<Telling, "mustBeThere">,
+): void {
+  if (packet === undefined) return;
+  for (const path of paths) {
+    const { type } = fieldAt(path, packet, packets);
+    if (type === "object" || type === "array" || type === "null")
+      findings.add(
+        "FLOW_EXPRESSION_TYPE",
+        spot,
+        `"${path.join(".")}" of ${packet.name} is of type ${type}; a key is made of texts, numbers and booleans`,
+        "use a field of it, or another one",
+      );
+  }
+}
+
+const celTypes: Readonly<Record<string, string>> = {
+  string: "string",
+  number: "double",
+  integer: "double",
+  boolean: "bool",
+  array: "list<dyn>",
+};
+const depthMax = 5;
+const fieldsMax = 200;
+
+/** The packet's fields with the types that expressions know. What has no one type is dynamic. */
+export function celFields(schema: JsonSchema, packets: Packets, depth = 0): ObjectSchema | undefined {
+  const object = objectOf(packets.resolved(schema));
+  const properties = object && propertiesOf(object);
+  if (properties === undefined || depth > depthMax) return undefined;
+  const names = Object.keys(properties);
+  if (names.length > fieldsMax || names.some((name) => !/^[A-Za-z_]\w*$/.test(name))) return undefined;
+  return Object.fromEntries(names.map((name) => [name, celType(properties[name] ?? true, packets, depth)]));
+}
+
+function celType(schema: JsonSchema, packets: Packets, depth: number): string | ObjectSchema {
+  const object = objectOf(packets.resolved(schema));
+  const type = object?.["type"];
+  if (object === undefined || typeof type !== "string") return "dyn";
+  if (type === "object") return celFields(schema, packets, depth + 1) ?? "dyn";
+  return celTypes[type] ?? "dyn";
+}

@@ -1,0 +1,87 @@
+import { lookup } from "node:dns/promises";
+import { BlockList, isIP } from "node:net";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+
+/** Whether alerts may go to private addresses: to none, to all, or to the hosts of this list. */
+export type PrivateWebhooks = "refuse" | "allow" | readonly string[];
+
+/** Networks that no stranger's document may make this process talk to: this machine, its network, its cloud's metadata. */
+const ipv4: readonly (readonly [string, number])[] = [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["224.0.0.0", 4],
+  ["240.0.0.0", 4],
+];
+const ipv6: readonly (readonly [string, number])[] = [
+  ["::", 128],
+  ["::1", 128],
+  ["fc00::", 7],
+  ["fe80::", 10],
+  ["fec0::", 10],
+  ["ff00::", 8],
+  // Those that a local translator, or Teredo, makes IPv4 addresses of.
+  ["64:ff9b:1::", 48],
+  ["::ffff:0:0:0", 96],
+  ["2001::", 32],
+];
+
+const refused = new BlockList();
+for (const [network, bits] of ipv6) refused.addSubnet(network, bits, "ipv6");
+for (const [network, bits] of ipv4) {
+  refused.addSubnet(network, bits, "ipv4");
+  // The same addresses inside those of IPv6: mapped, compatible, and behind NAT64 and 6to4.
+  for (const prefix of ["::ffff:", "::", "64:ff9b::"]) refused.addSubnet(`${prefix}${network}`, 96 + bits, "ipv6");
+  const [a = 0, b = 0, c = 0, d = 0] = network.split(".").map(Number);
+  refused.addSubnet(`2002:${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}::`, 16 + bits, "ipv6");
+}
+
+export function isPrivateAddress(address: string): boolean {
+  return refused.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+}
+
+export interface Address {
+  readonly address: string;
+  readonly family: number;
+}
+
+/** The host of a URL, as resolvers take it. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, "");
+}
+
+export function mayBePrivate(host: string, allowed: PrivateWebhooks): boolean {
+  return allowed === "allow" || (allowed !== "refuse" && allowed.includes(host));
+}
+
+/**
+ * The addresses of a host; undefined if one of them is private and that is not allowed. The caller connects to these and
+ * does not ask again: a name may lead elsewhere the next time.
+ */
+export async function checkedAddresses(host: string, allowed: PrivateWebhooks): Promise<readonly Address[] | undefined> {
+  const family = isIP(host);
+  const addresses = family === 0 ? await lookup(host, { all: true }) : [{ address: host, family }];
+  return mayBePrivate(host, allowed) || !addresses.some(({ address }) => isPrivateAddress(address)) ? addresses : undefined;
+}
+
+export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {
+  if (given === "refuse" || given === "allow") return given;
+  const hosts = Array.isArray(given) ? given.map(hostNamed) : [undefined];
+  if (hosts.every((host) => host !== undefined)) return hosts;
+  const rule = 'must be "refuse", "allow", or a list of host names as they stand in the webhooks, without scheme, port and path';
+  throw new InvalidInputError("privateWebhooks", rule);
+}
+
+/** As `hostOf` has it; undefined: it is no host. */
+function hostNamed(given: unknown): string | undefined {
+  const name = typeof given === "string" ? given.trim().replace(/^\[|\]$/g, "") : "";
+  const url = `http://${isIP(name) === 6 ? `[${name}]` : name}/`;
+  if (name === "" || (isIP(name) !== 6 && /[\s:/@?#\\]/.test(name)) || !URL.canParse(url)) return undefined;
+  return hostOf(new URL(url));
+}

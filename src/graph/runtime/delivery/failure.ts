@@ -1,0 +1,42 @@
+import { thrown } from "../../../core/packets/history.js";
+import { NodeError } from "../../node/node-error.js";
+import type { RetryPolicy } from "../../normalise/model.js";
+
+/** What a node threw, as it is kept. */
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly final: boolean;
+}
+
+export function failureOf(error: unknown): Failure {
+  const { code, message } = thrown(error);
+  return NodeError.is(error) ? { code: error.code, message, final: !error.retryable } : { code, message, final: false };
+}
+
+export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };
+
+/** Whether another attempt follows a failure. `failures`: how often it has failed, this time included. */
+export function isRetried(
+  { code, final }: Pick<Failure, "code" | "final">,
+  { maxAttempts, retryOn }: Pick<RetryPolicy, "maxAttempts" | "retryOn">,
+  failures: number,
+): boolean {
+  return !final && failures < maxAttempts && (retryOn === undefined || retryOn.includes(code));
+}
+
+/** `failures`: how often it has failed, this time included; deaths of workers are not counted. */
+export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
+  if (!isRetried(failure, policy, failures)) return { kind: "dead" };
+  return { kind: "retry", delayMs: delayMs(policy, failures, random) };
+}
+
+function delayMs(
+  { backoff, initialDelayMs, maxDelayMs, jitter }: Omit<RetryPolicy, "maxAttempts" | "retryOn">,
+  failures: number,
+  random: () => number,
+): number {
+  const factor = backoff === "fixed" ? 1 : backoff === "linear" ? failures : 2 ** Math.min(failures - 1, 60);
+  const whole = Math.min(initialDelayMs * factor, maxDelayMs);
+  return Math.round(jitter ? whole * (0.8 + 0.4 * random()) : whole);
+}

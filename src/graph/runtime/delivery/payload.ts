@@ -1,0 +1,50 @@
+import type { PacketRecord } from "../../../core/packets/packet.js";
+import { decode, encode, encodeCopy, withinBytes } from "../../../core/values/codec.js";
+
+export type Data = Readonly<Record<string, unknown>>;
+export type Trace = Readonly<Record<string, string>>;
+
+export const noTrace: Trace = Object.freeze({});
+
+/** What a packet brings. */
+export interface Payload {
+  readonly data: Data;
+  readonly trace: Trace;
+}
+
+/** A packet is an object: what is an array in the store is one with its trace headers. */
+export function encodePayload(data: Data, trace: Trace, bytesMax: number): { readonly text: string; readonly payload: Payload } {
+  const { text, copy } = encodeCopy(trace === noTrace ? data : [data, trace]);
+  return { text: withinBytes("the packet", text, bytesMax), payload: payloadIn(copy) };
+}
+
+export function decodePayload(text: string): Payload {
+  return payloadIn(decode(text));
+}
+
+function payloadIn(value: unknown): Payload {
+  return Array.isArray(value) ? { data: value[0] as Data, trace: value[1] as Trace } : { data: value as Data, trace: noTrace };
+}
+
+/** What has come in, by port. */
+export function inputsOf({ parts }: PacketRecord, port: string, own: Data): Readonly<Record<string, Data>> {
+  const inputs: Record<string, Data> = {};
+  inputs[port] = own;
+  if (parts !== null) for (const [name, part] of Object.entries(parts)) inputs[name] = decodePayload(part.payload).data;
+  return inputs;
+}
+
+/** What a node sent and no edge took. */
+export interface FlowOutput {
+  readonly node: string;
+  readonly port: string;
+  readonly data: Data;
+}
+
+export function encodeOutput(output: FlowOutput, bytesMax: number): string {
+  return withinBytes("the output", encode(output), bytesMax);
+}
+
+export function decodeOutput(text: string): FlowOutput {
+  return decode(text) as FlowOutput;
+}

@@ -1,0 +1,127 @@
+import { ConfigurationError } from "../../../core/errors/errors.js";
+import type { Store } from "../../../core/store/store.js";
+import { start } from "../../../workflow/client/start.js";
+import type { WorkflowFunction } from "../../../workflow/define/define.js";
+import { type FlowNode, type NodeFunction, type NodeInput, NodeOutput } from "../../node/node.js";
+import { NodeError } from "../../node/node-error.js";
+import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
+import type { Data, FlowOutput } from "../delivery/payload.js";
+
+export interface ChildFlows {
+  /** Triggers a flow under a key, and waits until it has ended. */
+  run(
+    flow: string,
+    entry: string | undefined,
+    data: Data,
+    key: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly status: string; readonly outputs: readonly FlowOutput[] }>;
+}
+
+/**
+ * A node of kind `subworkflow`: `settings.flow` names a flow of this runtime, `settings.workflow` a durable workflow. Either
+ * is started under an id that is made of the packet: delivered again after a crash, the node finds the one that there is.
+ */
+export function subworkflow(
+  plan: PlannedNode,
+  {
+    store,
+    workflows,
+    flows,
+    elsewhere,
+  }: {
+    readonly store: Store;
+    readonly workflows: Readonly<Record<string, WorkflowFunction>>;
+    readonly flows: ChildFlows;
+    /** Another process may have what is missing here. */
+    readonly elsewhere: boolean;
+  },
+): NodeFunction | undefined {
+  const { flow, workflow, entry } = plan.settings as { readonly flow?: unknown; readonly workflow?: unknown; readonly entry?: unknown };
+  const port = plan.outputs[0]?.name ?? "out";
+  if (typeof workflow === "string") {
+    const called = Object.hasOwn(workflows, workflow) ? workflows[workflow] : undefined;
+    if (called === undefined && elsewhere) return undefined;
+    if (called === undefined) throw misses(plan, `settings.workflow: there is no "${workflow}" among the runtime's workflows`);
+    return child(async (input) => {
+      const run = await start(called as WorkflowFunction<[Data], unknown>, [dataOf(input)], { id: idOf(input), store });
+      const result: unknown = await run.returnValue;
+      return new NodeOutput().send(port, isData(result) ? result : { result });
+    });
+  }
+  if (typeof flow !== "string") throw misses(plan, "settings.flow or settings.workflow must name what it runs");
+  return child(async (input) => {
+    const { status, outputs } = await flows.run(
+      flow,
+      typeof entry === "string" ? entry : undefined,
+      dataOf(input),
+      idOf(input),
+      input.context.signal,
+    );
+    if (status !== "completed")
+      throw new NodeError("PERMANENT", `flow "${flow}" has ended with dead letters; re-inject them, then this one`);
+    const output = new NodeOutput();
+    for (const { data } of outputs) output.send(port, data);
+    return output;
+  });
+}
+
+const children = new WeakSet<FlowNode>();
+
+function child(node: NodeFunction): NodeFunction {
+  children.add(node);
+  return node;
+}
+
+/** Whether a node was made here: it starts a child and waits for it, and calls nobody's code. */
+export function startsChild(work: FlowNode | undefined): boolean {
+  return work !== undefined && children.has(work);
+}
+
+/** Flows that nodes name are there, and none leads back to itself: it would never end. */
+export function checkChildren(plans: readonly FlowPlan[], replaced: (node: PlannedNode) => boolean): void {
+  const children = new Map<string, string[]>();
+  for (const { id, nodes } of plans) {
+    const named = [...nodes.values()].filter(({ kind, settings, ...node }) => {
+      return kind === "subworkflow" && typeof settings["flow"] === "string" && !replaced({ kind, settings, ...node });
+    });
+    for (const node of named)
+      if (!plans.some((plan) => plan.id === node.settings["flow"]))
+        throw misses(node, `settings.flow: there is no flow "${String(node.settings["flow"])}" among the runtime's documents`);
+    children.set(
+      id,
+      named.map(({ settings }) => settings["flow"] as string),
+    );
+  }
+  for (const id of children.keys()) {
+    const seen = new Set<string>();
+    const next = [...(children.get(id) ?? [])];
+    for (let flow = next.pop(); flow !== undefined; flow = next.pop()) {
+      if (flow === id)
+        throw new ConfigurationError(`[onceflow] flow "${id}" runs itself, by way of its subworkflows; it would never end`, {
+          code: "SUBWORKFLOW_CIRCLE",
+        });
+      if (!seen.has(flow)) next.push(...(children.get(flow) ?? []));
+      seen.add(flow);
+    }
+  }
+}
+
+function misses({ id }: PlannedNode, what: string): ConfigurationError {
+  return new ConfigurationError(`[onceflow] node "${id}" (subworkflow): ${what}`, { code: "SUBWORKFLOW_UNKNOWN" });
+}
+
+/** The same for every delivery of one packet, and for no other. */
+function idOf({ context: { flowId, nodeId, packetId, idempotencyKey } }: NodeInput): string {
+  return `${flowId}/${nodeId}/${idempotencyKey ?? packetId}`;
+}
+
+function dataOf(input: NodeInput): Data {
+  const [only, second] = input.ports;
+  if (only !== undefined && second === undefined) return input.packet(only).data;
+  return Object.fromEntries(input.ports.map((port) => [port, input.packet(port).data]));
+}
+
+function isData(value: unknown): value is Data {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,45 @@
+import { ConfigurationError } from "../../../core/errors/errors.js";
+import { printable } from "../../../core/errors/printable.js";
+import type { FlowPlan, PlannedDelivery } from "../../plan/plan.js";
+import { type Substitute, substitutes, type Unsupported } from "../../plan/substitutes.js";
+import type { RuntimeOptions } from "../runtime-options.js";
+
+/**
+ * A flow that asks for what the runtime does not do is refused before anything runs, unless the user has opted into every
+ * substitute by name. A process that only triggers and looks runs nothing of a flow that is kept in the store.
+ */
+export function checkSupported(
+  plans: readonly FlowPlan[],
+  { substitutes: chosen = [], streams = "refuse", store, work = true }: RuntimeOptions,
+): void {
+  const optedIn = new Set<Substitute>(streams === "store" ? [...chosen, "stream"] : chosen);
+  const runs = plans.filter(({ entries }) => work || entries.some(({ delivery }) => delivery.mode === "direct"));
+  const refused = runs.flatMap((plan) =>
+    [...plan.unsupported, ...otherStores(plan, store.name)].filter(({ substitute }) => !optedIn.has(substitute)),
+  );
+  if (refused.length === 0) return;
+  const names = [...new Set(refused.map(({ substitute }) => substitute))];
+  throw new ConfigurationError(
+    `[onceflow] flow documents ask for what this runtime does not do:\n${refused.map(line).join("\n")}\n` +
+      `Change the documents, or opt into what it does instead: substitutes: ${JSON.stringify([...optedIn, ...names])} ` +
+      `(onceflow run: ${names.map((name) => `--substitute ${name}`).join(" ")})`,
+    { code: "UNSUPPORTED_FIELDS" },
+  );
+}
+
+function line({ asked, place: { file, line: row, column }, substitute }: Unsupported): string {
+  return printable(`${file}:${row}:${column} ${asked} (${substitute}: ${substitutes[substitute]})`);
+}
+
+/** Edges and keys of a database that is not the runtime's. */
+function otherStores({ edges, unsupported }: FlowPlan, name: string): readonly Unsupported[] {
+  const known = new Set(unsupported.filter(({ substitute }) => substitute === "store").map(({ asked }) => asked));
+  const named = edges.flatMap(({ delivery, place }) => storesOf(delivery).map((store) => ({ asked: `store: ${store}`, store, place })));
+  return named
+    .filter(({ asked, store }) => store !== name && !known.has(asked))
+    .map(({ asked, place }) => ({ asked: `${asked} (the runtime has ${name})`, place, substitute: "store" }));
+}
+
+function storesOf({ store, key }: PlannedDelivery): readonly string[] {
+  return [store, key?.store].filter((name) => name !== undefined);
+}

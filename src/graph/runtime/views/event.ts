@@ -1,0 +1,66 @@
+import type { ExecutionStatus } from "../../../core/packets/packet.js";
+
+/** What happens in a runtime, told when it is in the store. */
+export type RuntimeEvent =
+  | (Of<"triggered"> & { readonly node: string; readonly key: string | undefined })
+  /** The node is called. */
+  | (Of<"delivering"> & About)
+  /** The node has returned, and that is in the store. */
+  | (Of<"processed"> & About & { readonly ms: number })
+  /** Not delivered: its key was completed, by the same packet or (`mismatch`) by another one. */
+  | (Of<"acknowledged"> & About & { readonly mismatch: boolean })
+  /** Its key is another packet's, or its lane is taken. */
+  | (Of<"held"> & About)
+  | (Of<"retrying"> & About & { readonly code: string; readonly message: string; readonly delayMs: number })
+  | (Of<"dead"> & About & { readonly code: string; readonly message: string; readonly deadLetter: string | undefined })
+  /** A part whose join will not be filled, because the other branch was a duplicate. */
+  | (Of<"closed"> & About)
+  | (Of<"reinjected"> & About)
+  | (Of<"ended"> & { readonly status: ExecutionStatus })
+  | { readonly type: "paused" | "resumed" | "archived"; readonly flow: string }
+  /** Somebody else has this runtime's packets: it fell silent for longer than its lease. */
+  | { readonly type: "leaseLost" }
+  | { readonly type: "storeTrouble"; readonly message: string };
+
+interface Of<Type extends string> {
+  readonly type: Type;
+  readonly flow: string;
+  readonly executionId: string | undefined;
+}
+
+interface About {
+  readonly node: string;
+  readonly edge: string;
+  readonly packetId: string;
+  readonly attempt: number;
+}
+
+export type Listener = (event: RuntimeEvent) => void;
+
+/** Listeners are told one after the other; one that throws is warned about, and changes nothing. */
+export class Listeners {
+  readonly #all = new Set<Listener>();
+
+  get any(): boolean {
+    return this.#all.size > 0;
+  }
+
+  add(listener: Listener): () => void {
+    this.#all.add(listener);
+    return () => void this.#all.delete(listener);
+  }
+
+  tell(event: RuntimeEvent): void {
+    for (const listener of this.#all) {
+      try {
+        listener(event);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        process.emitWarning(`a listener of the runtime threw at ${event.type}: ${why}`, {
+          type: "OnceflowWarning",
+          code: "ONCEFLOW_RUNTIME_LISTENER",
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,1 @@
+export { type HistoryEntry, historyOf, withFailure } from "../../../core/packets/history.js";

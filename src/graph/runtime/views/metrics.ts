@@ -1,0 +1,63 @@
+import type { Route, RunningNode } from "../flows/routes.js";
+
+/** Counted since the runtime was made, in this process. */
+export interface RuntimeMetrics {
+  readonly triggered: number;
+  readonly processed: number;
+  readonly acknowledged: number;
+  readonly held: number;
+  readonly retried: number;
+  readonly dead: number;
+  readonly ended: number;
+  /** Packets that another process had in memory when it died or stopped, found by this one. */
+  readonly lost: number;
+  readonly leasesLost: number;
+  /** Packets with this process now. */
+  readonly inFlight: number;
+  /** The same by flow and node, for those that have counted. */
+  readonly nodes: readonly NodeMetrics[];
+}
+
+export interface NodeMetrics {
+  readonly flow: string;
+  readonly node: string;
+  readonly processed: number;
+  readonly acknowledged: number;
+  readonly retried: number;
+  readonly dead: number;
+  /** Time of calls that succeeded, in all. */
+  readonly ms: number;
+}
+
+type Totals = Omit<RuntimeMetrics, "inFlight" | "nodes">;
+export class Counters {
+  readonly #totals: { -readonly [Name in keyof Totals]: number } = {
+    triggered: 0,
+    processed: 0,
+    acknowledged: 0,
+    held: 0,
+    retried: 0,
+    dead: 0,
+    ended: 0,
+    lost: 0,
+    leasesLost: 0,
+  };
+  readonly #nodes = new Map<RunningNode, { -readonly [Name in keyof NodeMetrics]: NodeMetrics[Name] }>();
+
+  /** With a route: for its node, too. */
+  add(counter: keyof Totals, route?: Route, ms = 0): void {
+    this.#totals[counter] += 1;
+    if (route === undefined) return;
+    let node = this.#nodes.get(route.node);
+    if (node === undefined) {
+      node = { flow: route.flow.id, node: route.node.plan.id, processed: 0, acknowledged: 0, retried: 0, dead: 0, ms: 0 };
+      this.#nodes.set(route.node, node);
+    }
+    if (counter === "processed") node.ms += ms;
+    if (counter === "processed" || counter === "acknowledged" || counter === "retried" || counter === "dead") node[counter] += 1;
+  }
+
+  metrics(inFlight: number): RuntimeMetrics {
+    return { ...this.#totals, inFlight, nodes: [...this.#nodes.values()].map((node) => ({ ...node })) };
+  }
+}

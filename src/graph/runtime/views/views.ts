@@ -1,0 +1,132 @@
+import {
+  type ExecutionNote,
+  type ExecutionRecord,
+  type ExecutionStatus,
+  type PacketRecord,
+  statusOf,
+} from "../../../core/packets/packet.js";
+import { storeMade } from "../alerts/store-made.js";
+import { type Data, decodeOutput, decodePayload, type FlowOutput } from "../delivery/payload.js";
+import { type HistoryEntry, historyOf } from "./history.js";
+import { executionId, packetId } from "./ids.js";
+
+/** An execution as people see it. */
+export interface ExecutionView {
+  readonly id: string;
+  readonly flow: string;
+  readonly status: ExecutionStatus;
+  /** The queue that it began with. */
+  readonly entry: string;
+  readonly key: string | undefined;
+  /** Packets under way. */
+  readonly open: number;
+  /** Packets of it that were not delivered, because their key was completed. A trigger that is sent again is none. */
+  readonly duplicates: number;
+  readonly dead: number;
+  readonly createdAt: Date;
+  readonly endedAt: Date | undefined;
+}
+
+export interface ExecutionDetails extends ExecutionView {
+  readonly input: Data;
+  /** What its nodes sent and no edge took. */
+  readonly outputs: readonly FlowOutput[];
+  /** What happened out of the ordinary, oldest first. */
+  readonly notes: readonly NoteView[];
+  /** What is still in the store of it. */
+  readonly packets: readonly PacketView[];
+}
+
+export interface NoteView extends Omit<ExecutionNote, "at" | "packet" | "queue"> {
+  readonly at: Date;
+  readonly packetId: string;
+  readonly edge: string;
+}
+
+export interface PacketView {
+  readonly id: string;
+  readonly edge: string;
+  readonly state: "due" | "held" | "part" | "dead" | "kept" | "delivering";
+  readonly attempt: number;
+  readonly key: string | undefined;
+}
+
+/** A packet that failed for good. */
+export interface DeadLetterView {
+  readonly id: string;
+  readonly flow: string;
+  /** The name of its queue of dead letters. */
+  readonly queue: string;
+  readonly edge: string;
+  readonly executionId: string | undefined;
+  readonly key: string | undefined;
+  readonly attempts: number;
+  readonly deadAt: Date;
+  readonly expiresAt: Date | undefined;
+  /** What it failed with at last. */
+  readonly error: { readonly code: string; readonly message: string };
+}
+
+export interface DeadLetterDetails extends DeadLetterView {
+  /** By port, where its node has several. */
+  readonly payload: Data;
+  readonly history: readonly HistoryEntry[];
+}
+
+export function executionView(record: ExecutionRecord): ExecutionView {
+  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt } = record;
+  return {
+    id: executionId(no),
+    flow,
+    status: statusOf(record),
+    entry,
+    key: key ?? undefined,
+    open,
+    duplicates,
+    dead,
+    createdAt: new Date(createdAt),
+    endedAt: endedAt === null ? undefined : new Date(endedAt),
+  };
+}
+
+export function executionDetails(
+  record: ExecutionRecord,
+  notes: readonly ExecutionNote[],
+  packets: readonly PacketRecord[],
+): ExecutionDetails {
+  return {
+    ...executionView(record),
+    input: decodePayload(record.input).data,
+    outputs: record.outputs.map(decodeOutput),
+    notes: notes.map(({ at, packet, queue, kind, about }) => ({ at: new Date(at), kind, edge: queue, packetId: packetId(packet), about })),
+    packets: packets.map(({ no, queue, state, owner, attempt, key }) => {
+      return { id: packetId(no), edge: queue, state: owner === null ? state : "delivering", attempt, key: key?.key };
+    }),
+  };
+}
+
+export function deadLetterView(record: PacketRecord): DeadLetterView {
+  const { no, flow, queue, execution, key, attempt, dead, note } = record;
+  const last = historyOf(record.history).at(-1);
+  return {
+    id: packetId(no),
+    flow,
+    queue: dead?.name ?? "",
+    edge: queue,
+    executionId: execution === null ? undefined : executionId(execution),
+    key: key?.key,
+    // Those that were made in memory are only in its history.
+    attempts: Math.max(attempt, last?.attempt ?? 0),
+    deadAt: new Date(dead?.at ?? 0),
+    expiresAt: typeof dead?.expiresAt === "number" ? new Date(dead.expiresAt) : undefined,
+    error: note === null && last ? { code: last.code, message: last.message } : storeMade(note),
+  };
+}
+
+/** `port`: where the packet itself came in. */
+export function deadLetterDetails(record: PacketRecord, port: string): DeadLetterDetails {
+  const own = decodePayload(record.payload).data;
+  const parts = Object.entries(record.parts ?? {}).map(([name, part]) => [name, decodePayload(part.payload).data] as const);
+  const payload = parts.length === 0 ? own : { [port]: own, ...Object.fromEntries(parts) };
+  return { ...deadLetterView(record), payload, history: historyOf(record.history) };
+}

@@ -1,0 +1,201 @@
+import type { Findings } from "../findings/finding.js";
+import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "../load/tree.js";
+import { keywords, wrongShape } from "./known-keywords.js";
+import { wrongPattern } from "./linear-pattern.js";
+
+export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
+
+/** Where a `$ref` inside a schema leads; undefined, with a finding, if nowhere. */
+export type FollowRef = (ref: string, from: Spot, schemaRoot: Spot) => Spot | undefined;
+
+const prefix = "#/definitions/";
+/** From one reference to the next, for one value. */
+const hopsMax = 100;
+
+/**
+ * Schemas as people write them, spread over documents that refer to each other → one table of draft-07 schemas that
+ * refer to each other by name. Only keywords that are known, with values that fit, get into it: the validator never
+ * meets anything that it would throw at.
+ */
+export class SchemaCompiler {
+  /** Without a prototype: a packet may be named `constructor`. */
+  readonly definitions: Record<string, JsonSchema> = Object.create(null) as Record<string, JsonSchema>;
+  readonly #names = new Map<Tree, string>();
+  readonly #taken = new Set<string>();
+  #pending: { readonly name: string; readonly spot: Spot; readonly root: Spot }[] = [];
+
+  constructor(
+    private readonly followRef: FollowRef,
+    private readonly findings: Findings,
+  ) {}
+
+  /** The name under which this schema, and everything that it refers to, is in the table. */
+  define(spot: Spot): string {
+    const name = this.#name(spot, spot);
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
+      this.definitions[next.name] = this.#schema(next.spot, next.root);
+    this.#refuseLoops(name, spot);
+    return name;
+  }
+
+  schemaOf(name: string): JsonSchema {
+    return this.definitions[name] ?? true;
+  }
+
+  /** One level of `$ref` taken away, as often as needed. Loops were refused. */
+  resolved(schema: JsonSchema): JsonSchema {
+    let at = schema;
+    for (let hops = 0; hops < hopsMax && typeof at === "object" && typeof at["$ref"] === "string"; hops += 1)
+      at = this.schemaOf(at["$ref"].slice(prefix.length));
+    return at;
+  }
+
+  #name(spot: Spot, root: Spot): string {
+    const known = this.#names.get(spot.tree);
+    if (known !== undefined) return known;
+    const name = this.#freeName(spot.pointer);
+    this.#names.set(spot.tree, name);
+    this.#taken.add(name);
+    this.#pending.push({ name, spot, root });
+    return name;
+  }
+
+  /** `/components/messages/OrderPlaced/payload` → `OrderPlaced`, or `OrderPlaced2` */
+  #freeName(pointer: string): string {
+    const parts = pointer.split("/").filter((part) => part !== "" && !["payload", "schema", "message"].includes(part));
+    const word = (parts.at(-1) ?? "").replace(/[^A-Za-z0-9_]/g, "_");
+    const name = /^[A-Za-z]/.test(word) ? word : `Schema${word}`;
+    let number = 2;
+    if (!this.#taken.has(name)) return name;
+    while (this.#taken.has(`${name}${number}`)) number += 1;
+    return `${name}${number}`;
+  }
+
+  #schema(spot: Spot, root: Spot): JsonSchema {
+    if (spot.tree.kind === "scalar" && typeof spot.tree.value === "boolean") return spot.tree.value;
+    if (spot.tree.kind !== "map") return this.#bad(spot, "a schema must be a map");
+    const ref = childOf(spot, "$ref");
+    if (ref !== undefined) return this.#reference(ref, root);
+    const schema: Record<string, unknown> = {};
+    for (const { name, tree, pointer } of entriesOf(spot)) {
+      const shape = keywords.get(name);
+      const at = { tree, pointer };
+      if (shape === undefined) continue;
+      const wrong = wrongShape(shape, at);
+      if (wrong !== undefined) this.#bad(at, `"${name}" ${wrong}`);
+      else schema[name] = this.#value(name, at, root);
+    }
+    return adapted(schema, childOf(spot, "nullable"));
+  }
+
+  #reference(ref: Spot, root: Spot): JsonSchema {
+    const text = ref.tree.kind === "scalar" ? ref.tree.value : undefined;
+    const target = typeof text === "string" ? this.followRef(text, ref, root) : undefined;
+    if (typeof text !== "string") this.#bad(ref, "$ref must be a text");
+    if (target === undefined) return true;
+    // Inside its own root a reference keeps that root; elsewhere the target is one.
+    const inside = target.tree.source === root.tree.source && target.pointer.startsWith(`${root.pointer}/`);
+    return { $ref: `${prefix}${this.#name(target, inside ? root : target)}` };
+  }
+
+  #value(name: string, at: Spot, root: Spot): unknown {
+    const { tree } = at;
+    switch (keywords.get(name)) {
+      case "schema":
+        return this.#schema(at, root);
+      case "items":
+        return tree.kind === "list" ? itemsOf(at).map((item) => this.#schema(item, root)) : this.#schema(at, root);
+      case "schemas":
+        if (tree.kind !== "list" || tree.items.length === 0) return [this.#bad(at, `"${name}" must be a list of schemas`)];
+        return itemsOf(at).map((item) => this.#schema(item, root));
+      case "schemaMap":
+        if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map of schemas`) && {};
+        return Object.fromEntries(
+          entriesOf(at)
+            .filter((entry) => name !== "patternProperties" || this.#pattern(entry.name, entry))
+            .map((entry) => [entry.name, this.#schema(entry, root)]),
+        );
+      case "dependencies":
+        if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map`) && {};
+        return Object.fromEntries(
+          entriesOf(at).map((entry) => [
+            entry.name,
+            entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, root),
+          ]),
+        );
+      case "pattern":
+        return this.#pattern(String(plainOf(tree)), at) ? plainOf(tree) : "";
+      default:
+        return plainOf(tree);
+    }
+  }
+
+  /** A pattern that cannot be used is left out: the document has an error then. */
+  #pattern(pattern: string, at: Spot): boolean {
+    const wrong = wrongPattern(pattern);
+    if (wrong === undefined) return true;
+    const said = `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong.why}`;
+    if (wrong.isUnsupported)
+      this.findings.add(
+        "FLOW_UNSUPPORTED_PATTERN",
+        at,
+        `${said}; patterns run in linear time, which rules that out`,
+        "write it without that: several patterns in allOf or not, alternatives spelt out, minLength and maxLength for long counts",
+      );
+    else this.#bad(at, said);
+    return false;
+  }
+
+  #bad(at: Spot, message: string): true {
+    this.findings.add("FLOW_BAD_SCHEMA", at, message, "write it as JSON Schema draft-07 has it");
+    return true;
+  }
+
+  /** A schema that applies itself to the same value never ends; one that applies twenty others twice each hardly does. */
+  #refuseLoops(name: string, spot: Spot): void {
+    const work = new Map<string, number>();
+    let tooFar = false;
+    const workOf = (one: string, hops: number): number => {
+      const known = work.get(one);
+      if (known !== undefined) return known;
+      work.set(one, Number.POSITIVE_INFINITY);
+      tooFar ||= hops > hopsMax;
+      const sum = tooFar
+        ? Number.POSITIVE_INFINITY
+        : sameValue(this.schemaOf(one)).reduce((total, ref) => total + workOf(ref, hops + 1), 1);
+      work.set(one, sum);
+      return sum;
+    };
+    const total = workOf(name, 0);
+    if (total <= workMax) return;
+    const loops = tooFar ? `refers to others through more than ${hopsMax} references` : "is part of itself without a property between";
+    this.#bad(spot, Number.isFinite(total) ? `applies ${total} schemas to one value; ${workMax} are allowed` : loops);
+    this.definitions[name] = true;
+  }
+}
+
+const workMax = 10_000;
+
+/** The references that are followed for the very same value, each as often as it is. */
+function sameValue(schema: unknown): readonly string[] {
+  if (typeof schema !== "object" || schema === null) return [];
+  const { $ref, allOf, anyOf, oneOf, not, if: condition, then, else: otherwise } = schema as Record<string, unknown>;
+  if (typeof $ref === "string") return [$ref.slice(prefix.length)];
+  const lists = [allOf, anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
+  return [...lists, not, condition, then, otherwise].flatMap(sameValue);
+}
+
+/** What OpenAPI 3.0 spells otherwise than draft-07. */
+function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): JsonSchema {
+  for (const [exclusive, bound] of [
+    ["exclusiveMinimum", "minimum"],
+    ["exclusiveMaximum", "maximum"],
+  ] as const) {
+    if (typeof schema[exclusive] !== "boolean") continue;
+    if (schema[exclusive] && schema[bound] !== undefined) schema[exclusive] = schema[bound];
+    else delete schema[exclusive];
+  }
+  const isNullable = nullable?.tree.kind === "scalar" && nullable.tree.value === true;
+  if (isNullable && typeof schema["type"] === "string") schema["type"] = [schema["type"], "null"];
+  return schema;
+}

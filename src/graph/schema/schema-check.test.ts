@@ -1,0 +1,285 @@
+import { validate } from "@cfworker/json-schema";
+import { describe, expect, test } from "vitest";
+import type { JsonSchema } from "./compiler.js";
+import { keywords } from "./known-keywords.js";
+import { SchemaChecks } from "./schema-check.js";
+import { isValid } from "./verdict.js";
+
+function answers(schema: unknown, value: unknown, definitions: Record<string, unknown> = {}) {
+  const table = { ...definitions, P: schema } as Record<string, JsonSchema>;
+  const lookup = Object.fromEntries(Object.entries(table).map(([name, one]) => [`#/definitions/${name}`, one]));
+  return { sure: isValid(new SchemaChecks(table).of("P"), value), library: libraryOf(value, schema, lookup) };
+}
+
+function libraryOf(value: unknown, schema: unknown, lookup: Record<string, unknown>): boolean | "throws" {
+  try {
+    return validate(value, schema as boolean, "7", lookup as Record<string, boolean>, false).valid;
+  } catch {
+    return "throws";
+  }
+}
+
+const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
+const own = (json: string) => JSON.parse(json) as unknown;
+const inherits = (inherited: object, members: object) => Object.assign(Object.create(inherited), members) as unknown;
+
+/** What is valid, and what is not. The library says the same: it is asked. */
+const cases: Record<string, readonly (readonly [schema: unknown, valid: readonly unknown[], wrong: readonly unknown[]])[]> = {
+  type: [
+    [{ type: "string" }, ["", "a"], [1, null, true, {}, []]],
+    [{ type: "number" }, [1, 1.5, -0, nan, infinity], ["1", null]],
+    [{ type: "integer" }, [1, -0, 1e21, infinity], [1.5, nan, "1", null]],
+    [{ type: ["integer", "null"] }, [1, null], [1.5, infinity, nan, "1"]],
+    [{ type: ["number", "integer"] }, [1.5, infinity], ["1"]],
+    [{ type: "boolean" }, [true, false], [0, "true"]],
+    [{ type: "null" }, [null], [0, "", {}]],
+    [{ type: "object" }, [{}, inherits({ a: 1 }, {}), new Date(0)], [[], null, "a"]],
+    [{ type: "array" }, [[]], [{}, { length: 0 }, "a"]],
+  ],
+  properties: [
+    [{ properties: { a: { type: "string" } } }, [{}, { a: "" }, { b: 1 }, 1, ["a"], inherits({ a: 1 }, {})], [{ a: 1 }, { a: null }]],
+    [{ properties: { constructor: { type: "string" }, toString: {} } }, [{}, own('{"constructor": "a"}')], [own('{"constructor": 1}')]],
+    [own('{"properties": {"__proto__": {"type": "string"}}}'), [{}, own('{"__proto__": "a"}')], [own('{"__proto__": 1}')]],
+    [{ properties: { a: { properties: { b: { properties: { c: { type: "null" } } } } } } }, [{ a: { b: {} } }], [{ a: { b: { c: 1 } } }]],
+    [{ properties: { a: {} } }, [Object.create(null)], [Object.defineProperty({}, "a", { value: undefined })]],
+  ],
+  required: [[{ required: ["a", "toString"] }, [{ a: undefined, toString: 1 }, [], "a"], [{ a: 1 }, inherits({ a: 1 }, { toString: 1 })]]],
+  additionalProperties: [
+    [{ properties: { a: {} }, additionalProperties: false }, [{}, { a: 1 }], [{ b: 1 }, { a: 1, b: 1 }, inherits({ a: 1 }, {})]],
+    [{ additionalProperties: { type: "string" } }, [{ a: "b" }], [{ a: "b", c: 1 }]],
+    [{ additionalProperties: true }, [{ a: undefined }], []],
+  ],
+  patternProperties: [
+    [{ patternProperties: { "^a": { type: "string" }, b$: { minLength: 2 } } }, [{ ab: "xy", c: 1 }], [{ ab: "x" }, { ab: 1 }]],
+    [{ patternProperties: { "^a": true }, additionalProperties: false }, [{ ab: 1 }], [{ b: 1 }]],
+    [{ patternProperties: { "^😀$": false } }, [{ a: 1 }], [{ "😀": 1 }]],
+  ],
+  minProperties: [[{ minProperties: 1 }, [{ a: 1 }, []], [{}, inherits({ a: 1 }, {})]]],
+  maxProperties: [[{ maxProperties: 1 }, [{ a: 1 }, inherits({ a: 1 }, { b: 1 })], [{ a: 1, b: 1 }]]],
+  propertyNames: [[{ propertyNames: { maxLength: 1 } }, [{ a: 1 }], [{ ab: 1 }, inherits({ ab: 1 }, {})]]],
+  dependencies: [
+    [{ dependencies: { a: ["b"] } }, [{ a: 1, b: 1 }, { c: 1 }], [{ a: 1 }]],
+    [{ dependencies: { a: { required: ["b"] }, id: true, type: false } }, [{ a: 1, b: 1, id: 1 }], [{ a: 1 }, { type: 1 }]],
+  ],
+  items: [
+    [{ items: { type: "string" } }, [[], ["a"], {}], [["a", 1], [null]]],
+    [{ items: [{ type: "string" }, { type: "number" }] }, [["a", 1, null], ["a"], []], [[1], ["a", "b"]]],
+    [{ items: false }, [[]], [[1]]],
+  ],
+  additionalItems: [
+    [{ items: [{ type: "string" }], additionalItems: { type: "number" } }, [["a", 1], ["a"]], [["a", 1, "b"]]],
+    [{ items: { type: "string" }, additionalItems: false }, [["a", "b"]], []],
+    [{ additionalItems: false }, [[1]], []],
+  ],
+  contains: [[{ contains: { type: "string" } }, [[1, "a"], ["a", 1], {}], [[], [1]]]],
+  minItems: [[{ minItems: 2 }, [[1, 2], {}, "a"], [[1]]]],
+  maxItems: [[{ maxItems: 1 }, [[1], []], [[1, 2]]]],
+  uniqueItems: [
+    [
+      { uniqueItems: true },
+      [[], [1, "1", true, null], [nan, nan]],
+      [
+        [1, 1],
+        [0, -0],
+        ["a", "b", "a"],
+        [null, null],
+      ],
+    ],
+    [{ uniqueItems: false }, [[1, 1]], []],
+  ],
+  enum: [
+    [
+      { enum: ["a", 1, null, { b: [1] }, [{}]] },
+      ["a", 1, null, { b: [1] }, [{}]],
+      ["b", 2, true, { b: [2] }, { b: [1], c: 1 }, [{}, {}], {}],
+    ],
+    [{ enum: [0] }, [0, -0], [nan, "", false]],
+    [{ enum: [] }, [], [1, {}]],
+  ],
+  const: [
+    [{ const: { a: 1, b: 2 } }, [{ b: 2, a: 1 }], [{ a: 1 }, { a: 1, b: 3 }, null]],
+    [{ const: null }, [null], [{}, [], 0, ""]],
+    [{ const: 0 }, [0, -0], [false, nan, ""]],
+  ],
+  minimum: [[{ minimum: 1 }, [1, 2, nan, infinity, "0"], [0, 0.9999, -infinity]]],
+  maximum: [[{ maximum: 1 }, [1, 0, nan, -infinity, "2"], [2, 1.0001, infinity]]],
+  exclusiveMinimum: [[{ exclusiveMinimum: 0 }, [0.1, nan], [0, -0, -1]]],
+  exclusiveMaximum: [[{ exclusiveMaximum: 0 }, [-0.1, nan], [0, -0, 1]]],
+  multipleOf: [
+    [{ multipleOf: 3 }, [0, -0, 3, -6, "1"], [1, 1.5, nan, infinity]],
+    [{ multipleOf: 0.1 }, [0.3, 1, -0.7], [0.35]],
+    [{ multipleOf: 10 }, [1e21, 2 ** 60], [2 ** 53]],
+    [{ multipleOf: 1e21 }, [0, 2e21], [1]],
+  ],
+  minLength: [[{ minLength: 2 }, ["ab", "😀😀", "a😀", "\ud800\ud800", 1], ["", "a", "😀"]]],
+  maxLength: [[{ maxLength: 1 }, ["", "a", "😀", "\udc00"], ["ab", "😀a", "\udc00\ud800"]]],
+  pattern: [[{ pattern: "^.$" }, ["a", "😀", 1], ["", "ab"]]],
+  format: [
+    [{ format: "email" }, ["a@b.example", 1], ["a"]],
+    [{ format: "date-time" }, ["2024-02-29T23:59:60Z"], ["2023-02-29T00:00:00Z"]],
+    [{ format: "no-such" }, ["a"], []],
+  ],
+  not: [
+    [{ not: { type: "string" } }, [1, {}], ["a"]],
+    [{ not: { not: { properties: { a: { minimum: 1 } } } } }, [{ a: 1 }], [{ a: 0 }]],
+    [{ not: false }, [1], []],
+  ],
+  allOf: [[{ allOf: [{ minimum: 1 }, { maximum: 2 }, true] }, [1, 2, "a"], [0, 3]]],
+  anyOf: [[{ anyOf: [{ type: "string" }, { minimum: 1, type: "number" }] }, ["a", 1], [0, null]]],
+  oneOf: [[{ oneOf: [{ minimum: 1 }, { type: "integer" }, false] }, [1.5, 0, "a"], [1, 0.5]]],
+  if: [
+    [{ if: { type: "string" }, then: { minLength: 1 }, else: { minimum: 1 } }, ["a", 1, null], ["", 0]],
+    [{ if: { type: "string" } }, ["a", 1], []],
+  ],
+  then: [
+    [{ if: true, then: { type: "string" } }, ["a"], [1]],
+    [{ then: false }, [1], []],
+  ],
+  else: [
+    [{ if: false, else: { type: "string" } }, ["a"], [1]],
+    [{ else: false }, [1], []],
+  ],
+  title: [[{ title: "t" }, [1], []]],
+  description: [[{ description: "d" }, [1], []]],
+};
+
+test("every keyword that a document's table can hold has its cases", () => {
+  expect(Object.keys(cases).sort()).toEqual([...keywords.keys()].sort());
+});
+
+describe.each(Object.entries(cases))("%s", (_, ofKeyword) => {
+  test.each(ofKeyword.map(([schema, valid, wrong]) => ({ text: JSON.stringify(schema), schema, valid, wrong })))("$text", (one) => {
+    for (const value of one.valid) expect([value, answers(one.schema, value)]).toEqual([value, { sure: true, library: true }]);
+    for (const value of one.wrong) {
+      expect([value, answers(one.schema, value).sure]).toEqual([value, false]);
+      expect([value, answers(one.schema, value).library]).not.toEqual([value, true]);
+    }
+  });
+});
+
+describe("references", () => {
+  const tree = { properties: { child: { $ref: "#/definitions/P" }, n: { type: "number" } }, required: ["n"] };
+  const nested = (levels: number) => {
+    let value: object = { n: 0 };
+    for (let i = 0; i < levels; i += 1) value = { n: i, child: value };
+    return value;
+  };
+
+  test("to itself are followed 500 levels down; what is deeper cannot be checked", () => {
+    expect(answers(tree, nested(20))).toEqual({ sure: true, library: true });
+    expect(answers(tree, nested(200))).toEqual({ sure: true, library: true });
+    expect(answers(tree, nested(100_000))).toEqual({ sure: false, library: "throws" });
+    const cyclic: { n: number; child?: unknown } = { n: 1 };
+    cyclic.child = cyclic;
+    expect(answers(tree, cyclic)).toEqual({ sure: false, library: "throws" });
+  });
+
+  type Wrap = (inner: unknown) => unknown;
+  const same: Wrap = (value) => value;
+  test.each<[string, Wrap, Wrap]>([
+    ["not", (not) => ({ not }), same],
+    ["allOf", (one) => ({ allOf: [one] }), same],
+    ["anyOf", (one) => ({ anyOf: [one] }), same],
+    ["oneOf", (one) => ({ oneOf: [one] }), same],
+    ["if", (one) => ({ if: one }), same],
+    ["then", (one) => ({ if: true, then: one }), same],
+    ["else", (one) => ({ if: false, else: one }), same],
+    ["dependencies", (a) => ({ dependencies: { a } }), same],
+    ["items", (items) => ({ items }), (value) => [value]],
+    ["items in place", (one) => ({ items: [one] }), (value) => [value]],
+    ["contains", (contains) => ({ contains }), (value) => [value]],
+    ["properties", (b) => ({ properties: { b } }), (b) => ({ b })],
+    ["additionalProperties", (one) => ({ additionalProperties: one }), (b) => ({ b })],
+    ["patternProperties", (one) => ({ patternProperties: { "": one } }), (b) => ({ b })],
+  ])("and schemas in schemas are counted alike: %s", (_, schemaAround, valueAround) => {
+    const nest = (levels: number, inner: unknown, wrap: Wrap): unknown => (levels === 0 ? inner : wrap(nest(levels - 1, inner, wrap)));
+    const at = (levels: number) => answers(nest(levels, {}, schemaAround), nest(levels, { a: 1 }, valueAround));
+    expect(at(498).sure).toBe(true);
+    expect(at(502).sure).toBe(false);
+  });
+
+  test("and references to references", () => {
+    const chain = (levels: number) =>
+      Object.fromEntries(Array.from({ length: levels }, (_, i) => [`D${i}`, i === 0 || { $ref: `#/definitions/D${i - 1}` }]));
+    expect(answers({ $ref: "#/definitions/D497" }, 1, chain(498)).sure).toBe(true);
+    expect(answers({ $ref: "#/definitions/D501" }, 1, chain(502)).sure).toBe(false);
+  });
+
+  test.each([
+    ["a circle", { $ref: "#/definitions/P" }],
+    ["a circle that it hides in a choice", { anyOf: [true, { $ref: "#/definitions/P" }] }],
+    ["nowhere", { $ref: "#/definitions/Nowhere" }],
+    ["another document", { $ref: "other.json" }],
+  ])("that lead into %s cannot be checked", (_, schema) => {
+    expect(answers(schema, 1)).toEqual({ sure: false, library: "throws" });
+  });
+});
+
+describe("where the library throws, nothing is valid:", () => {
+  const odd = [undefined, () => 1, 1n, Symbol("s")];
+  test.each<[string, unknown, Record<string, unknown>?]>([
+    ["a schema that says nothing", { properties: { a: {} } }],
+    ["a choice that is made already", { anyOf: [true, { properties: { a: {} } }] }],
+    ["a branch that is wrong for its type already", { anyOf: [{ type: "string", properties: { a: {} } }, true] }],
+    ["a branch that is wrong for another member already", { anyOf: [{ properties: { b: false, a: {} } }, true] }],
+    ["a list of checks of which one has failed", { not: { type: "string", minProperties: 9, additionalProperties: {} } }],
+    ["an item after one that is wrong", { not: { properties: { list: { items: { type: "string" } } } } }],
+    ["an item after the one that it contains", { properties: { list: { contains: { type: "number" } } } }],
+    ["a reference to a schema that says yes", { properties: { a: { $ref: "#/definitions/Yes" } } }, { Yes: true }],
+    ["a condition that nothing follows from", { if: { properties: { a: { type: "string" } } } }],
+  ])("%s", (_, schema, definitions) => {
+    for (const a of odd) expect(answers(schema, { b: 1, a, list: [1, a] }, definitions)).toEqual({ sure: false, library: "throws" });
+  });
+
+  test("a schema that is `true` is the one that takes anything", () => {
+    for (const value of odd) expect(answers(true, value)).toEqual({ sure: true, library: true });
+    expect(answers(false, 1)).toEqual({ sure: false, library: false });
+  });
+
+  test("a getter that throws", () => {
+    const hostile = {
+      get a() {
+        throw new Error("no");
+      },
+    };
+    expect(answers({ properties: { a: {} } }, hostile)).toEqual({ sure: false, library: "throws" });
+  });
+
+  test.each(["hasOwnProperty", "__proto__", "constructor"])("the format %s, which the library's table inherits, is none", (format) => {
+    expect(answers({ format }, "a").sure).toBe(true);
+  });
+});
+
+test("choices that are made are forgotten: a long list of them stays valid", () => {
+  const schema = {
+    items: { oneOf: [{ type: "string" }, { type: "number" }], not: { type: "null" }, if: { const: 1 }, contains: { const: 1 } },
+  };
+  const long = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? i : `${i}`));
+  expect(answers(schema, long)).toEqual({ sure: true, library: true });
+  expect(answers({ contains: { const: 1998 } }, long)).toEqual({ sure: true, library: true });
+});
+
+test("much that is wrong in a branch that nothing depends on does not matter", () => {
+  const schema = { anyOf: [{ items: { type: "string" } }, true] };
+  const numbers = (length: number) => Array.from({ length }, (_, i) => i);
+  expect(answers(schema, numbers(50))).toEqual({ sure: true, library: true });
+  expect(answers(schema, numbers(500))).toEqual({ sure: true, library: true });
+});
+
+test("a keyword that is not known cannot be checked", () => {
+  expect(answers({ minContains: 2, contains: { const: 1 } }, [1])).toEqual({ sure: false, library: false });
+  expect(answers({ properties: { a: { "x-other": 1 } } }, { a: 1 })).toEqual({ sure: false, library: true });
+});
+
+test("objects in a list whose items must differ are compared by what is in them", () => {
+  expect(answers({ uniqueItems: true }, [{ a: 1 }, { a: 1 }])).toEqual({ sure: false, library: false });
+  expect(answers({ uniqueItems: true }, [{ a: 1 }, { a: 2 }])).toEqual({ sure: true, library: true });
+  expect(answers({ uniqueItems: true }, [{ a: 1, b: [2] }, 1, { b: [2], a: 1 }])).toEqual({ sure: false, library: false });
+  expect(
+    answers({ uniqueItems: true }, [[1], ["1"], { 0: 1 }, "[1]", "1", 1, null, "null", [null], [], {}, { a: nan }, { a: nan }]),
+  ).toEqual({
+    sure: true,
+    library: true,
+  });
+  expect(answers({ uniqueItems: true }, [[0], [-0]])).toEqual({ sure: false, library: false });
+});

@@ -1,5 +1,0 @@
-import { plugin } from "./plugin.js";
-import type { PluginOptions } from "./plugin-options.js";
-
-export type { PluginOptions } from "./plugin-options.js";
-export const onceflow: (options?: PluginOptions) => import("rolldown").Plugin = plugin.rolldown;

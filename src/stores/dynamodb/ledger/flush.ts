@@ -1,0 +1,122 @@
+import { decide } from "../../../core/ledger/decide.js";
+import type { Begin, Operation, Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import { explain, type Item, type Table } from "../driver.js";
+import type { Gate } from "../gate.js";
+import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
+import { itemOf, keyOf, look, withPast } from "./item.js";
+import type { Observations } from "./observed.js";
+import { pack } from "./value.js";
+import { getItem, putItem, updateLease, updateSettled } from "./write.js";
+
+/** Lost every race so often: let the others of the next flush go first. */
+const racesMax = 5;
+
+export interface Ledger {
+  readonly table: Table;
+  readonly seen: Observations;
+  /** As many operations as the driver has sockets: more would wait there, and be warned about. */
+  readonly gate: Gate;
+}
+
+/**
+ * DynamoDB writes one item at a time, so the operations of a flush go side by side, each atomic and durable by itself. One
+ * that fails does so alone.
+ */
+export async function flush(ledger: Ledger, operations: readonly Operation[]): Promise<(Verdicted | "again" | Error)[]> {
+  return await Promise.all(operations.map((operation) => ledger.gate.through(() => judge(ledger, operation))));
+}
+
+async function judge(ledger: Ledger, operation: Operation): Promise<Verdicted | "again" | Error> {
+  try {
+    return await apply(ledger, operation);
+  } catch (error) {
+    const meaning = explain(error, `a ${operation.verb}`, "write");
+    return meaning instanceof Error ? meaning : new Error(String(meaning));
+  }
+}
+
+function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again"> {
+  switch (operation.verb) {
+    case "begin":
+      return begin(ledger, operation);
+    case "settle":
+      return settle(ledger, operation);
+    case "renew":
+      return renew(ledger, operation);
+    case "resolve":
+      return resolve(ledger, operation);
+  }
+}
+
+/**
+ * Supposes that there is no record, and writes on that condition: one trip for a new key, and for everything that is only
+ * told what is there. What `decide` would change then is written on the condition that it is still there.
+ */
+async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
+  let item: Item | undefined = seen.expects(operation) ? await getItem(table, keyOf(table, operation)) : undefined;
+  // Somebody else here has written it meanwhile. Once more is enough: a record that was made anew counts from 1.
+  if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, keyOf(table, operation));
+  for (let races = 0; races < racesMax; races++) {
+    const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
+    const { answer, next, past } = decide(record, operation, now);
+    if (answer.kind === "replay") seen.sawSettled(operation);
+    if (next === undefined) return { answer, record, now };
+    const log = past === undefined ? item?.["past"]?.S : withPast(item, past);
+    const condition = record === undefined ? absent : unchangedSince(record);
+    const progress = next.progress === null ? undefined : await pack(next.progress);
+    const result = await putItem(table, itemOf(table, next, operation.leaseMs, log, progress), condition);
+    if (result.written) {
+      seen.saw(operation, { rev: next.rev, owner: next.owner, endsAt: monotonic + operation.leaseMs });
+      return { answer, record: next, now };
+    }
+    item = result.found;
+  }
+  return "again";
+}
+
+async function settle(ledger: Ledger, operation: Settle): Promise<Verdicted | "again"> {
+  const { table, seen } = ledger;
+  const { now } = seen.moment();
+  // What it says already is not written again: a second "unknown" would move the instant of the first.
+  const condition = heldBy(operation, operation.to.state === "unknown" ? ["running"] : ["running", "unknown"]);
+  const result = await updateSettled(table, operation, { now, condition });
+  if (!result.written) return await refused(ledger, operation, result.found);
+  seen.forget(operation);
+  return { answer: { kind: "settled" }, record: undefined, now: 0 };
+}
+
+async function renew(ledger: Ledger, operation: Renew): Promise<Verdicted | "again"> {
+  const { table, seen } = ledger;
+  const moment = seen.moment();
+  // A shorter lease does not end a longer one, as far as this process knows of it.
+  const leaseMs = Math.max(operation.leaseMs, seen.leaseLeft(operation, operation.owner, moment));
+  const leaseUntil = moment.now + leaseMs;
+  const result = await updateLease(table, operation, { leaseMs, leaseUntil });
+  if (!result.written) return await refused(ledger, operation, result.found);
+  seen.saw(operation, { rev: Number(result.item?.["rev"]?.N), owner: operation.owner, endsAt: moment.monotonic + leaseMs });
+  return { answer: { kind: "renewed", leaseUntil }, record: undefined, now: moment.now };
+}
+
+async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | "again"> {
+  const { table, seen } = ledger;
+  const { now: asked } = seen.moment();
+  const first = await updateSettled(table, operation, { now: asked, condition: saysUnknown(operation) });
+  if (first.written) return { answer: { kind: "settled" }, record: undefined, now: asked };
+  if (first.found === undefined) return await refused(ledger, operation, undefined);
+  // It may be unknown because its owner fell silent, which only who has watched it can tell.
+  const { record, now } = await look(table, first.found, seen);
+  const { answer, next } = decide(record, operation, now);
+  if (next === undefined) return { answer, record, now };
+  const second = await updateSettled(table, operation, { now, condition: unchangedSince(record) });
+  if (!second.written) return await refused(ledger, operation, second.found);
+  seen.forget(operation);
+  return { answer, record: undefined, now };
+}
+
+/** The condition did not hold: the one state machine there is says why. */
+async function refused({ table, seen }: Ledger, operation: Operation, found: Item | undefined): Promise<Verdicted | "again"> {
+  const { record, now } = found === undefined ? { record: undefined, now: 0 } : await look(table, found, seen);
+  const { answer, next } = decide(record, operation, now);
+  return next === undefined ? { answer, record, now } : "again";
+}

@@ -1,0 +1,142 @@
+import type { AttributeValue } from "@aws-sdk/client-dynamodb";
+import { ConfigurationError } from "../../../core/errors/errors.js";
+import type { AttemptEntry, EffectClass, LedgerRecord, RecordId, State, Verdict } from "../../../core/ledger/record.js";
+import type { Item, Table } from "../driver.js";
+import type { Moment, Observations } from "./observed.js";
+import { unpack } from "./value.js";
+
+/**
+ * A record as an item. What is null, or follows from the rest, is absent: every attribute costs the driver time, and some
+ * bytes are billed. So `createdAt` is there when it is not `startedAt`, `leaseUntil` after a renewal (on its owner's clock,
+ * and for people: `leaseMs` is what counts), `verdict` when it is not the state. `past` are the ended attempts, as JSON.
+ */
+const format = 1;
+/** An item is billed by its size: of very many attempts, the newest are remembered. */
+const pastMax = 100;
+/** What is kept for ever gets a removal date all the same, some thousand years from now: an expression knows no "none". */
+export const everS = 100_000_000_000;
+/** The removal is DynamoDB's, on its own clock, and ours may be behind it. */
+const marginS = 3600;
+
+/** The names in an item that are ours: a table's key and its date of removal cannot have one of them. */
+export const ownNames: readonly string[] = [
+  ...["format", "state", "effect", "attempt", "owner", "fingerprint", "verdict", "note", "rev", "past", "log", "progress"],
+  ...["createdAt", "startedAt", "settledAt", "leaseMs", "leaseUntil", "retentionMs", "horizonMs", "reconcileAfterMs", "keepS", "outcome"],
+];
+
+/** Injective without escaping: the length says where the scope ends. */
+export function idOf({ scope, key }: RecordId): string {
+  return `${scope.length}:${scope}:${key}`;
+}
+
+export function fromId(id: string): RecordId {
+  const colon = id.indexOf(":");
+  const end = colon + 1 + Number(id.slice(0, colon));
+  return { scope: id.slice(colon + 1, end), key: id.slice(end + 1) };
+}
+
+export function keyOf(table: Table, id: RecordId): Item {
+  return { [table.partitionKey]: { S: idOf(id) } };
+}
+
+/** The item of an attempt that begins: what a settle adds is not there, and nothing that DynamoDB would remove it by. */
+export function itemOf(
+  table: Table,
+  record: LedgerRecord,
+  leaseMs: number,
+  past: string | undefined,
+  progress: AttributeValue | undefined,
+): Item {
+  const { retentionMs, horizonMs } = record;
+  const item: Item = {
+    ...keyOf(table, record),
+    state: { S: record.state },
+    effect: { S: record.effect },
+    attempt: number(record.attempt),
+    owner: { S: record.owner },
+    startedAt: number(record.startedAt),
+    leaseMs: number(leaseMs),
+    reconcileAfterMs: number(record.reconcileAfterMs),
+    rev: number(record.rev),
+  };
+  if (record.createdAt !== record.startedAt) item["createdAt"] = number(record.createdAt);
+  if (horizonMs !== 0) item["horizonMs"] = number(horizonMs);
+  if (record.fingerprint !== null) item["fingerprint"] = { S: record.fingerprint };
+  if (retentionMs !== null) {
+    item["retentionMs"] = number(retentionMs);
+    item["keepS"] = number(Math.ceil((retentionMs + horizonMs) / 1000) + marginS);
+  }
+  if (past !== undefined) item["past"] = { S: past };
+  if (progress !== undefined) item["progress"] = progress;
+  return item;
+}
+
+/** A record together with the moment at which its lease was judged. */
+export interface Looked extends Moment {
+  readonly record: LedgerRecord;
+}
+
+/** The item as a record, with a lease that ends on this process's clock. */
+export async function look(table: Table, item: Item, seen: Observations): Promise<Looked> {
+  if (Number(item["format"]?.N) > format) throw newer(Number(item["format"]?.N));
+  const id = fromId(item[table.partitionKey]?.S ?? "");
+  const n = (name: string) => Number(item[name]?.N);
+  const text = (name: string) => item[name]?.S ?? null;
+  const optional = (name: string) => (item[name] === undefined ? null : n(name));
+  const [state, settledAt, retentionMs] = [text("state") as State, optional("settledAt"), optional("retentionMs")];
+  const [owner, rev, leaseMs] = [text("owner") ?? "", n("rev"), n("leaseMs")];
+  const [startedAt, horizonMs] = [n("startedAt"), optional("horizonMs") ?? 0];
+  const [outcome, progress] = [await unpack(item["outcome"]), await unpack(item["progress"])];
+  const moment = seen.moment();
+  if (state !== "running") seen.forget(id);
+  const expiresAt =
+    state === "running" || state === "unknown" || settledAt === null || retentionMs === null ? null : settledAt + retentionMs;
+  const record: LedgerRecord = {
+    ...id,
+    state,
+    fingerprint: text("fingerprint"),
+    effect: text("effect") as EffectClass,
+    attempt: n("attempt"),
+    owner,
+    createdAt: optional("createdAt") ?? startedAt,
+    startedAt,
+    leaseUntil:
+      state === "running" ? seen.leaseUntil(id, { rev, owner, leaseMs }, moment) : (optional("leaseUntil") ?? startedAt + leaseMs),
+    settledAt,
+    retentionMs,
+    horizonMs,
+    reconcileAfterMs: n("reconcileAfterMs"),
+    progress,
+    outcome,
+    expiresAt,
+    goneAt: expiresAt === null ? null : expiresAt + horizonMs,
+    verdict: (text("verdict") ?? state) as Verdict,
+    note: text("note"),
+    rev,
+  };
+  return { record, ...moment };
+}
+
+type PastEntry = readonly [number, string, number, number | null, Verdict, string | null];
+
+export function pastOf(item: Item | undefined): AttemptEntry[] {
+  const entries = JSON.parse(item?.["past"]?.S ?? "[]") as PastEntry[];
+  return entries.map(([attempt, owner, startedAt, endedAt, verdict, note]) => ({ attempt, owner, startedAt, endedAt, verdict, note }));
+}
+
+/** The log with one more attempt at its end. */
+export function withPast(item: Item | undefined, ended: AttemptEntry): string {
+  const entries = [...pastOf(item), ended].slice(-pastMax);
+  return JSON.stringify(entries.map((e): PastEntry => [e.attempt, e.owner, e.startedAt, e.endedAt, e.verdict, e.note]));
+}
+
+export function number(value: number): AttributeValue {
+  return { N: String(value) };
+}
+
+function newer(found: number): ConfigurationError {
+  return new ConfigurationError(
+    `[onceflow] [dynamodb] an item has format ${found}, and this code knows ${format}: update onceflow before using this table`,
+    { code: "SCHEMA_NEWER" },
+  );
+}

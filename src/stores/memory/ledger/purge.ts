@@ -1,0 +1,25 @@
+import { abandonedAt } from "../../../core/ledger/record.js";
+import type { PurgeQuery } from "../../../core/store/store.js";
+import type { MemoryLedger } from "../backend.js";
+
+/** Removes settled records that are over, and running ones that were abandoned; never one that is unknown. */
+export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery): number {
+  const now = ledger.now();
+  const until = Math.min(before ?? now, now);
+  let purged = 0;
+  for (const [row, record] of ledger.records) {
+    if (purged === limit) break;
+    const goneAt = record.goneAt ?? abandonedAt(record);
+    if (goneAt !== null && goneAt <= until) {
+      ledger.records.delete(row);
+      ledger.attempts.delete(row);
+      ledger.audit.delete(row);
+      purged += 1;
+    } else if (record.expiresAt !== null && record.expiresAt <= until && record.outcome !== null) {
+      // The tombstone stays to the horizon; the result goes.
+      ledger.records.set(row, Object.freeze({ ...record, outcome: null, rev: record.rev + 1 }));
+      purged += 1;
+    }
+  }
+  return purged;
+}

@@ -1,0 +1,141 @@
+import type { PacketAnswer, PacketBackend, PacketOperation, QueueCount, Spot } from "../../../core/packets/operation.js";
+import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../../core/packets/packet.js";
+import { claimPackets } from "../../../core/packets/rules/claim.js";
+import { discard, reinject } from "../../../core/packets/rules/letters.js";
+import { sendPackets } from "../../../core/packets/rules/send.js";
+import { settlePacket } from "../../../core/packets/rules/settle.js";
+import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
+import { leaveWork } from "../../../core/packets/rules/worker.js";
+import { MemoryTable, type Records } from "../../shared/memory-table.js";
+
+/** What a database would hold of packets. Several backends on it are what several processes are. */
+export interface MemoryPackets {
+  readonly table: MemoryTable;
+  readonly watchers: Set<() => void>;
+  /** Numbers of workers given so far. */
+  joined: number;
+}
+
+export function createMemoryPackets(now: () => number, records: Records): MemoryPackets {
+  return { table: new MemoryTable(now, records), watchers: new Set(), joined: 0 };
+}
+
+/** Every verb is one stretch of work with no await inside: atomic. */
+export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
+  const { table, watchers } = memory;
+  const tell = () => {
+    for (const watcher of watchers) watcher();
+  };
+  return {
+    async flush(operations) {
+      const answers = operations.map((operation) => apply(table, operation));
+      if (answers.some((answer, i) => bringsNews(operations[i] as PacketOperation, answer))) tell();
+      return answers;
+    },
+    async join({ leaseMs }) {
+      memory.joined = workerNumber(memory.joined + 1);
+      table.workers.set(memory.joined, table.now() + leaseMs);
+      return memory.joined;
+    },
+    async renew(worker, leaseMs) {
+      if (!table.workers.has(worker)) return false;
+      table.workers.set(worker, table.now() + leaseMs);
+      return true;
+    },
+    async leave(worker) {
+      leaveWork(table, worker);
+      tell();
+    },
+    claim: async (query) => claimPackets(table, query),
+    async reinject(no, alert) {
+      const done = reinject(table, no, alert) !== undefined;
+      tell();
+      return done;
+    },
+    async discard(no) {
+      const done = discard(table, no) !== undefined;
+      tell();
+      return done;
+    },
+    packet: async (no) => table.packet(no),
+    async deadLetters({ flow, name, before, limit }) {
+      const wanted = ({ dead, no, flow: of }: PacketRow) =>
+        dead !== null && isBefore(before, dead.at, no) && of === (flow ?? of) && dead.name === (name ?? dead.name);
+      const died = ({ dead }: PacketRow) => dead?.at ?? 0;
+      return [...table.packets.values()]
+        .filter(wanted)
+        .sort((a, b) => died(b) - died(a) || b.no - a.no)
+        .slice(0, limit);
+    },
+    execution: async (no) => table.execution(no),
+    async executions({ flow, status, before, limit }) {
+      const wanted = (row: ExecutionRow) =>
+        isBefore(before, row.createdAt, row.no) && row.flow === (flow ?? row.flow) && statusOf(row) === (status ?? statusOf(row));
+      return [...table.executions.values()]
+        .filter(wanted)
+        .sort((a, b) => b.createdAt - a.createdAt || b.no - a.no)
+        .slice(0, limit);
+    },
+    notes: async (execution, limit) => (table.notes.get(execution) ?? []).slice(0, limit),
+    packetsOf: async (execution, limit) => [...table.packets.values()].filter((row) => row.execution === execution).slice(0, limit),
+    counts: async () => countsOf(table.packets.values()),
+    flowState: async (flow) => table.flowState(flow),
+    async setFlowState(flow, state: FlowState) {
+      table.flows.set(flow, state);
+      tell();
+    },
+    purge: async (limit) => purge(table, limit),
+    watch(changed) {
+      watchers.add(changed);
+      return () => void watchers.delete(changed);
+    },
+  };
+}
+
+/** Whether others may have something to claim, now or later. */
+function bringsNews(operation: PacketOperation, answer: PacketAnswer): boolean {
+  if (operation.verb === "settlePacket" && operation.to.kind !== "done") return true;
+  if (answer.kind === "packetSettled" && answer.woken.length > 0) return true;
+  return "placed" in answer && answer.placed.some(({ kind }) => kind !== "claimed");
+}
+
+function apply(table: MemoryTable, operation: PacketOperation) {
+  return operation.verb === "sendPackets" ? sendPackets(table, operation) : settlePacket(table, operation);
+}
+
+function purge(table: MemoryTable, limit: number): number {
+  const now = table.now();
+  let gone = 0;
+  // The oldest come first: of a hundred thousand, a batch looks at few.
+  for (const { no, endedAt, retentionMs } of table.executions.values()) {
+    if (gone === limit) return gone;
+    if (endedAt === null || retentionMs === null || endedAt + retentionMs > now) continue;
+    table.executions.delete(no);
+    table.notes.delete(no);
+    gone += 1;
+  }
+  const over = [...table.packets.values()].filter((row) => expiryOf(row) <= now).sort((a, b) => expiryOf(a) - expiryOf(b) || a.no - b.no);
+  for (const { no } of over.slice(0, limit - gone)) discard(table, no);
+  return gone + Math.min(over.length, limit - gone);
+}
+
+function expiryOf({ dead }: PacketRow): number {
+  return dead?.expiresAt ?? Number.POSITIVE_INFINITY;
+}
+
+function countsOf(packets: Iterable<PacketRecord>): QueueCount[] {
+  const counts = new Map<string, { -readonly [K in keyof QueueCount]: QueueCount[K] }>();
+  for (const { flow, queue, state, owner } of packets) {
+    const name = `${flow}\0${queue}`;
+    const count = counts.get(name) ?? { flow, queue, due: 0, held: 0, parts: 0, owned: 0, dead: 0 };
+    counts.set(name, count);
+    if (owner !== null) count.owned += 1;
+    else if (state === "part") count.parts += 1;
+    else if (state !== "kept") count[state] += 1;
+  }
+  return [...counts.values()];
+}
+
+function isBefore(spot: Spot | undefined, at: number, no: number): boolean {
+  return spot === undefined || at < spot.at || (at === spot.at && no < spot.no);
+}

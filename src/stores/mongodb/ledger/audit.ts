@@ -1,0 +1,23 @@
+import type { RecordId } from "../../../core/ledger/record.js";
+import { rowOf } from "../../../core/store/group-commit.js";
+import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
+import type { Collections } from "../collections.js";
+import { serverTime } from "./read.js";
+
+export async function appendAudit(collections: Collections, entries: readonly AuditEntry[]): Promise<void> {
+  const at = await serverTime(collections);
+  // The driver numbers what it inserts: entries of one instant keep their order by it.
+  await collections.audit.insertMany(
+    entries.map(({ owner, answer, attempt, ...id }) => ({ record: rowOf(id), at, owner, answer, attempt })),
+    { ordered: true },
+  );
+}
+
+export async function readAudit({ audit }: Collections, { scope, key }: RecordId, limit: number): Promise<AuditedEntry[]> {
+  const found = await audit
+    .find({ record: rowOf({ scope, key }) })
+    .sort({ at: -1, _id: -1 })
+    .limit(limit)
+    .toArray();
+  return found.reverse().map(({ owner, answer, attempt, at }) => ({ scope, key, owner, answer, attempt, at }));
+}

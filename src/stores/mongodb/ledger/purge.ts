@@ -1,0 +1,39 @@
+import type { PurgeQuery } from "../../../core/store/store.js";
+import type { Collections } from "../collections.js";
+import type { AbandonedRecords } from "./abandoned.js";
+import { serverTime } from "./read.js";
+
+/**
+ * Removes settled records that are over, and running ones that were abandoned; never one that is unknown. The condition stands in the writes
+ * themselves, so that a key that starts afresh in between is left alone.
+ */
+export async function purgeRecords(collections: Collections, abandoned: AbandonedRecords, { before, limit }: PurgeQuery): Promise<number> {
+  const time = await serverTime(collections);
+  const until = Math.min(before ?? time, time);
+  const purged = await purgeSettled(collections, until, limit);
+  return purged === limit ? purged : purged + (await abandoned.remove(until, limit - purged));
+}
+
+async function purgeSettled({ records, audit }: Collections, until: number, limit: number): Promise<number> {
+  const over = await records
+    .find({ purgeFrom: { $lte: until } }, { projection: { _id: 1, goneAt: 1 } })
+    .sort({ purgeFrom: 1 })
+    .limit(limit)
+    .toArray();
+  if (over.length === 0) return 0;
+  const gone = over.filter(({ goneAt }) => goneAt !== null && goneAt <= until).map(({ _id }) => _id);
+  const expired = over.map(({ _id }) => _id).filter((id) => !gone.includes(id));
+  let purged = 0;
+  if (gone.length > 0) {
+    // First what belongs to them: if we die between the two, the next purge finds them again.
+    await audit.deleteMany({ record: { $in: gone } });
+    purged += (await records.deleteMany({ _id: { $in: gone }, goneAt: { $lte: until } })).deletedCount;
+  }
+  if (expired.length > 0) {
+    // The tombstone stays to the horizon; the result goes.
+    const strip = [{ $set: { outcome: null, purgeFrom: "$goneAt", rev: { $add: ["$rev", 1] } } }];
+    const still = { _id: { $in: expired }, expiresAt: { $lte: until }, goneAt: { $gt: until }, outcome: { $ne: null } };
+    purged += (await records.updateMany(still, strip)).modifiedCount;
+  }
+  return purged;
+}

@@ -1,0 +1,96 @@
+import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type WorkerRecord } from "../../../core/runs/run.js";
+import { now } from "../ledger/expressions.js";
+
+/**
+ * A run as it is stored. Absent instead of null are its owner, when it wakes and when it expires: so that the indexes
+ * of the queue, of owners and of the purge hold only what is theirs.
+ */
+export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" | "input" | keyof Rare> {
+  readonly _id: string;
+  /** Another one for every run that ever had this id: what belongs to a run carries it, and never gets into its successor. */
+  readonly no: string;
+  /** Null: it is long, and stands in the journal as entry 0. Every renewal writes this document again. */
+  readonly input: string | null;
+  readonly owner?: string;
+  readonly wakeAt?: number;
+  readonly expiresAt?: number;
+  /** +1 whenever one of its streams grows. */
+  readonly grown?: number;
+  /** Absent: 0, false and nobody. Documents of before there were these members have none of them. */
+  readonly deaths?: number;
+  readonly crashes?: number;
+  readonly alone?: boolean;
+  readonly avoid?: readonly string[];
+  readonly avoidUntil?: number;
+  readonly unsettled?: number;
+}
+
+type Rare = Pick<RunRecord, "deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled">;
+
+/** A worker that executes runs. */
+export interface WorkerDocument extends Omit<WorkerRecord, "id" | "live"> {
+  readonly _id: string;
+  readonly leaseUntil: number;
+}
+
+export interface EntryDocument extends JournalEntry {
+  readonly _id: string;
+}
+
+export interface MailDocument extends Mail {
+  readonly _id: string;
+  readonly run: string;
+}
+
+export interface HookDocument extends Omit<HookRecord, "token"> {
+  /** The token: two cannot have the same. */
+  readonly _id: string;
+  readonly no: string;
+}
+
+export const inputLengthMax = 1000;
+
+const digits = 12;
+
+/** The fence: an entry's place is its id, and a place is taken once. In the order of the journal. */
+export const entryId = (no: string, seq: number): string => `${no}\0${String(seq).padStart(digits, "0")}`;
+
+/** All entries of a run behind this one. */
+export const entriesAfter = (no: string, seq: number) => ({ _id: { $gt: entryId(no, Math.max(seq, 0)), $lt: `${no}\u0001` } });
+
+export const mailId = (no: string, key: string): string => `${no}\0${key}`;
+
+const members = [
+  ...["no", "workflow", "status", "input", "fingerprint", "output", "trouble", "owner", "epoch", "wakeAt", "mail", "consumed"],
+  ...["parent", "creator", "createdAt", "startedAt", "endedAt", "retentionMs"],
+  ...["deaths", "crashes", "alone", "avoid", "avoidUntil", "unsettled"],
+];
+
+export const runAndNow = { ...Object.fromEntries(members.map((name) => [name, 1])), now };
+
+export type RunAndNow = RunDocument & { readonly now: number };
+
+export function toRun(document: RunDocument, input: string): RunRecord {
+  const { _id: id, workflow, status, fingerprint, output, trouble, owner = null, epoch, wakeAt = null, mail, consumed } = document;
+  const { parent, creator, createdAt, startedAt, endedAt, retentionMs } = document;
+  const { deaths = 0, crashes = 0, alone = false, avoid = [], avoidUntil = null, unsettled = 0 } = document;
+  return {
+    ...{ id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wakeAt, mail, consumed },
+    ...{ parent, creator, createdAt, startedAt, endedAt, retentionMs },
+    ...{ deaths, crashes, alone, avoid, avoidUntil, unsettled },
+  };
+}
+
+export const isOver = ({ status }: RunDocument): boolean => hasEnded(status);
+
+export function toEntry({ seq, epoch, at, events }: EntryDocument): JournalEntry {
+  return { seq, epoch, at, events };
+}
+
+export function toMail({ seq, kind, about, payload, at }: MailDocument): Mail {
+  return { seq, kind, about, payload, at };
+}
+
+export function toHook({ _id: token, run, about, metadata, createdAt }: HookDocument): HookRecord {
+  return { token, run, about, metadata, createdAt };
+}

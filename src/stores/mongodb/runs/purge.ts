@@ -1,0 +1,35 @@
+import { workerKeptMs } from "../../../core/runs/run.js";
+import type { Collections } from "../collections.js";
+import { asking, type MongoClient } from "../driver.js";
+import { serverTime } from "../ledger/read.js";
+import { atMost, sideBySide } from "../side-by-side.js";
+import { entryId } from "./document.js";
+import { inTransaction } from "./transaction.js";
+
+const inTurn = atMost(4);
+
+/** Only what has ended and is settled has an expiry. Each run goes with all that belongs to it, or stays. */
+export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
+  const { runs, journal, mail, hooks, chunks, workers } = collections;
+  const over = await asking("a purge", async () => {
+    const time = await serverTime(collections);
+    await workers.deleteMany({ seenAt: { $lte: time - workerKeptMs } });
+    return await runs
+      .find({ expiresAt: { $lte: time } }, { projection: { no: 1 } })
+      .sort({ expiresAt: 1 })
+      .limit(limit)
+      .toArray();
+  });
+  const removed = await sideBySide(over, inTurn, ({ _id, no }) =>
+    inTransaction(client, "a purge", async (options) => {
+      const { deletedCount } = await runs.deleteOne({ _id, no, expiresAt: { $exists: true } }, options);
+      if (deletedCount === 0) return 0;
+      await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
+      await mail.deleteMany({ run: no }, options);
+      await hooks.deleteMany({ no }, options);
+      await chunks.deleteMany({ no }, options);
+      return 1;
+    }),
+  );
+  return removed.reduce<number>((sum, one) => sum + (one === 1 ? 1 : 0), 0);
+}

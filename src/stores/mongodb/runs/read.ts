@@ -1,0 +1,45 @@
+import type { RunListQuery } from "../../../core/runs/operation.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
+import type { Collections } from "../collections.js";
+import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./document.js";
+import { findRun, withInputs } from "./load.js";
+
+export async function readRun(collections: Collections, id: string): Promise<RunRecord | undefined> {
+  const found = await findRun(collections, id, {});
+  return found && (await withInputs(collections, [found], {}))[0];
+}
+
+export async function readJournal(collections: Collections, id: string, after: number, limit: number): Promise<JournalEntry[]> {
+  const run = await findRun(collections, id, {});
+  if (run === undefined) return [];
+  return (await collections.journal.find(entriesAfter(run.no, after)).sort({ _id: 1 }).limit(limit).toArray()).map(toEntry);
+}
+
+export async function readMail(collections: Collections, id: string, after: number): Promise<Mail[]> {
+  const run = await findRun(collections, id, {});
+  if (run === undefined) return [];
+  return (
+    await collections.mail
+      .find({ run: run.no, seq: { $gt: after } })
+      .sort({ seq: 1 })
+      .toArray()
+  ).map(toMail);
+}
+
+export async function readHook({ hooks }: Collections, token: string): Promise<HookRecord | undefined> {
+  const found = await hooks.findOne({ _id: token });
+  return found === null ? undefined : toHook(found);
+}
+
+/** Newest first, by the index that has them in this order. */
+export async function listRuns(collections: Collections, { workflow, status, after, limit }: RunListQuery): Promise<RunRecord[]> {
+  const where = {
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(status === undefined ? {} : { status }),
+    ...(after === undefined
+      ? {}
+      : { $or: [{ createdAt: { $lt: after.createdAt } }, { createdAt: after.createdAt, _id: { $lt: after.id } }] }),
+  };
+  const found = await collections.runs.find(where, { projection: runAndNow }).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray();
+  return await withInputs(collections, found as unknown as RunDocument[], {});
+}

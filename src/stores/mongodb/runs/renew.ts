@@ -1,0 +1,44 @@
+import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
+import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
+import type { Collections } from "../collections.js";
+import { isDuplicateKey } from "../driver.js";
+import { add, literal, now, orElse } from "../ledger/expressions.js";
+import type { WorkerDocument } from "./document.js";
+
+/** Document by document: whichever somebody has claimed since is not this owner's any more, and is left alone. */
+export async function renewRuns(collections: Collections, { owner, leaseMs, signOfLife }: RenewQuery): Promise<Renewed[]> {
+  const { runs, bounded } = collections;
+  if (signOfLife) await saveWorker(collections, { owner, leaseMs, signOfLife });
+  const { matchedCount } = await runs.updateMany({ owner }, [{ $set: { wakeAt: add(now, leaseMs) } }], bounded);
+  if (matchedCount === 0) return [];
+  const held = await runs.find({ owner }, { projection: { epoch: 1, mail: 1 } }).toArray();
+  return held.map(({ _id: id, epoch, mail }) => ({ id, epoch, mail }));
+}
+
+async function saveWorker({ workers, bounded }: Collections, { owner, leaseMs, signOfLife }: Required<RenewQuery>): Promise<void> {
+  const { workflows, version } = signOfLife;
+  const seen = { workflows: literal(workflows), version: literal(version), seenAt: now, leaseUntil: add(now, leaseMs) };
+  const save = () =>
+    workers.updateOne({ _id: owner }, [{ $set: { ...seen, startedAt: orElse("$startedAt", now) } }], { ...bounded, upsert: true });
+  await save().catch((error: unknown) => {
+    // Its first two signs of life came at once: MongoDB tells one of them that the document exists.
+    if (!isDuplicateKey(error)) throw error;
+    return save();
+  });
+}
+
+export async function readWorkers({ workers }: Collections): Promise<WorkerRecord[]> {
+  const found = (await workers
+    .find({}, { projection: { workflows: 1, version: 1, startedAt: 1, seenAt: 1, leaseUntil: 1, now } })
+    .toArray()) as unknown as (WorkerDocument & { readonly now: number })[];
+  return found
+    .filter(({ seenAt, now: time }) => seenAt > time - workerKeptMs)
+    .map(({ _id: id, workflows, version, startedAt, seenAt, leaseUntil, now: time }) => ({
+      ...{ id, workflows, version, startedAt, seenAt, live: leaseUntil > time },
+    }))
+    .sort((a, b) => Number(b.live) - Number(a.live) || b.seenAt - a.seenAt);
+}
+
+export async function removeWorker({ workers, bounded }: Collections, owner: string): Promise<void> {
+  await workers.deleteOne({ _id: owner }, bounded);
+}

@@ -1,0 +1,54 @@
+import type { RunBackend } from "../../../core/runs/operation.js";
+import type { Collections } from "../collections.js";
+import { asking, type MongoClient } from "../driver.js";
+import { atMost } from "../side-by-side.js";
+import { asSession, clientOf } from "../transact.js";
+import { append } from "./append.js";
+import { readChunks, readTail } from "./chunks.js";
+import { claimRuns } from "./claim.js";
+import { flushRuns } from "./flush.js";
+import { loadRun } from "./load.js";
+import { purgeRuns } from "./purge.js";
+import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
+import { readWorkers, removeWorker, renewRuns } from "./renew.js";
+import { inTransaction } from "./transaction.js";
+import { createRunWatch } from "./watch.js";
+
+/** Transactions under way at once: each has a connection of the pool to itself. */
+const atOnceMax = 16;
+
+/** Queue and journal, where there are transactions. */
+export function mongoRuns(
+  client: MongoClient,
+  collections: Collections,
+): { readonly runs: RunBackend; readonly close: () => Promise<void> } {
+  const inTurn = atMost(atOnceMax);
+  const watching = createRunWatch(collections);
+  const runs: RunBackend = {
+    flush: (operations) => flushRuns(client, collections, inTurn, operations),
+    claim: (query) => claimRuns(client, collections, query),
+    async load(id) {
+      for (;;) {
+        const loaded = await inTransaction(client, "a read", (options) => loadRun(collections, id, options));
+        if (loaded !== "again") return loaded && { ...loaded, lapsed: true };
+      }
+    },
+    renew: (query) => asking("a renewal", () => renewRuns(collections, query)),
+    workers: () => asking("a listing", () => readWorkers(collections)),
+    leave: (owner) => asking("a worker's end", () => removeWorker(collections, owner)),
+    mail: (run, after) => asking("a read", () => readMail(collections, run, after)),
+    read: (id) => asking("a read", () => readRun(collections, id)),
+    journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),
+    list: (query) => asking("a listing", () => listRuns(collections, query)),
+    hook: (token) => asking("a read", () => readHook(collections, token)),
+    chunks: (query) => asking("a read", () => readChunks(collections, query)),
+    tail: (run, stream) => asking("a read", () => readTail(collections, run, stream)),
+    purge: (limit) => purgeRuns(client, collections, limit),
+    watch: watching.watch,
+    appendWithin(tx, asked) {
+      const session = asSession(tx);
+      return append(collections.by(clientOf(session)), asked, { session });
+    },
+  };
+  return { runs, close: watching.close };
+}

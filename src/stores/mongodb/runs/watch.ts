@@ -1,0 +1,102 @@
+import type { ChangeStream, ChangeStreamDocument } from "mongodb";
+import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
+import type { Collections } from "../collections.js";
+
+/** Runs that are new, have mail or a longer stream, or have lost their owner: what somebody else may wait for. */
+const interesting = [
+  {
+    $match: {
+      $or: [
+        // "replace": what changes most of a document may be told as that.
+        { operationType: { $in: ["insert", "replace"] } },
+        { "updateDescription.updatedFields.mail": { $exists: true } },
+        { "updateDescription.removedFields": "owner" },
+        { "updateDescription.updatedFields.grown": { $exists: true } },
+      ],
+    },
+  },
+  {
+    $project: {
+      documentKey: 1,
+      operationType: 1,
+      "updateDescription.updatedFields.grown": 1,
+      "updateDescription.updatedFields.mail": 1,
+      "updateDescription.removedFields": 1,
+    },
+  },
+];
+
+const waitMsMin = 100;
+const waitMsMax = 5000;
+
+export interface RunWatch {
+  watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void;
+  close(): Promise<void>;
+}
+
+/** One change stream for all who watch, as long as somebody does. When it breaks, everybody looks for themselves, and it is opened again. */
+export function createRunWatch({ runs }: Collections): RunWatch {
+  const watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
+  let stream: ChangeStream | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let waitMs = waitMsMin;
+  let closed = false;
+
+  const tell = (run: RunChange, what: WhatChanged = "run") => {
+    for (const { changed } of watchers) changed(run, what);
+  };
+
+  function start(): void {
+    if (closed || stream !== undefined || watchers.size === 0) return;
+    const opened: ChangeStream = runs.watch(interesting, { maxAwaitTimeMS: 1000 });
+    stream = opened;
+    opened.on("change", (event) => {
+      waitMs = waitMsMin;
+      tell("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
+    });
+    opened.on("error", () => restart(opened));
+    opened.on("close", () => restart(opened));
+  }
+
+  function restart(broken: ChangeStream): void {
+    if (stream !== broken) return;
+    stop();
+    if (closed) return;
+    // What happened meanwhile was told to nobody.
+    tell(null);
+    timer = setTimeout(start, waitMs);
+    waitMs = Math.min(waitMs * 2, waitMsMax);
+  }
+
+  function stop(): void {
+    clearTimeout(timer);
+    const ending = stream;
+    stream = undefined;
+    ending?.removeAllListeners();
+    ending?.on("error", () => {});
+    void ending?.close().catch(() => {});
+  }
+
+  return {
+    watch(changed) {
+      const watcher = { changed };
+      watchers.add(watcher);
+      start();
+      return () => {
+        watchers.delete(watcher);
+        if (watchers.size === 0) stop();
+      };
+    },
+    async close() {
+      closed = true;
+      watchers.clear();
+      stop();
+    },
+  };
+}
+
+function isOnlyGrown(event: ChangeStreamDocument): boolean {
+  if (event.operationType !== "update") return false;
+  const { updatedFields = {}, removedFields = [] } = event.updateDescription ?? {};
+  return "grown" in updatedFields && !("mail" in updatedFields) && !removedFields.includes("owner");
+}

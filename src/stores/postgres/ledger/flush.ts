@@ -1,0 +1,92 @@
+import { assert } from "../../../core/errors/errors.js";
+import { decide, forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
+import type { Operation } from "../../../core/ledger/operation.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import { type PgClient, sentAgain } from "../driver.js";
+import { fullStatement } from "./full-statement.js";
+import { quickFlush } from "./quick-flush.js";
+import { type RecordRow, toRecord } from "./row.js";
+
+interface Seen {
+  readonly ord: number;
+  readonly now: number;
+  readonly written: boolean;
+  readonly record: RecordRow | null;
+}
+
+/**
+ * A flush: the quick statement for what nearly always happens, one trip; the full one for what it left open (a dead
+ * attempt taken over, a stale owner) and for heartbeats and resolutions. Each is durable and atomic by itself, and an
+ * operation is in one of them only.
+ */
+export async function flush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
+  const quick = await sentAgain(() => quickFlush(client, schema, operations));
+  const open = operations.filter((_, i) => quick[i] === undefined);
+  if (open.length === 0) return quick as Verdicted[];
+  const statement = { name: `onceflow-${schema}-full`, text: fullStatement(schema) };
+  const full = await sentAgain(() => fullFlush(client, statement, open));
+  return quick.map((verdict) => verdict ?? full.shift() ?? "again");
+}
+
+/** One statement for any mixture; its answers are explained with the one state machine there is. */
+export async function fullFlush(
+  client: PgClient,
+  statement: { readonly name?: string; readonly text: string },
+  operations: readonly Operation[],
+): Promise<(Verdicted | "again")[]> {
+  const asked = JSON.stringify(operations.map(toAsked));
+  const { rows } = await client.query<{ answer: string }>({ ...statement, values: [asked] });
+  const verdicts: (Verdicted | "again")[] = operations.map(() => "again");
+  for (const { answer } of rows) {
+    const seen = JSON.parse(answer) as Seen;
+    const operation = operations[seen.ord];
+    assert(operation !== undefined, "every row of a flush answers an operation");
+    verdicts[seen.ord] = judge(operation, seen);
+  }
+  return verdicts;
+}
+
+function judge(operation: Operation, { now, written, record: row }: Seen): Verdicted | "again" {
+  const record = row === null ? undefined : toRecord(row);
+  const { answer, next } = decide(record, operation, now);
+  if (written) {
+    assert(next !== undefined, `PostgreSQL granted a ${operation.verb} that decide() refuses`);
+    return { answer, record: next, now };
+  }
+  // It would have been granted on what was seen, but the record had changed by the time it was locked.
+  return next === undefined ? { answer, record, now } : "again";
+}
+
+/** An operation as a row of `asked`: absent members are null there. */
+function toAsked(operation: Operation, ord: number): Record<string, string | number | boolean | null> {
+  const { verb, scope, key, owner } = operation;
+  const base = { ord, verb, scope, key, owner };
+  switch (operation.verb) {
+    case "begin":
+      return {
+        ...base,
+        fingerprint: operation.fingerprint,
+        effect: operation.effect,
+        lease_ms: operation.leaseMs,
+        retention_ms: operation.retentionMs,
+        horizon_ms: operation.horizonMs,
+        reconcile_after_ms: operation.reconcileAfterMs,
+        over: operation.over,
+        progress: operation.progress,
+      };
+    case "renew":
+      return { ...base, attempt: operation.attempt, lease_ms: operation.leaseMs, progress: operation.progress ?? null };
+    case "settle":
+    case "resolve":
+      return {
+        ...base,
+        attempt: operation.attempt,
+        to_state: operation.to.state,
+        outcome: outcomeOf(operation.to),
+        forget: forgets(operation.to),
+        verdict: operation.verb === "settle" ? verdictOf(operation) : "resolved",
+        note: operation.note,
+        erase: operation.verb === "resolve" && operation.erase === true,
+      };
+  }
+}

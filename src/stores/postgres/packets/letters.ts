@@ -1,0 +1,53 @@
+import { UnreachableError } from "../../../core/errors/errors.js";
+import type { Alert } from "../../../core/packets/operation.js";
+import { discard, reinject } from "../../../core/packets/rules/letters.js";
+import { serverNow } from "../ledger/read.js";
+import { askAlone, type PacketConnection } from "./ask.js";
+import { discover } from "./discover.js";
+import type { LoadedTable } from "./table.js";
+import { decideInside, inTransaction } from "./transaction.js";
+import { letterWishes, Wishes } from "./wishes.js";
+
+const rowsMsMax = 5000;
+
+export async function reinjectLetter(connection: PacketConnection, no: number, alert?: Alert): Promise<boolean> {
+  return (await onLetters(connection, [no], (table) => reinject(table, no, alert))) === 1;
+}
+
+export async function discardLetter(connection: PacketConnection, no: number): Promise<boolean> {
+  return (await onLetters(connection, [no], discard)) === 1;
+}
+
+/** How many of them were dead letters. */
+async function onLetters(
+  connection: PacketConnection,
+  nos: readonly number[],
+  verb: (table: LoadedTable, no: number) => object | undefined,
+): Promise<number> {
+  const done = await inTransaction(connection.client, rowsMsMax, async (extra) => {
+    const seen = await discover(connection, { nos });
+    const wishes = nos.reduce((sum, no) => sum.add(letterWishes(no, seen)), new Wishes().add(extra));
+    return await decideInside(connection, { wishes, mode: "wait" }, (table) => nos.filter((no) => verb(table, no) !== undefined).length);
+  });
+  if (done === undefined) throw new UnreachableError("[onceflow] [postgres] others were faster at every try; nothing was changed");
+  return done;
+}
+
+/** Executions with their notes: one statement. The instant is a subquery, read once: else it would not bound the scan. */
+const purgeStatement = {
+  name: "purge",
+  text: `WITH over AS MATERIALIZED (
+  SELECT no FROM $schema.executions WHERE expires_at <= (SELECT ${serverNow}) ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED
+), noted AS (DELETE FROM $schema.notes WHERE execution = ANY (ARRAY(SELECT no FROM over))),
+removed AS (DELETE FROM $schema.executions WHERE no = ANY (ARRAY(SELECT no FROM over)) RETURNING 1)
+SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters', (
+  SELECT json_agg(no) FROM (
+    SELECT no FROM $schema.packets WHERE state = 'dead' AND expires_at <= (SELECT ${serverNow}) ORDER BY expires_at, no LIMIT $1::int) d
+))::text AS answer`,
+};
+
+export async function purgePackets(connection: PacketConnection, limit: number): Promise<number> {
+  const { executions, letters } = await askAlone<{ executions: number; letters: number[] | null }>(connection, purgeStatement, [limit]);
+  const over = (letters ?? []).slice(0, limit - executions);
+  return executions + (over.length === 0 ? 0 : await onLetters(connection, over, discard));
+}

@@ -1,0 +1,113 @@
+import { StoreRefusedError } from "../../../core/errors/errors.js";
+import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
+import { explain } from "../driver.js";
+import { Flusher } from "../flusher.js";
+import { openPool } from "../pool.js";
+import type { RunConnections } from "../runs/runs.js";
+import { openWatch } from "../runs/watch.js";
+import { sessionOf } from "../session.js";
+import type { PacketConnection } from "./ask.js";
+import { claimPackets } from "./claim.js";
+import { Doubts } from "./doubt.js";
+import { flushPackets } from "./flush.js";
+import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
+import * as list from "./list.js";
+import { packetChannel } from "./tell.js";
+import { sendWithin } from "./within.js";
+import { giveBack, joinWorkers, leaveWorkers, renewWorker, setFlowState } from "./worker.js";
+
+/** A process that stops in the middle of a transaction keeps its locks no longer than this. */
+const restMsMax = 15_000;
+
+/**
+ * Packets. Connections of their own, each opened when it is needed first: one for flushes; a few for claims, renewals and
+ * dead letters, which must wait neither for flushes nor for each other; one to listen.
+ */
+export function postgresPackets({ pg, schema, pool, config: given }: RunConnections): {
+  readonly packets: PacketBackend;
+  close(): Promise<void>;
+} {
+  const config = { ...given, settings: { ...given.settings, idle_in_transaction_session_timeout: restMsMax } };
+  const flusher = new Flusher(pg, config);
+  const queue = openPool(pg, config, 3);
+  const watch = openWatch(pg, config, packetChannel(schema));
+  const doubts = new Doubts();
+  let last: Promise<unknown> = Promise.resolve();
+  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+  const reading: PacketConnection = { client: pool, schema, prepared: false };
+  const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+    work().catch((error: unknown) => {
+      throw explain(error, what);
+    });
+  /** On a connection that is nobody else's meanwhile. */
+  const alone = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
+    asking(what, async () => {
+      const client = await queue.connect();
+      let broken: Error | undefined;
+      const onError = (error: Error) => {
+        broken = error;
+      };
+      client.on("error", onError);
+      try {
+        return await work({ client: sessionOf(client), schema, prepared: true });
+      } catch (error) {
+        // Also after an error of our own: the transaction may still be open.
+        if (!(explain(error, what) instanceof StoreRefusedError)) broken = error as Error;
+        throw error;
+      } finally {
+        client.off("error", onError);
+        client.release(broken);
+      }
+    });
+
+  async function claim(query: PacketClaimQuery): Promise<PacketClaims> {
+    // Whoever claims is about to settle.
+    flusher.connect();
+    const doubtful = doubts.of(query.worker);
+    if (doubtful.length > 0) await alone("a claim", (connection) => giveBack(connection, query.worker, doubtful));
+    const no = doubts.next();
+    try {
+      return await alone("a claim", (connection) => claimPackets(connection, query, no));
+    } catch (error) {
+      // Also when its last statement wrote nothing: statements before that one may have taken packets.
+      doubts.add(query.worker, no);
+      throw error;
+    }
+  }
+
+  const packets: PacketBackend = {
+    flush: (operations) =>
+      inTurn(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
+    join: ({ leaseMs }) => alone("a join", (connection) => joinWorkers(connection, leaseMs)),
+    renew: (worker, leaseMs) => alone("a renewal", (connection) => renewWorker(connection, worker, leaseMs)),
+    leave: (worker) => alone("a leave", (connection) => leaveWorkers(connection, worker)),
+    claim,
+    sendWithin: (tx, send) => sendWithin(tx, schema, send),
+    reinject: (no, alert) => alone("a re-injection", (connection) => reinjectLetter(connection, no, alert)),
+    discard: (no) => alone("a discard", (connection) => discardLetter(connection, no)),
+    packet: (no) => asking("a read", () => list.readPacket(reading, no)),
+    deadLetters: (query) => asking("a listing", () => list.deadLetters(reading, query)),
+    execution: (no) => asking("a read", () => list.readExecution(reading, no)),
+    executions: (query) => asking("a listing", () => list.listExecutions(reading, query)),
+    notes: (execution, limit) => asking("a read", () => list.readNotes(reading, execution, limit)),
+    packetsOf: (execution, limit) => asking("a read", () => list.packetsOf(reading, execution, limit)),
+    counts: () => asking("a count", () => list.readCounts(reading)),
+    flowState: (flow) => asking("a read", () => list.readFlowState(reading, flow)),
+    setFlowState: (flow, state) => alone("a change of a flow", (connection) => setFlowState(connection, flow, state)),
+    purge: (limit) => alone("a purge", (connection) => purgePackets(connection, limit)),
+    watch: (changed) => watch.watch(() => changed()),
+  };
+  return {
+    packets,
+    async close() {
+      await watch.close();
+      await flusher.close();
+      await queue.end();
+    },
+  };
+}

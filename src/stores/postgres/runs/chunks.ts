@@ -1,0 +1,181 @@
+import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
+import type { RunAnswer, RunOperation, WriteChunks } from "../../../core/runs/operation.js";
+import { binaryColumns } from "../binary-array.js";
+import { type Columns, type Scalar, unnest } from "../columns.js";
+import { codeOf, type PgClient } from "../driver.js";
+import { endsToldMax, inSchema, tellOfChunks } from "./tell.js";
+
+const chunkColumns: Columns = [
+  ["run", "text"],
+  ["epoch", "int"],
+  ["stream", "text"],
+  ["writer", "text"],
+  ["n", "int"],
+  ["attempt", "int"],
+  ["kind", "text"],
+  ["size", "int"],
+  ["value", "text"],
+  ["bytes", "bytea"],
+];
+
+/**
+ * Chunks of any number of runs, in one statement, durable and atomic by itself.
+ *
+ *   held      the runs that are still in the epoch of whoever writes, locked: a claim waits until this is committed
+ *   streams   the last place of every stream, and whether it has ended
+ *   found     the chunks that are to be written, and their places if they have one
+ *   replaced  same writer, same count: by the same or a later attempt
+ *   added     at the next places, in the order in which they were handed in
+ *
+ * Places are given on the statement's snapshot. Whoever writes at the same time can only be an owner that was overtaken,
+ * and takes a place that is unique: the one that comes later is told so by an error, has written nothing, and goes again.
+ */
+function statement(held: string, told: string): string {
+  return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),
+held AS MATERIALIZED (${held}),
+streams AS MATERIALIZED (
+  SELECT s.run, s.stream,
+    coalesce((SELECT c.place FROM $schema.chunks c WHERE c.run = s.run AND c.stream = s.stream ORDER BY c.place DESC LIMIT 1), -1) AS last,
+    EXISTS (SELECT 1 FROM $schema.chunks c WHERE c.run = s.run AND c.stream = s.stream AND c.kind IN ('end', 'error')) AS closed
+  FROM (SELECT DISTINCT run, stream FROM asked WHERE run IN (SELECT id FROM held)) s
+), found AS MATERIALIZED (
+  SELECT a.*, s.last, (SELECT c.place FROM $schema.chunks c WHERE c.run = a.run AND c.writer = a.writer AND c.stream = a.stream AND c.n = a.n) AS place
+  FROM asked a JOIN streams s ON s.run = a.run AND s.stream = a.stream WHERE NOT s.closed OR a.epoch IS NULL
+), replaced AS (
+  UPDATE $schema.chunks c SET attempt = f.attempt, kind = f.kind, size = f.size, value = f.value, bytes = f.bytes
+  FROM found f WHERE c.run = f.run AND c.stream = f.stream AND c.place = f.place AND c.attempt <= f.attempt
+), added AS (
+  INSERT INTO $schema.chunks (run, stream, place, writer, n, attempt, kind, size, value, bytes)
+  SELECT run, stream, last + row_number() OVER (PARTITION BY run, stream ORDER BY ord), writer, n, attempt, kind, size, value, bytes
+  FROM found WHERE place IS NULL
+)
+SELECT json_build_object('held', (SELECT json_agg(id) FROM held), 'closed', (SELECT json_agg(json_build_array(run, stream)) FROM streams WHERE closed),
+  'told', ${told})::text AS answer`;
+}
+
+const stillHeld = `SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
+  WHERE r.epoch = a.epoch AND r.owner IS NOT NULL AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE OF r`;
+
+/** With an entry, inside its transaction: the run is locked, and its fence has been passed. */
+export const putChunks = statement("SELECT DISTINCT run AS id FROM asked", `(SELECT count(${tellOfChunks("id")}) FROM held)`);
+
+export const voidChunks = `UPDATE $schema.chunks SET attempt = $3::int, kind = 'void', size = 0, value = NULL, bytes = NULL
+  WHERE run = $1::text AND writer = $2::text AND attempt < $3::int`;
+
+export function chunkValues(run: string, epoch: number | null, chunks: readonly Chunk[]): Buffer[] {
+  return binaryColumns(rowsOf(run, epoch, chunks), chunkColumns);
+}
+
+function rowsOf(run: string, epoch: number | null, chunks: readonly Chunk[]): (Scalar | Uint8Array)[][] {
+  return withoutDoubles(chunks).map((chunk) => {
+    const { stream, writer, n, attempt, kind, data } = chunk;
+    const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
+    return [run, epoch, stream, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
+  });
+}
+
+/** All writes of a flush; `undefined` for its other operations. */
+export async function flushChunks(
+  client: PgClient,
+  schema: string,
+  operations: readonly RunOperation[],
+): Promise<(RunAnswer | "again" | undefined)[]> {
+  const answers: (RunAnswer | "again" | undefined)[] = [];
+  for (const writes of batches(operations)) {
+    const batch = await writeBatch(client, schema, writes);
+    for (const [i, operation] of operations.entries()) answers[i] ??= batch.get(operation);
+  }
+  return answers;
+}
+
+const batchBytesMax = 16 * 1024 * 1024;
+
+/** What fits into one statement: the chunks of hundreds of runs may be too much for a server, or for its memory. */
+function batches(operations: readonly RunOperation[]): WriteChunks[][] {
+  const all: WriteChunks[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const operation of operations) {
+    if (operation.verb !== "write") continue;
+    const size = operation.chunks.reduce((sum, chunk) => sum + sizeOf(chunk), 0);
+    if (bytes + size > batchBytesMax) {
+      all.push([]);
+      bytes = 0;
+    }
+    bytes += size;
+    all.at(-1)?.push(operation);
+  }
+  return all;
+}
+
+async function writeBatch(
+  client: PgClient,
+  schema: string,
+  writes: readonly WriteChunks[],
+): Promise<ReadonlyMap<RunOperation, RunAnswer | "again">> {
+  const loud = writes.length <= endsToldMax;
+  const query = {
+    name: `onceflow-runs-chunks${loud ? "-told" : ""}`,
+    text: inSchema(statement(stillHeld, loud ? `(SELECT count(${tellOfChunks("id")}) FROM held)` : "0"), schema),
+    values: binaryColumns(
+      writes.flatMap(({ id, epoch, chunks }) => rowsOf(id, epoch, chunks)),
+      chunkColumns,
+    ),
+  };
+  const answer = await answered(client, query);
+  return new Map(writes.map((write) => [write, answer === "again" ? answer : answerTo(write, answer)]));
+}
+
+function answerTo({ id }: WriteChunks, { held, closed }: Put): RunAnswer {
+  if (!held?.includes(id)) return { kind: "overtaken" };
+  return { kind: "written", closed: (closed ?? []).filter(([run]) => run === id).map(([, stream]) => stream) };
+}
+
+interface Put {
+  readonly held: readonly string[] | null;
+  readonly closed: readonly (readonly [run: string, stream: string])[] | null;
+}
+
+/** Somebody else took a place or a lock first: nothing was written. */
+const lostRace = /^(23505|40001|40P01|55P03)$/;
+
+async function answered(client: PgClient, query: { name: string; text: string; values: Buffer[] }): Promise<Put | "again"> {
+  try {
+    const { rows } = await client.query<{ answer: string }>(query);
+    return JSON.parse(rows[0]?.answer ?? "{}") as Put;
+  } catch (error) {
+    if (lostRace.test(codeOf(error))) return "again";
+    throw error;
+  }
+}
+
+interface ChunkRow {
+  readonly place: number;
+  readonly kind: ChunkRecord["kind"];
+  readonly value: string | null;
+  readonly bytes: Buffer | null;
+}
+
+/**
+ * Sizes are added up before any chunk is read: a page of long ones is short. Places have no gaps, so that a page is a range
+ * of them: asked for by ORDER BY and LIMIT, a table without statistics was sorted for every page.
+ */
+export async function readChunks(
+  client: PgClient,
+  schema: string,
+  { run, stream, from, limit, bytesMax }: ChunkQuery,
+): Promise<ChunkRecord[]> {
+  const those = `FROM ${schema}.chunks WHERE run = $1 AND stream = $2 AND place >= $3::int`;
+  const sql = `SELECT place, kind, value, bytes ${those} AND place <= (
+      SELECT max(place) FROM (
+        SELECT place, sum(size) OVER (ORDER BY place) - size AS before ${those} AND place < $4::int) p
+      WHERE before < $5 OR before = 0)
+    ORDER BY place`;
+  const { rows } = await client.query<ChunkRow>(sql, [run, stream, from, from + limit, bytesMax]);
+  return rows.map(({ place: index, kind, value, bytes }) => ({ index, kind, data: value ?? (bytes && new Uint8Array(bytes)) }));
+}
+
+export async function readTail(client: PgClient, schema: string, run: string, stream: string): Promise<number> {
+  const sql = `SELECT place FROM ${schema}.chunks WHERE run = $1 AND stream = $2 AND kind IN ('bytes', 'value') ORDER BY place DESC LIMIT 1`;
+  const { rows } = await client.query<{ place: number }>(sql, [run, stream]);
+  return rows[0]?.place ?? -1;
+}

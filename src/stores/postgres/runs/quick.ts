@@ -1,0 +1,140 @@
+import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../../core/runs/operation.js";
+import { binaryColumns } from "../binary-array.js";
+import type { Scalar } from "../columns.js";
+import { codeOf, type PgClient } from "../driver.js";
+import { type QuickParts, quickStatement } from "./quick-statement.js";
+import { changeColumns, changeValues, entryColumns, entryValues, startColumns, startValues } from "./row.js";
+import { endsToldMax } from "./tell.js";
+
+interface QuickRow {
+  readonly now: number;
+  /** Numbers from 1, with commas between them; null when there are none. */
+  readonly existing?: string | null;
+  readonly unfit?: string | null;
+  readonly changed?: string | null;
+}
+
+/** Operations of one part of the statement, and where in the flush they stand. */
+type Part<Operation> = (readonly [index: number, operation: Operation])[];
+
+interface Quick {
+  readonly starts: Part<StartRun>;
+  readonly holds: Part<Append>;
+  readonly changes: Part<Append>;
+}
+
+/** The first time another process can have been faster; the second time it is sorted out, unless it was so again. */
+const triesMax = 3;
+
+/** What the quick statement could do of a flush; `undefined` for what needs a transaction of its own. */
+export async function quickRuns(
+  client: PgClient,
+  schema: string,
+  operations: readonly RunOperation[],
+): Promise<(RunAnswer | "again" | undefined)[]> {
+  const answers: (RunAnswer | "again" | undefined)[] = operations.map(() => undefined);
+  const quick = quickOf(operations);
+  const { starts, holds, changes } = quick;
+  const given = starts.length + holds.length + changes.length;
+  if (given === 0) return answers;
+
+  const parts = partsOf(quick, given === 1);
+  const query = { ...statementFor(schema, parts), values: valuesOf(quick, parts.alone) };
+  const row = await tried(async () => (await client.query<QuickRow>(query)).rows[0]);
+  if (row === undefined) return answers;
+  if (row === "again") {
+    for (const [i] of [...starts, ...holds, ...changes]) answers[i] = "again";
+    return answers;
+  }
+  const done = { now: row.now, conflicts: [] };
+  const [existing, unfit, changed] = [numbersOf(row.existing), numbersOf(row.unfit), numbersOf(row.changed)];
+  for (const [n, [i]] of starts.entries()) if (!existing.has(n + 1)) answers[i] = { kind: "created", ...done };
+  for (const [n, [i]] of holds.entries()) if (!unfit.has(n + 1)) answers[i] = { kind: "appended", ...done };
+  for (const [n, [i]] of changes.entries()) if (changed.has(n + 1)) answers[i] = { kind: "appended", ...done };
+  return answers;
+}
+
+function quickOf(operations: readonly RunOperation[]): Quick {
+  const quick: Quick = { starts: [], holds: [], changes: [] };
+  for (const [i, operation] of operations.entries()) {
+    if (operation.verb === "start" && isPlainStart(operation)) quick.starts.push([i, operation]);
+    if (operation.verb !== "append" || !isPlain(operation.entry)) continue;
+    if (onlyJournals(operation.entry)) quick.holds.push([i, operation]);
+    else if (!endsSilently(operation.entry)) quick.changes.push([i, operation]);
+  }
+  return quick;
+}
+
+function partsOf({ starts, holds, changes }: Quick, alone: boolean): QuickParts {
+  const tells = {
+    starts: starts.some(([, { first }]) => first === null),
+    releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
+    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
+  };
+  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
+}
+
+/** One operation as plain values: for a single one, arrays were measured at a fifth more. */
+function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | Buffer)[] {
+  const started = starts.map(([, start]) => startValues(start));
+  const held = holds.map(([, append]) => entryValues(append));
+  const changed = changes.map(([, append]) => changeValues(append));
+  if (alone) return [...started, ...held, ...changed].flat();
+  return [...binaryColumns(started, startColumns), ...binaryColumns(held, entryColumns), ...binaryColumns(changed, changeColumns)];
+}
+
+/** Undefined: nothing was done, and each operation has to go alone to find out which one is in the way. */
+async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined> {
+  for (let tries = 1; tries <= triesMax; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      const code = codeOf(error);
+      if (code === "40P01" || code === "40001") return "again";
+      if (code === "55P03") return undefined;
+      if (code !== "23505") throw error;
+    }
+  }
+  return undefined;
+}
+
+function isPlainStart({ first, chunks }: StartRun): boolean {
+  if (chunks !== undefined) return false;
+  if (first === null) return true;
+  const { entry } = first;
+  return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
+}
+
+function isPlain({ hooks, children, voids, chunks, trial, then }: Entry): boolean {
+  if (trial !== undefined || (then.kind === "release" && then.avoid !== undefined) || (then.kind === "end" && then.unsettled)) return false;
+  return hooks.length === 0 && children.length === 0 && voids === undefined && chunks === undefined;
+}
+
+function onlyJournals({ events, consumed, then }: Entry): boolean {
+  return events !== null && consumed === null && then.kind === "hold";
+}
+
+/** An end without an entry has to close the journal all the same. */
+function endsSilently({ events, then }: Entry): boolean {
+  return events === null && then.kind === "end";
+}
+
+function numbersOf(text: string | null | undefined): Set<number> {
+  return new Set(text ? text.split(",").map(Number) : []);
+}
+
+const statements = new Map<string, { readonly name: string; readonly text: string }>();
+
+/** Prepared once per connection under its name; a connection serves one schema. */
+function statementFor(schema: string, parts: QuickParts): { readonly name: string; readonly text: string } {
+  const { starts, holds, changes, alone, tells } = parts;
+  const letters = [starts && "s", holds && "h", changes && "c", tells.starts && "S", tells.releases && "R", tells.ends && "E"];
+  const name = `onceflow-runs-${alone ? "one" : "many"}-${letters.filter(Boolean).join("")}`;
+  const key = `${schema} ${name}`;
+  let statement = statements.get(key);
+  if (statement === undefined) {
+    statement = { name, text: quickStatement(schema, parts) };
+    statements.set(key, statement);
+  }
+  return statement;
+}

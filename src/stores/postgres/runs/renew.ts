@@ -1,0 +1,38 @@
+import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
+import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
+import { arrayLiteral } from "../columns.js";
+import type { PgClient } from "../driver.js";
+import { serverNow } from "../ledger/read.js";
+
+const clock = `clock AS MATERIALIZED (SELECT ${serverNow} AS now)`;
+
+/**
+ * In the order in which flushes lock too, by id: otherwise each could wait for what the other has. It waits for locks:
+ * a run that is left out would count as lost.
+ */
+const extended = `held AS MATERIALIZED (SELECT id FROM $schema.runs WHERE owner = $1 ORDER BY id FOR UPDATE)
+    UPDATE $schema.runs r SET wake_at = now + $2::bigint FROM held h, clock WHERE r.id = h.id RETURNING r.id, r.epoch, r.mail`;
+
+const seen = `seen AS (
+      INSERT INTO $schema.run_workers AS w (id, workflows, version, started_at, seen_at, lease_until)
+      SELECT $1, $3::text[], $4, now, now, now + $2::bigint FROM clock
+      ON CONFLICT (id) DO UPDATE SET workflows = excluded.workflows, version = excluded.version,
+        seen_at = greatest(w.seen_at, excluded.seen_at), lease_until = excluded.lease_until)`;
+
+export async function renewRuns(client: PgClient, schema: string, { owner, leaseMs, signOfLife }: RenewQuery): Promise<Renewed[]> {
+  const [name, text, more] = signOfLife
+    ? ["onceflow-runs-renew-seen", `WITH ${clock}, ${seen}, ${extended}`, [arrayLiteral(signOfLife.workflows), signOfLife.version]]
+    : ["onceflow-runs-renew", `WITH ${clock}, ${extended}`, []];
+  const query = { name: name as string, text: (text as string).replaceAll("$schema", schema), values: [owner, leaseMs, ...more] };
+  return (await client.query<Renewed>(query)).rows;
+}
+
+export async function readWorkers(client: PgClient, schema: string): Promise<WorkerRecord[]> {
+  const text = `WITH ${clock} SELECT id, workflows, version, started_at AS "startedAt", seen_at AS "seenAt", lease_until > now AS live
+    FROM ${schema}.run_workers, clock WHERE seen_at > now - ${workerKeptMs} ORDER BY live DESC, seen_at DESC`;
+  return (await client.query<WorkerRecord>(text)).rows;
+}
+
+export async function removeWorker(client: PgClient, schema: string, owner: string): Promise<void> {
+  await client.query(`DELETE FROM ${schema}.run_workers WHERE id = $1`, [owner]);
+}

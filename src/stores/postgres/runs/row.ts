@@ -1,0 +1,84 @@
+import type { Append, StartRun } from "../../../core/runs/operation.js";
+import type { Columns, Scalar } from "../columns.js";
+
+/** A run as `RunRecord` has it. */
+export const selectedRun = `id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wake_at AS "wakeAt", mail, consumed,
+  parent, creator, created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt", retention_ms AS "retentionMs",
+  deaths, crashes, alone, coalesce(avoid, '{}') AS avoid, avoid_until AS "avoidUntil", unsettled`;
+export const selectedEntry = "seq, epoch, at, events";
+export const selectedMail = "seq, kind, about, payload, at";
+export const selectedHook = `token, run, about, metadata, created_at AS "createdAt"`;
+
+export const startColumns: Columns = [
+  ["id", "text"],
+  ["workflow", "text"],
+  ["input", "text"],
+  ["fingerprint", "text"],
+  ["parent", "text"],
+  ["creator", "text"],
+  ["retention_ms", "bigint"],
+  ["owner", "text"],
+  ["lease_ms", "bigint"],
+  ["events", "text"],
+];
+
+/** `owner`, `lease_ms` and `events` are null in a run that nobody executes yet. */
+export function startValues({ id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun): Scalar[] {
+  const { owner = null, leaseMs = null, entry } = first ?? {};
+  return [id, workflow, input, fingerprint, parent, creator, retentionMs, owner, leaseMs, entry?.events ?? null];
+}
+
+/** Rows `a` of `startColumns`, at the instant `now`, as runs. */
+export function insertRuns(from: string): string {
+  return `INSERT INTO $schema.runs (id, workflow, status, input, fingerprint, owner, epoch, wake_at, parent, creator, created_at, started_at,
+    retention_ms)
+  SELECT a.id, a.workflow, CASE WHEN a.owner IS NULL THEN 'pending' ELSE 'running' END::$schema.run_status, a.input, a.fingerprint, a.owner,
+    CASE WHEN a.owner IS NULL THEN 0 ELSE 1 END, now + coalesce(a.lease_ms, 0), a.parent, a.creator, now,
+    CASE WHEN a.owner IS NOT NULL THEN now END, a.retention_ms
+  FROM ${from}`;
+}
+
+export const entryColumns: Columns = [
+  ["id", "text"],
+  ["seq", "int"],
+  ["epoch", "int"],
+  ["events", "text"],
+];
+
+export function entryValues({ id, seq, epoch, entry: { events } }: Append): Scalar[] {
+  return [id, seq, epoch, events];
+}
+
+export const changeColumns: Columns = [
+  ...entryColumns,
+  ["consumed", "int"],
+  ["status", "text"],
+  ["over", "boolean"],
+  ["said", "text"],
+  ["wake_at", "bigint"],
+];
+
+/** `status` is null when the run is held on to. `said`: the output of a run that is over, the trouble of one that is not. */
+export function changeValues(append: Append): Scalar[] {
+  const { consumed, then } = append.entry;
+  const values = [...entryValues(append), consumed];
+  if (then.kind === "hold") return [...values, null, false, null, null];
+  if (then.kind === "end") return [...values, then.status, true, then.output, null];
+  return [...values, then.status, false, then.trouble, then.wakeAt];
+}
+
+/**
+ * What a row `a` of `changeColumns` makes of its run `r`, at the instant `now`. Computed from the row as it is when its
+ * lock has been had: mail that was sent while we waited for it counts, and wakes the run.
+ */
+export const changedRun = `consumed = coalesce(a.consumed, r.consumed),
+    owner = CASE WHEN a.status IS NULL THEN r.owner END,
+    status = coalesce(a.status::$schema.run_status, r.status),
+    wake_at = CASE WHEN a.status IS NULL THEN r.wake_at WHEN a.over THEN NULL
+      WHEN r.mail > coalesce(a.consumed, r.consumed) THEN now ELSE a.wake_at END,
+    output = CASE WHEN a.over THEN a.said ELSE r.output END,
+    trouble = CASE WHEN a.over OR a.status IS NULL THEN r.trouble ELSE a.said END,
+    avoid = CASE WHEN a.over OR a.status IS NULL THEN r.avoid END,
+    avoid_until = CASE WHEN a.over OR a.status IS NULL THEN r.avoid_until END,
+    ended_at = CASE WHEN a.over THEN now END,
+    expires_at = CASE WHEN a.over THEN now + r.retention_ms END`;

@@ -1,0 +1,78 @@
+import type { RunBackend } from "../../../core/runs/operation.js";
+import { explain, type PgClient, type PgModule } from "../driver.js";
+import { Flusher } from "../flusher.js";
+import { openPool, standingAlone } from "../pool.js";
+import type { ConnectionConfig } from "../session.js";
+import { readChunks, readTail } from "./chunks.js";
+import { claimRuns } from "./claim.js";
+import { appendWithin, flushRuns, runStatements } from "./flush.js";
+import { loadRuns } from "./load.js";
+import { purgeRuns } from "./purge.js";
+import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
+import { readWorkers, removeWorker, renewRuns } from "./renew.js";
+import { channelOf } from "./tell.js";
+import { openWatch } from "./watch.js";
+
+export interface RunConnections {
+  readonly pg: PgModule;
+  readonly schema: string;
+  /** For reads, shared with the ledger. */
+  readonly pool: PgClient;
+  /** As flushes want it: planned once, by indexes. */
+  readonly config: ConnectionConfig;
+}
+
+/**
+ * Queue and journal. Connections of its own, each opened when it is needed first: one for flushes, which have
+ * transactions that nothing of the ledger may get into; two for claims and renewals, which must wait neither for
+ * flushes nor for each other; one to listen.
+ */
+export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
+  const flusher = new Flusher(pg, config);
+  const pooled = openPool(pg, config, 2);
+  const queue = standingAlone(pooled);
+  const watch = openWatch(pg, config, channelOf(schema));
+  const statements = runStatements(schema);
+  let last: Promise<unknown> = Promise.resolve();
+  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+  const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+    work().catch((error: unknown) => {
+      throw explain(error, what);
+    });
+
+  const runs: RunBackend = {
+    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
+    claim(query) {
+      // Whoever claims is about to write.
+      flusher.connect();
+      return asking("a claim", () => claimRuns(queue, schema, query));
+    },
+    load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
+    renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
+    workers: () => asking("a listing", () => readWorkers(pool, schema)),
+    leave: (owner) => asking("a worker's end", () => removeWorker(queue, schema, owner)),
+    mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
+    read: (id) => asking("a read", () => readRun(pool, schema, id)),
+    journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
+    list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
+    hook: (token) => asking("a read", () => readHook(pool, schema, token)),
+    chunks: (query) => asking("a read", () => readChunks(pool, schema, query)),
+    tail: (run, stream) => asking("a read", () => readTail(pool, schema, run, stream)),
+    purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),
+    watch: (changed) => watch.watch(changed),
+    appendWithin: (tx, append) => appendWithin(tx, statements, append),
+  };
+  return {
+    runs,
+    async close() {
+      await watch.close();
+      await flusher.close();
+      await pooled.end();
+    },
+  };
+}

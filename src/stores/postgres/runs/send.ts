@@ -1,0 +1,67 @@
+import type { RunAnswer, Send } from "../../../core/runs/operation.js";
+import type { Scalar } from "../columns.js";
+import { serverNow } from "../ledger/read.js";
+import { tell } from "./tell.js";
+
+/**
+ * Mail to a run, or to whoever has the hook `$1`: one statement, atomic by itself.
+ *
+ *   box    the run as it is seen now, and whether it knows this mail
+ *   taken  the next number of its mail, from the run's row when its lock has been had. A run that is nobody's wakes,
+ *          for every worker, and one that is due already keeps its place
+ *   mail   is written under that number
+ *
+ * Two things can have changed while it waited for the lock. The run has ended, or its hook was dropped (every change of
+ * hooks raises `hook_rev` of the same row): then no number is taken, and the answer is to send again. Or the same mail
+ * was sent by somebody else: then the unique key raises an error, which takes the number back.
+ */
+export function mailStatement(to: "run" | "token"): string {
+  const box =
+    to === "run"
+      ? "SELECT r.id, r.hook_rev, r.ended_at, $3::text AS about FROM $schema.runs r WHERE r.id = $1::text"
+      : `SELECT r.id, r.hook_rev, r.ended_at, coalesce(h.about, $3::text) AS about FROM $schema.hooks h JOIN $schema.runs r ON r.id = h.run
+      WHERE h.token = $1::text`;
+  return `WITH clock AS MATERIALIZED (SELECT coalesce($6::bigint, ${serverNow}) AS now),
+    box AS MATERIALIZED (SELECT b.*, (SELECT true FROM $schema.mail m WHERE m.run = b.id AND m.key = $5::text) AS known FROM (${box}) b),
+    taken AS (
+      UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN r.owner IS NULL THEN least(r.wake_at, now) ELSE r.wake_at END,
+        avoid = CASE WHEN r.owner IS NOT NULL THEN r.avoid END, avoid_until = CASE WHEN r.owner IS NOT NULL THEN r.avoid_until END
+      FROM box b, clock
+      WHERE r.id = b.id AND r.ended_at IS NULL AND b.known IS NULL${to === "token" ? " AND r.hook_rev = b.hook_rev" : ""}
+      RETURNING r.id, r.mail, b.about),
+    delivered AS (
+      INSERT INTO $schema.mail (run, seq, kind, about, payload, key, at)
+      SELECT id, mail, $2::text, about, $4::text, $5::text, now FROM taken, clock)
+    SELECT json_build_object('run', id, 'ended', ended_at IS NOT NULL, 'known', known, 'sent', (SELECT count(${tell("id")}) FROM taken))::text
+      AS answer FROM box`;
+}
+
+export interface Posted {
+  readonly run: string;
+  readonly ended: boolean;
+  readonly known: true | null;
+  readonly sent: number;
+}
+
+/** The values of a mail statement; `now` when an instant is given already. */
+export function mailValues({ to, kind, about, payload, key }: Send, now: number | null): Scalar[] {
+  return ["token" in to ? to.token : to.run, kind, about, payload, storedKey(key), now];
+}
+
+export function postedAnswer(posted: Posted | undefined): RunAnswer | "again" {
+  if (posted === undefined) return { kind: "absent" };
+  const { run, ended, known, sent } = posted;
+  // Also when the run has ended since: the reply was lost, but the mail had arrived.
+  if (known) return { kind: "sent", run, duplicate: true };
+  if (ended) return { kind: "ended", run };
+  return sent === 1 ? { kind: "sent", run, duplicate: false } : "again";
+}
+
+/** NUL, which parts the names in some keys, is what no text can hold here. No key has the other one. */
+function storedKey(key: string): string {
+  return key.replaceAll("\0", "\u0001");
+}
+
+export function childMail(parent: string, id: string, payload: string): Send {
+  return { verb: "send", to: { run: parent }, kind: "child", about: id, payload, key: `child\0${id}` };
+}

@@ -1,0 +1,45 @@
+import type { RecordId } from "../../../core/ledger/record.js";
+import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
+import { askScript, type Said } from "../call-script.js";
+import type { Connection } from "../connection.js";
+import type { Layout } from "./layout.js";
+import { forEachKey } from "./scripts.js";
+
+/** Of those who asked for one key, the newest thousand. What is purged already is not begun again as a log. */
+const appending = forEachKey(
+  `
+  local head, row = split(key)
+  if call('EXISTS', key) == 1 then
+    call('RPUSH', head .. 'u:' .. row, at .. ARGV[p])
+    call('LTRIM', head .. 'u:' .. row, -1000, -1)
+  end
+  p = p + 1
+  answers[i + 1] = 1`,
+  100,
+);
+
+const reading = forEachKey(
+  `
+  answers[i + 1] = call('LRANGE', key, -ARGV[p], -1)
+  p = p + 1`,
+  1,
+);
+
+export async function appendAudit(connection: Connection, layout: Layout, entries: readonly AuditEntry[]): Promise<void> {
+  const items = entries.map(({ owner, answer, attempt, ...id }) => ({
+    key: layout.recordOf(id),
+    args: [JSON.stringify([owner, answer, attempt])],
+    also: [layout.besideOf(id, "u")],
+  }));
+  await askScript(connection, appending, items, { what: "an audit entry" });
+}
+
+export async function readAudit(connection: Connection, layout: Layout, { scope, key }: RecordId, limit: number): Promise<AuditedEntry[]> {
+  const item = { key: layout.besideOf({ scope, key }, "u"), args: [String(limit)] };
+  const [said] = await askScript(connection, reading, [item], { what: "a read" });
+  return ((said as Said).reply as string[]).map((text) => {
+    const entry = text.indexOf("[");
+    const [owner, answer, attempt] = JSON.parse(text.slice(entry)) as [string, AuditEntry["answer"], number];
+    return { scope, key, owner, answer, attempt, at: Number(text.slice(0, entry)) };
+  });
+}

@@ -1,0 +1,116 @@
+import { assert, StoreRefusedError } from "../../../core/errors/errors.js";
+import { decide, forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
+import type { Operation, Resolve, Settle } from "../../../core/ledger/operation.js";
+import { effectClasses } from "../../../core/ledger/record.js";
+import { isConnectionLoss } from "../../../core/store/flush-failure.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import { runScript, type Said } from "../call-script.js";
+import type { Connection } from "../connection.js";
+import type { RedisLink } from "../link.js";
+import { flushScript, shortBytesMax } from "./flush-script.js";
+import type { Layout } from "./layout.js";
+import { type Fields, toRecord } from "./record.js";
+import { script } from "./scripts.js";
+
+const flushing = script(flushScript, 128);
+
+/** One trip for any mixture; what was not simply granted is explained with the one state machine there is. */
+export async function flush(connection: Connection, link: RedisLink, layout: Layout, operations: readonly Operation[]) {
+  const items = operations.map((operation) => ({
+    key: layout.recordOf(operation),
+    args: argsOf(operation),
+    also: link.cluster ? keysBeside(layout, operation) : [],
+    // A server without room refuses a call with a begin in it, and lets renewals through.
+    ...(operation.verb === "renew" ? { group: "renew" } : {}),
+  }));
+  const said = await runScript(connection, link, flushing, items, { what: "a flush" });
+  // The server's answer may be about one operation, and a call has many: they go again one by one.
+  const answered = said.find((one) => one instanceof Error && !isConnectionLoss(one));
+  if (answered !== undefined) throw answered;
+  return said.map((one, i) => (one instanceof Error ? one : judge(operations[i] as Operation, one)));
+}
+
+function judge(operation: Operation, { now, reply }: Said): Verdicted {
+  if (typeof reply === "string") return { answer: { kind: "renewed", leaseUntil: Number(reply) }, record: undefined, now };
+  const granted = Array.isArray(reply) ? Number(reply[0]) === 1 : Number(reply) === 1;
+  if (granted && operation.verb !== "begin") return { answer: { kind: "settled" }, record: undefined, now };
+  const record = Array.isArray(reply) ? toRecord(operation, reply[1] as Fields) : undefined;
+  const { answer, next } = decide(record, operation, now);
+  assert(granted === (next !== undefined), `Redis and decide() do not agree about a ${operation.verb}`);
+  return { answer, record: next ?? record, now };
+}
+
+function argsOf(operation: Operation): string[] {
+  switch (operation.verb) {
+    case "begin": {
+      const { owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, over, progress } = operation;
+      if (fingerprint === "") throw new StoreRefusedError("[onceflow] [redis] an empty fingerprint cannot be told from none");
+      return [
+        "b",
+        owner,
+        fingerprint ?? "",
+        String(effectClasses.indexOf(effect)),
+        whole(leaseMs),
+        retentionMs === null ? "" : whole(retentionMs),
+        whole(horizonMs),
+        whole(reconcileAfterMs),
+        over === null ? "" : whole(over),
+        optional(progress),
+      ];
+    }
+    case "settle":
+      return ["s", ...settlementOf(operation, verdictOf(operation))];
+    case "resolve":
+      return ["h", ...settlementOf(operation, "resolved", operation.erase)];
+    case "renew":
+      return ["r", operation.owner, whole(operation.attempt), whole(operation.leaseMs), optional(operation.progress ?? null)];
+  }
+}
+
+/**
+ * The keys beside its record that an operation may write, and those that its answer depends on. A refused settle or renewal
+ * may be told the record without its outcome where that is on the other side; its owner goes by the state.
+ */
+function keysBeside(layout: Layout, operation: Operation): string[] {
+  switch (operation.verb) {
+    case "begin":
+      return [
+        layout.indexOf(operation, "names"),
+        layout.indexOf(operation, "over"),
+        layout.besideOf(operation, "o"),
+        layout.besideOf(operation, "a"),
+      ];
+    case "settle":
+    case "resolve": {
+      const { to } = operation;
+      const erase = operation.verb === "resolve" && operation.erase === true;
+      const aside = erase || Buffer.byteLength(outcomeOf(to) ?? "") > shortBytesMax;
+      return [...(to.state === "unknown" ? [] : [layout.indexOf(operation, "over")]), ...(aside ? [layout.besideOf(operation, "o")] : [])];
+    }
+    case "renew":
+      return [];
+  }
+}
+
+function settlementOf({ owner, attempt, to, note }: Settle | Resolve, verdict: string, erase = false): string[] {
+  return [
+    owner,
+    whole(attempt),
+    to.state,
+    optional(outcomeOf(to)),
+    forgets(to) ? "1" : "",
+    verdict === to.state ? "" : verdict,
+    optional(note),
+    erase ? "1" : "",
+  ];
+}
+
+/** Empty for nothing: an empty text is something. */
+function optional(text: string | null): string {
+  return text === null ? "" : `=${text}`;
+}
+
+function whole(number: number): string {
+  if (!Number.isSafeInteger(number)) throw new StoreRefusedError(`[onceflow] [redis] ${number} is not a whole number`);
+  return String(number);
+}

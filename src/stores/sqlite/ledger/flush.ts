@@ -1,0 +1,121 @@
+import { decide } from "../../../core/ledger/decide.js";
+import type { Begin, Operation, Settle } from "../../../core/ledger/operation.js";
+import { rowOf } from "../../../core/store/group-commit.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import type { SqliteDatabase } from "../driver.js";
+import type { OwnTransactions } from "../own-transactions.js";
+import { QuickStatements, started } from "./quick.js";
+import type { RecordStatements } from "./record-statements.js";
+
+/** Nobody else asks about a record in the flush that settles it: its record and time are not needed. */
+const settled: Verdicted = { answer: { kind: "settled" }, record: undefined, now: 0 };
+
+type Indexed<T> = readonly [index: number, operation: T];
+
+/**
+ * One flush: what needs no write is answered from a read, so that a replay takes no lock and makes nothing durable.
+ * The rest is one transaction. If we die before it is committed, nothing of it is there; after that, all of it, and
+ * whoever did not hear of it sends it again under the same owner and finds it done.
+ */
+export class Flush {
+  readonly #quick: QuickStatements;
+  readonly #records: RecordStatements;
+  readonly #transactions: OwnTransactions;
+
+  constructor(database: SqliteDatabase, transactions: OwnTransactions, records: RecordStatements) {
+    this.#transactions = transactions;
+    this.#records = records;
+    this.#quick = new QuickStatements(database);
+  }
+
+  run(operations: readonly Operation[]): Verdicted[] {
+    const verdicts: Verdicted[] = [];
+    const { fresh, settles, others } = this.#sort(operations, verdicts);
+    const writes = fresh.length + settles.length + others.length;
+    if (writes === 0) return verdicts;
+    const done = writes === 1 ? this.#alone(fresh[0], settles[0], verdicts) : this.#together(fresh, settles, others, verdicts);
+    if (!done) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
+    return verdicts;
+  }
+
+  /** Answers what a read can answer, and sorts the rest by how it will be written. */
+  #sort(operations: readonly Operation[], verdicts: Verdicted[]) {
+    const fresh: Indexed<Begin>[] = [];
+    const settles: Indexed<Settle>[] = [];
+    const others: Indexed<Operation>[] = [];
+    const begins = operations.filter((operation) => operation.verb === "begin");
+    const existing = new Map(this.#quick.peek(begins).map((record) => [rowOf(record), record]));
+    const now = existing.size > 0 ? this.#records.now() : 0;
+    for (const [i, operation] of operations.entries()) {
+      if (operation.verb === "settle") settles.push([i, operation]);
+      else if (operation.verb !== "begin") others.push([i, operation]);
+      else {
+        const record = existing.get(rowOf(operation));
+        if (record === undefined) fresh.push([i, operation]);
+        else {
+          const { answer, next } = decide(record, operation, now);
+          if (next) others.push([i, operation]);
+          else verdicts[i] = { answer, record, now };
+        }
+      }
+    }
+    return { fresh, settles, others };
+  }
+
+  /** A single statement is its own transaction. False when it is another operation, or another process was faster. */
+  #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
+    if (fresh) {
+      const now = this.#records.now();
+      if (!this.#quick.beginOne(fresh[1], now)) return false;
+      verdicts[fresh[0]] = started(fresh[1], now);
+      return true;
+    }
+    if (!settle || !this.#quick.settleOne(settle[1])) return false;
+    verdicts[settle[0]] = settled;
+    return true;
+  }
+
+  /** False when another process was faster with one of them: then nothing of it counts. */
+  #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
+    const now = this.#records.now();
+    const begun = this.#quick.begin(
+      fresh.map(([, begin]) => begin),
+      now,
+    );
+    if (!begun) return false;
+    const done = this.#quick.settle(
+      settles.map(([, settle]) => settle),
+      now,
+    );
+    if (!done) return false;
+    for (const [i, begin] of fresh) verdicts[i] = started(begin, now);
+    for (const [i] of settles) verdicts[i] = settled;
+    return true;
+  }
+
+  #together(
+    fresh: readonly Indexed<Begin>[],
+    settles: readonly Indexed<Settle>[],
+    others: readonly Indexed<Operation>[],
+    verdicts: Verdicted[],
+  ): boolean {
+    return this.#transactions.write(
+      () => {
+        if (!this.#quickly(fresh, settles, verdicts)) return false;
+        this.#apply(others, verdicts);
+        return true;
+      },
+      (done) => done,
+    );
+  }
+
+  #oneByOne(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+    this.#transactions.write(() => this.#apply(operations, verdicts));
+  }
+
+  #apply(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+    if (operations.length === 0) return;
+    const now = this.#records.now();
+    for (const [i, operation] of operations) verdicts[i] = this.#records.apply(operation, now);
+  }
+}

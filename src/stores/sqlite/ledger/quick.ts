@@ -1,0 +1,106 @@
+import { decide, forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
+import type { Begin, Settle } from "../../../core/ledger/operation.js";
+import type { LedgerRecord, RecordId } from "../../../core/ledger/record.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from "../driver.js";
+import { clockSql, selected } from "./row.js";
+
+const width = 10;
+/** The rows of a JSON text, each member taken out once, however often a statement names it. */
+const rows = `WITH j AS MATERIALIZED (SELECT ${Array.from({ length: width }, (_, i) => `value ->> ${i} AS c${i}`).join(", ")} FROM json_each(?2)) `;
+
+/**
+ * The two things that nearly every flush is made of, in as few calls into the driver as they can be: begins of keys
+ * that do not exist, and settles by the owner of a running attempt. One is bound as plain values; many go in as one
+ * JSON text, because every call, every bound value and every returned column costs about as much as the row itself.
+ *
+ * A statement that did less than it was asked changed something all the same: the caller rolls back and goes the long
+ * way, record by record.
+ */
+export class QuickStatements {
+  readonly #peekOne: SqliteStatement;
+  readonly #peekMany: SqliteStatement;
+  readonly #insertOne: SqliteStatement;
+  readonly #insertMany: SqliteStatement;
+  readonly #settleOne: SqliteStatement;
+  readonly #settleMany: SqliteStatement;
+
+  constructor(database: Pick<SqliteDatabase, "prepare">) {
+    this.#peekOne = database.prepare(`SELECT ${selected} FROM onceflow_records r WHERE scope = ? AND key = ?`);
+    this.#peekMany = database.prepare(
+      `SELECT ${selected} FROM json_each(?) j CROSS JOIN onceflow_records r WHERE r.scope = j.value ->> 0 AND r.key = j.value ->> 1`,
+    );
+    const bound = (i: number) => `?${i + 1}`;
+    const member = (i: number) => `j.c${i}`;
+    const clock = `FROM (SELECT ${clockSql} AS now) c`;
+    this.#insertOne = database.prepare(insertSql("?1", (i) => `?${i + 2}`, "WHERE true"));
+    this.#insertMany = database.prepare(rows + insertSql("?1", member, "FROM j WHERE true"));
+    this.#settleOne = database.prepare(settleSql("c.now", bound, clock));
+    this.#settleMany = database.prepare(rows + settleSql("?1", member, "FROM j"));
+  }
+
+  /** The records that exist, of those that are to begin. */
+  peek(begins: readonly RecordId[]): LedgerRecord[] {
+    const [only] = begins;
+    if (only === undefined) return [];
+    if (begins.length > 1) return this.#peekMany.all(JSON.stringify(begins.map(({ scope, key }) => [scope, key]))) as LedgerRecord[];
+    const record = this.#peekOne.get(only.scope, only.key) as LedgerRecord | undefined;
+    return record ? [record] : [];
+  }
+
+  /**
+   * By itself, and its own transaction: whether it was inserted. By run(), which steps to the end and so reports an
+   * error of the commit; get() with RETURNING would have its row before it.
+   */
+  beginOne(begin: Begin, now: number): boolean {
+    return Number(this.#insertOne.run(now, ...beginValues(begin)).changes) === 1;
+  }
+
+  /** By itself, and its own transaction: whether it was running under its owner, and is settled. */
+  settleOne(settle: Settle): boolean {
+    return Number(this.#settleOne.run(...settleValues(settle)).changes) === 1;
+  }
+
+  /** Whether every one of them was inserted. */
+  begin(begins: readonly Begin[], now: number): boolean {
+    return begins.length === 0 || Number(this.#insertMany.run(now, JSON.stringify(begins.map(beginValues))).changes) === begins.length;
+  }
+
+  /** Whether every one of them was running under its owner, and is settled. */
+  settle(settles: readonly Settle[], now: number): boolean {
+    return settles.length === 0 || Number(this.#settleMany.run(now, JSON.stringify(settles.map(settleValues))).changes) === settles.length;
+  }
+}
+
+/** What a begin is answered with once it is known to have been inserted. */
+export function started(begin: Begin, now: number): Verdicted {
+  const { answer, next } = decide(undefined, begin, now);
+  return { answer, record: next, now };
+}
+
+function beginValues(begin: Begin): SqliteValue[] {
+  const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress } = begin;
+  return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress];
+}
+
+function insertSql(now: string, value: (i: number) => string, from: string): string {
+  return `INSERT INTO onceflow_records (scope, key, owner, fingerprint, effect, lease_until, retention_ms, horizon_ms, reconcile_after_ms,
+      progress, state, attempt, created_at, started_at, verdict, rev)
+    SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ${now} + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
+      ${value(9)}, 'running', 1, ${now}, ${now}, 'running', 1
+    ${from} ON CONFLICT DO NOTHING`;
+}
+
+function settleValues(settle: Settle): SqliteValue[] {
+  const { scope, key, owner, attempt, to, note } = settle;
+  return [scope, key, owner, attempt, to.state, outcomeOf(to), forgets(to) ? 1 : 0, verdictOf(settle), note];
+}
+
+function settleSql(now: string, value: (i: number) => string, from: string): string {
+  return `UPDATE onceflow_records AS r SET state = ${value(4)}, outcome = ${value(5)}, settled_at = ${now},
+      fingerprint = CASE WHEN ${value(6)} THEN NULL ELSE r.fingerprint END,
+      expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms END,
+      gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms + r.horizon_ms END,
+      progress = CASE WHEN ${value(4)} = 'unknown' THEN r.progress END, verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
+    ${from} WHERE r.scope = ${value(0)} AND r.key = ${value(1)} AND r.owner = ${value(2)} AND r.attempt = ${value(3)} AND r.state = 'running'`;
+}

@@ -1,0 +1,92 @@
+import type { PacketAnswer, PacketBackend, PacketClaims, PacketOperation, SendPackets } from "../../../core/packets/operation.js";
+import { workerNumber } from "../../../core/packets/packet.js";
+import { claimPackets, nothingToClaim } from "../../../core/packets/rules/claim.js";
+import { discard, reinject } from "../../../core/packets/rules/letters.js";
+import { sendPackets } from "../../../core/packets/rules/send.js";
+import { settlePacket } from "../../../core/packets/rules/settle.js";
+import { leaveWork } from "../../../core/packets/rules/worker.js";
+import type { RecordStatements } from "../ledger/record-statements.js";
+import type { OwnTransactions } from "../own-transactions.js";
+import type { Prepared } from "../prepared.js";
+import { storeNow, text } from "../runs/row.js";
+import type { RunWatch } from "../runs/watch.js";
+import { sendWithin } from "../transact.js";
+import { BundledRows } from "./bundled.js";
+import { readExecution } from "./executions.js";
+import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./list.js";
+import { nothingIsOver, purgePackets } from "./purge.js";
+import { QueueNumbers } from "./queues.js";
+import { Remembered } from "./remembered.js";
+import { type PacketHints, SqlitePacketTable } from "./table.js";
+
+export interface PacketsOptions {
+  readonly sql: Prepared;
+  readonly records: RecordStatements;
+  readonly transactions: OwnTransactions;
+  readonly watching: RunWatch;
+  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  readonly writing: <T>(work: () => T) => Promise<T>;
+  readonly reading: <T>(work: () => T) => Promise<T>;
+}
+
+const insertWorker = "INSERT INTO onceflow_workers (lease_until) VALUES (?)";
+const renewWorker = "UPDATE onceflow_workers SET lease_until = ? WHERE no = ?";
+const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET state = excluded.state";
+
+/**
+ * Packets in the file of the ledger. Every verb is one transaction: if we die before it is committed, nothing of it is
+ * there; after that, all of it, and whoever did not hear of it sends it again and finds it done.
+ */
+export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
+  const queues = new QueueNumbers(sql);
+  const hints: PacketHints = { owned: new Remembered(), begun: new Remembered(), bundled: new BundledRows() };
+  const table = () => new SqlitePacketTable(sql, records, queues, hints);
+  const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
+    writing(() => {
+      let begun = false;
+      try {
+        return transactions.write(() => {
+          begun = true;
+          const rows = table();
+          const result = work(rows);
+          rows.finish();
+          return result;
+        });
+      } catch (error) {
+        // Undone. A file that was busy is no reason to forget anything.
+        if (begun) for (const known of [queues, ...Object.values(hints)]) known.forget();
+        throw error;
+      }
+    });
+  const read = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> => reading(() => transactions.read(() => work(table())));
+  return {
+    flush: (operations) => write((rows) => operations.map((operation) => apply(rows, operation))),
+    join: ({ leaseMs }) => writing(() => workerNumber(Number(sql(insertWorker).run(storeNow(sql) + leaseMs).lastInsertRowid))),
+    renew: (worker, leaseMs) => writing(() => Number(sql(renewWorker).run(storeNow(sql) + leaseMs, worker).changes) === 1),
+    leave: (worker) => write((rows) => leaveWork(rows, worker)),
+    async claim(query): Promise<PacketClaims> {
+      return (await read((rows) => nothingToClaim(rows, query))) ?? (await write((rows) => claimPackets(rows, query)));
+    },
+    sendWithin: async (tx, send: SendPackets) => sendWithin(tx, send),
+    reinject: (no, alert) => write((rows) => reinject(rows, no, alert) !== undefined),
+    discard: (no) => write((rows) => discard(rows, no) !== undefined),
+    packet: (no) => read((rows) => rows.packet(no)),
+    deadLetters: (query) => read(() => listDeadLetters(sql, queues, query)),
+    execution: (no) => read(() => readExecution(sql, no)),
+    executions: (query) => read(() => listExecutions(sql, query)),
+    notes: (execution, limit) => read(() => listNotes(sql, execution, limit)),
+    packetsOf: (execution, limit) => read(() => listPacketsOf(sql, queues, execution, limit)),
+    counts: () => read(() => countPackets(sql, queues)),
+    flowState: (flow) => read((rows) => rows.flowState(flow)),
+    setFlowState: (flow, state) => writing(() => void sql(setFlow).run(text(flow), state)),
+    async purge(limit) {
+      if (await read((rows) => nothingIsOver(sql, rows.now()))) return 0;
+      return await write((rows) => purgePackets(sql, rows, limit));
+    },
+    watch: (changed) => watching.watch(() => changed()),
+  };
+}
+
+function apply(rows: SqlitePacketTable, operation: PacketOperation): PacketAnswer {
+  return operation.verb === "sendPackets" ? sendPackets(rows, operation) : settlePacket(rows, operation);
+}

@@ -1,0 +1,22 @@
+import { discard } from "../../../core/packets/rules/letters.js";
+import type { PacketTable } from "../../../core/packets/rules/table.js";
+import type { Prepared } from "../prepared.js";
+
+const selectOver = "SELECT no FROM onceflow_executions WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
+const selectOldLetters = "SELECT no FROM onceflow_packets WHERE expires_at <= ? ORDER BY expires_at, no LIMIT ?";
+const removeExecution = "DELETE FROM onceflow_executions WHERE no = ?";
+const removeNotes = "DELETE FROM onceflow_notes WHERE execution = ?";
+
+/** Without a lock: whether there is anything to remove. */
+export function nothingIsOver(sql: Prepared, now: number): boolean {
+  return [selectOver, selectOldLetters].every((select) => sql(select).get(now, 1) === undefined);
+}
+
+/** Inside a write transaction, bounded by `limit`. What a dead letter blocked goes on. */
+export function purgePackets(sql: Prepared, table: PacketTable, limit: number): number {
+  const over = sql(selectOver).all(table.now(), limit) as { no: number }[];
+  for (const { no } of over) for (const remove of [removeExecution, removeNotes]) sql(remove).run(no);
+  const letters = sql(selectOldLetters).all(table.now(), limit - over.length) as { no: number }[];
+  for (const { no } of letters) discard(table, no);
+  return over.length + letters.length;
+}

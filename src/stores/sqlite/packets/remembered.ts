@@ -1,0 +1,28 @@
+import { Numbered } from "../../../core/work/paged-map.js";
+
+const packetsMax = 10_000;
+
+/**
+ * What this process remembers of packets that its workers have, by their numbers, so that whoever settles one need not
+ * read it again. Only a hint: every use compares with the file. Whoever undoes a transaction calls `forget`.
+ */
+export class Remembered<T> {
+  readonly #packets = new Numbered<T>();
+
+  get(no: number): T | undefined {
+    return this.#packets.get(no);
+  }
+
+  set(no: number, what: T): void {
+    if (this.#packets.size >= packetsMax) this.forget();
+    this.#packets.set(no, what);
+  }
+
+  delete(no: number): void {
+    this.#packets.delete(no);
+  }
+
+  forget(): void {
+    this.#packets.clear();
+  }
+}

@@ -1,0 +1,24 @@
+import type { OwnTransactions } from "../own-transactions.js";
+import type { Prepared } from "../prepared.js";
+import { storeNow } from "./row.js";
+import { hasSilentWorkers, removeSilentWorkers } from "./workers.js";
+
+const selectOver = "SELECT no FROM onceflow_runs WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
+/** Conditions again: between the read and the lock another process may have removed it, and given its number anew. */
+const remove = "DELETE FROM onceflow_runs WHERE no = ? AND expires_at <= ?";
+const parts = ["onceflow_journal", "onceflow_mail", "onceflow_hooks", "onceflow_chunks"];
+const removeParts = parts.map((table) => `DELETE FROM ${table} WHERE run = ?`);
+
+/** Only what has ended and is settled has an expiry. Takes no lock when there is nothing to remove; one transaction, bounded by `limit`. */
+export function purgeRuns(sql: Prepared, transactions: OwnTransactions, limit: number): number {
+  const now = storeNow(sql);
+  const over = sql(selectOver).all(now, limit) as { no: number }[];
+  const silent = hasSilentWorkers(sql, now);
+  if (over.length === 0 && !silent) return 0;
+  return transactions.write(() => {
+    if (silent) removeSilentWorkers(sql, now);
+    const gone = over.filter(({ no }) => Number(sql(remove).run(no, now).changes) === 1);
+    for (const { no } of gone) for (const part of removeParts) sql(part).run(no);
+    return gone.length;
+  });
+}

@@ -1,0 +1,22 @@
+import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
+import type { OwnTransactions } from "../own-transactions.js";
+import type { Prepared } from "../prepared.js";
+import { storeNow } from "./row.js";
+import { saveWorker } from "./workers.js";
+
+/** "Has not ended" is true of whatever has an owner, and lets the index of the queue be used. */
+const owned = "owner = ? AND ended_at IS NULL";
+const selectHeld = `SELECT id, epoch, mail FROM onceflow_runs WHERE ${owned} ORDER BY no`;
+const extend = `UPDATE onceflow_runs SET wake_at = ? WHERE ${owned}`;
+
+/** A worker without runs that gives no sign of life gets its answer without a lock. */
+export function renewRuns(sql: Prepared, transactions: OwnTransactions, { owner, leaseMs, signOfLife }: RenewQuery): Renewed[] {
+  const idle = sql(`SELECT 1 FROM onceflow_runs WHERE ${owned} LIMIT 1`).get(owner) === undefined;
+  if (idle && signOfLife === undefined) return [];
+  return transactions.write(() => {
+    const now = storeNow(sql);
+    if (signOfLife) saveWorker(sql, { owner, leaseMs, signOfLife }, now);
+    sql(extend).run(now + leaseMs, owner);
+    return (sql(selectHeld).all(owner) as Renewed[]).map(({ id, epoch, mail }) => ({ id, epoch, mail }));
+  });
+}

@@ -1,0 +1,85 @@
+import { StoreRefusedError } from "../../../core/errors/errors.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
+import { clockSql } from "../ledger/row.js";
+import type { Prepared } from "../prepared.js";
+
+/**
+ * Every renewal writes the whole row of a run again. So a long input stands in the journal, as its entry 0, where
+ * nobody looks for entries, and where it is written once.
+ */
+export const inputLengthMax = 1000;
+
+const columns = {
+  id: "id",
+  workflow: "workflow",
+  status: "status",
+  fingerprint: "fingerprint",
+  output: "output",
+  trouble: "trouble",
+  owner: "owner",
+  epoch: "epoch",
+  wake_at: "wakeAt",
+  mail: "mail",
+  consumed: "consumed",
+  parent: "parent",
+  creator: "creator",
+  created_at: "createdAt",
+  started_at: "startedAt",
+  ended_at: "endedAt",
+  retention_ms: "retentionMs",
+  deaths: "deaths",
+  crashes: "crashes",
+  alone: "alone",
+  avoid: "avoid",
+  avoid_until: "avoidUntil",
+  unsettled: "unsettled",
+} as const satisfies Record<string, keyof RunRecord>;
+
+/** Rows of `onceflow_runs AS r` come back with the record's own member names. */
+export const selectedRun = Object.entries(columns)
+  .map(([column, member]) => `r.${column} AS "${member}"`)
+  .concat("coalesce(r.input, (SELECT l.events FROM onceflow_journal l WHERE l.run = r.no AND l.seq = 0)) AS input")
+  .join(", ");
+
+export const selectedEntry = "j.seq, j.epoch, j.at, j.events";
+export const selectedMail = "m.seq, m.kind, m.about, m.payload, m.at";
+export const selectedHook = `h.token, h.about, h.metadata, h.created_at AS "createdAt"`;
+
+/** A member beside those of the record, by which rows of several runs are told apart. */
+export interface OfRun {
+  readonly no: number;
+}
+
+/** A run as `selectedRun` reads it. `avoid` is a JSON list, and null when there is nobody to avoid. */
+export interface RunRow extends Omit<RunRecord, "alone" | "avoid">, Partial<OfRun> {
+  readonly alone: 0 | 1;
+  readonly avoid: string | null;
+}
+
+export function toRun({ no: _, alone, avoid, ...row }: RunRow): RunRecord {
+  return { ...row, alone: alone === 1, avoid: avoid === null ? [] : (JSON.parse(avoid) as string[]) };
+}
+
+export function toEntry({ seq, epoch, at, events }: JournalEntry): JournalEntry {
+  return { seq, epoch, at, events };
+}
+
+export function toMail({ seq, kind, about, payload, at }: Mail): Mail {
+  return { seq, kind, about, payload, at };
+}
+
+export function toHook(run: string, { token, about, metadata, createdAt }: Omit<HookRecord, "run">): HookRecord {
+  return { token, run, about, metadata, createdAt };
+}
+
+const selectNow = `SELECT ${clockSql} AS now`;
+
+export function storeNow(sql: Prepared): number {
+  return (sql(selectNow).get() as { now: number }).now;
+}
+
+/** One of the drivers ends a text at its first NUL without a word: two ids would be one, half a value would be kept. */
+export function text<T extends string | null>(value: T): T {
+  if (value?.includes("\0")) throw new StoreRefusedError("[onceflow] [sqlite] a text with a NUL character cannot be kept");
+  return value;
+}

@@ -1,0 +1,79 @@
+import type { RunBackend } from "../../../core/runs/operation.js";
+import type { HookRecord, JournalEntry, Mail } from "../../../core/runs/run.js";
+import type { OwnTransactions } from "../own-transactions.js";
+import type { Prepared } from "../prepared.js";
+import { appendWithin } from "../transact.js";
+import { readChunks, tailOf } from "./chunks.js";
+import { nothingDue, takeDue } from "./claim.js";
+import { RunFlush } from "./flush.js";
+import { listRuns } from "./list.js";
+import { loadRuns } from "./load.js";
+import { RunNumbers } from "./numbers.js";
+import { purgeRuns } from "./purge.js";
+import { renewRuns } from "./renew.js";
+import { type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./row.js";
+import type { RunWatch } from "./watch.js";
+import { listWorkers, removeWorker } from "./workers.js";
+
+export interface RunsOptions {
+  readonly sql: Prepared;
+  readonly transactions: OwnTransactions;
+  readonly watching: RunWatch;
+  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  readonly writing: <T>(work: () => T) => Promise<T>;
+  readonly reading: <T>(work: () => T) => Promise<T>;
+}
+
+const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
+const selectRun = `SELECT ${selectedRun} FROM onceflow_runs r WHERE r.id = ?`;
+const selectMail = `SELECT ${selectedMail} FROM onceflow_runs r JOIN onceflow_mail m ON m.run = r.no WHERE r.id = ? AND m.seq > ? ORDER BY m.seq`;
+const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflow_journal j ON j.run = r.no
+  WHERE r.id = ? AND j.seq > max(?, 0) ORDER BY j.seq LIMIT ?`;
+const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
+
+/** Queue and journal in the file of the ledger. */
+export function createRuns({ sql, transactions, watching, writing, reading }: RunsOptions): RunBackend {
+  const numbers = new RunNumbers();
+  const flush = new RunFlush(sql, transactions, numbers);
+  return {
+    flush: (operations) =>
+      writing(() => flush.run(operations)).then(({ answers, parents }) => {
+        // Whoever flushes can tell what its operations changed, except for this.
+        for (const parent of parents) watching.tell(parent);
+        return answers;
+      }),
+    async claim(query) {
+      const nothing = await reading(() => nothingDue(sql, query));
+      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, numbers, query))));
+    },
+    workers: () => reading(() => listWorkers(sql)),
+    leave: (owner) => writing(() => removeWorker(sql, owner)),
+    load: (id) =>
+      reading(() =>
+        transactions.read(() => {
+          const row = sql(selectNumber).get(text(id)) as { no: number } | undefined;
+          const loaded = row && loadRuns(sql, [row.no]).get(row.no);
+          return loaded && { ...loaded, lapsed: true };
+        }),
+      ),
+    renew: (query) => writing(() => renewRuns(sql, transactions, query)),
+    mail: (run, after) => reading(() => (sql(selectMail).all(text(run), after) as Mail[]).map(toMail)),
+    read: (id) =>
+      reading(() => {
+        const row = sql(selectRun).get(text(id)) as RunRow | undefined;
+        return row && toRun(row);
+      }),
+    journal: (id, after, limit) => reading(() => (sql(selectJournal).all(text(id), after, limit) as JournalEntry[]).map(toEntry)),
+    list: (query) => reading(() => listRuns(sql, query)),
+    hook: (token) =>
+      reading(() => {
+        const row = sql(selectHook).get(text(token)) as HookRecord | undefined;
+        return row && toHook(row.run, row);
+      }),
+    chunks: (query) => reading(() => readChunks(sql, query)),
+    tail: (run, stream) => reading(() => tailOf(sql, run, stream)),
+    purge: (limit) => writing(() => purgeRuns(sql, transactions, limit)),
+    watch: watching.watch,
+    appendWithin: async (tx, append) => appendWithin(tx, append),
+  };
+}

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { type ContractGroup, contractCase } from "../contract-case.js";
+import {
+  beginOf,
+  completed,
+  expectKind,
+  failed,
+  free,
+  idOf,
+  progressOf,
+  renewOf,
+  resolveOf,
+  send,
+  settle,
+  settleOf,
+  start,
+  startAndSettle,
+  unknown,
+} from "./operations.js";
+
+export const progress: ContractGroup = {
+  verb: "progress",
+  cases: [
+    contractCase("a begin brings its first progress, and finds it again when it is sent again", async (scene) => {
+      const store = await scene.store();
+      const begin = beginOf({ progress: "first" });
+      assert.equal(expectKind(await send(store, begin), "started").progress, "first");
+      assert.equal(expectKind(await send(store, begin), "started").progress, "first");
+      assert.equal((await scene.record(begin)).progress, "first");
+    }),
+
+    contractCase("a renewal with progress replaces it, one without leaves it", async (scene) => {
+      const store = await scene.store();
+      const held = await start(store, beginOf({ progress: "first" }));
+      expectKind(await send(store, progressOf(held, "second")), "renewed");
+      assert.equal((await scene.record(held.begin)).progress, "second");
+      expectKind(await send(store, renewOf(held)), "renewed");
+      assert.equal((await scene.record(held.begin)).progress, "second");
+    }),
+
+    contractCase("who takes over a dead attempt is told how far it got", async (scene) => {
+      const store = await scene.store();
+      const held = await scene.dieAndLapse(beginOf({ progress: "first" }));
+      expectKind(await send(store, { ...progressOf(held, "far"), leaseMs: 1 }), "renewed");
+      await scene.lapse(held.begin);
+      const next = expectKind(await send(store, beginOf({ progress: "from the beginning" })), "started");
+      assert.deepEqual([next.attempt, next.progress], [2, "far"]);
+      expectKind(await scene.unchanged(idOf(held), () => send(store, progressOf(held, "too late"))), "stale");
+    }),
+
+    contractCase("who takes over one that got nowhere brings its own", async (scene) => {
+      const store = await scene.store();
+      await scene.dieAndLapse(beginOf());
+      assert.equal(expectKind(await send(store, beginOf({ progress: "mine" })), "started").progress, "mine");
+    }),
+
+    contractCase("what is over has no progress, and neither has what begins after it", async (scene) => {
+      const store = await scene.store();
+      for (const [key, to] of Object.entries({ done: completed(1), refused: failed, released: free })) {
+        const held = await start(store, beginOf({ key, progress: "first" }));
+        expectKind(await send(store, progressOf(held, "second")), "renewed");
+        await settle(store, held, to);
+        assert.equal((await scene.record(held.begin)).progress, null, key);
+      }
+      assert.equal(expectKind(await send(store, beginOf({ key: "released", progress: "anew" })), "started").progress, "anew");
+    }),
+
+    contractCase("an attempt in doubt keeps its progress until it is resolved", async (scene) => {
+      const store = await scene.store();
+      const held = await start(store, beginOf({ effect: "atMostOnce", progress: "first" }));
+      expectKind(await send(store, progressOf(held, "half")), "renewed");
+      await settle(store, held, unknown);
+      assert.equal((await scene.record(held.begin)).progress, "half");
+      expectKind(await send(store, resolveOf(held, completed("found"))), "settled");
+      assert.equal((await scene.record(held.begin)).progress, null);
+    }),
+
+    contractCase("progress of any characters, and of half a megabyte or a clear error", async (scene) => {
+      const store = await scene.store();
+      const text = `{"ключ":"\u2028 \\u0000 '\\"$1 ? {}"}`;
+      const held = await start(store, beginOf({ progress: text }));
+      assert.equal((await scene.record(held.begin)).progress, text);
+      const long = JSON.stringify("x".repeat(500_000));
+      const answer = await send(store, progressOf(held, long)).catch((error: Error) => error);
+      if (answer instanceof Error) assert.match(answer.message, /^\[onceflow\]/);
+      assert.equal((await scene.record(held.begin)).progress, answer instanceof Error ? text : long);
+      expectKind(await send(store, settleOf(held, completed(1))), "settled");
+    }),
+
+    contractCase("erased: an outcome is taken back, its attempt number is not", async (scene) => {
+      const store = await scene.store();
+      for (const [key, to] of Object.entries({ done: completed("secret"), refused: failed })) {
+        const held = await startAndSettle(store, beginOf({ key, fingerprint: "one" }), to);
+        expectKind(await send(store, resolveOf(held, free)), "stale");
+        expectKind(await send(store, { ...resolveOf(held, { ...free, forget: true }), erase: true }), "settled");
+        const record = await scene.record(held.begin);
+        assert.deepEqual([record.state, record.outcome, record.fingerprint], ["free", null, null]);
+        assert.equal(expectKind(await send(store, beginOf({ key, fingerprint: "another" })), "started").attempt, 2);
+      }
+    }),
+
+    contractCase("erased: not what runs, and not by who names another attempt", async (scene) => {
+      const store = await scene.store();
+      const held = await start(store, beginOf());
+      const erase = { ...resolveOf(held, free), erase: true } as const;
+      expectKind(await scene.unchanged(idOf(held), () => send(store, erase)), "stale");
+      await settle(store, held, completed(1));
+      expectKind(await scene.unchanged(idOf(held), () => send(store, { ...erase, attempt: 2 })), "stale");
+    }),
+  ],
+};

@@ -1,0 +1,31 @@
+import remapping from "@jridgewell/remapping";
+import { type HelperMode, transformSync } from "oxc-transform";
+import { languageOf } from "../ast.js";
+import type { Transformed } from "../transform.js";
+
+/** What `using` and decorators are made of, where Node does not know them itself. */
+const lowered = new URL("./lowered.js", import.meta.url).href;
+
+/** JavaScript that Node 20 runs, of TypeScript or JSX that is transformed already. The map leads to the user's file. */
+export function strip(
+  file: string,
+  code: string,
+  earlier?: Transformed["map"],
+): { readonly code: string; readonly map: object | undefined } {
+  const lang = languageOf(file) ?? "ts";
+  const stripped = transformSync(file, code, {
+    lang,
+    sourceType: "module",
+    sourcemap: true,
+    target: "es2022",
+    jsx: { runtime: "automatic" },
+    decorator: { legacy: true },
+    helpers: { mode: "External" as HelperMode.External },
+  });
+  const [error] = stripped.errors.filter(({ severity }) => severity === "Error");
+  if (error) throw new SyntaxError(`${file}: ${error.message}\n${error.codeframe ?? ""}`);
+  // At the end, where it moves no line; imports come first wherever they stand.
+  const helpers = Object.keys(stripped.helpersUsed).length > 0 ? `\nimport * as babelHelpers from ${JSON.stringify(lowered)};` : "";
+  const map = stripped.map && (earlier ? remapping([stripped.map as never, earlier as never], () => null) : stripped.map);
+  return { code: stripped.code + helpers, map };
+}

@@ -1,0 +1,186 @@
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
+import { duration, oneOf } from "../../core/ledger/options.js";
+import { newOwner } from "../../core/ledger/owner.js";
+import { type RunRecord, type RunStatus, runStatuses } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { decode } from "../../core/values/codec.js";
+import { checkStorable } from "../../core/values/storable-text.js";
+import { HookNotFoundError } from "../define/errors.js";
+import { hookAppears } from "../hooks/await-hook.js";
+import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
+import { readingStore } from "../worker/workers.js";
+import { keptValue } from "./kept-value.js";
+import { noticeOverdue } from "./overdue.js";
+import { Run } from "./run-handle.js";
+import { sendMail } from "./send-mail.js";
+
+export interface InStore {
+  /** Default: the process's own store. */
+  readonly store?: Store;
+}
+
+/** A handle on a run. It need not exist: ask `run.exists`. */
+export function getRun<Result = unknown>(id: string, options: InStore = {}): Run<Result> {
+  knownOptions("getRun", options, { store: true });
+  const { store } = options;
+  checkName("key", id);
+  return new Run<Result>(id, store);
+}
+
+export interface ResumeOptions extends InStore {
+  /** How long to wait for a hook that does not exist yet, as right after a start. 0: do not wait. Default 2 s. */
+  readonly waitMs?: number;
+  /** The same key again is not delivered again. */
+  readonly key?: string;
+}
+
+const resumeNames: OptionNames<ResumeOptions> = { store: true, key: true, waitMs: true };
+
+/** The hook that got a payload. */
+export interface ResumedHook {
+  readonly token: string;
+  readonly runId: string;
+}
+
+/**
+ * Delivers a payload to the hook that has this token; an object with a token, such as `getHookByToken` returns, will do. It
+ * is durable when this resolves.
+ *
+ * @example
+ * await resumeHook("approval:order-1", { approved: true }, { key: webhook.id });
+ */
+export async function resumeHook(
+  hook: string | { readonly token: string },
+  payload: unknown,
+  options: ResumeOptions = {},
+): Promise<ResumedHook> {
+  knownOptions("resumeHook", options, resumeNames);
+  const { store: given, key, waitMs = hookWaitMs } = options;
+  duration("waitMs", waitMs);
+  const token = tokenOf(hook);
+  const store = await readingStore(given);
+  checkToken(token);
+  if (key !== undefined) checkName("key", key);
+  const named = key === undefined ? newOwner() : `${token}\0${key}`;
+  const text = await keptValue("payload", payload, store);
+  const until = store.clock.now() + waitMs;
+  for (;;) {
+    const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
+    if (answer.kind === "sent") return { token, runId: answer.run };
+    if (answer.kind !== "absent" || !(await hookAppears(store, token, until))) throw new HookNotFoundError(token);
+  }
+}
+
+function tokenOf(hook: unknown): string {
+  const token = typeof hook === "object" && hook !== null && "token" in hook ? hook.token : hook;
+  if (typeof token !== "string" || token === "") throw new InvalidInputError("hook", "must be a token, or a hook that has one");
+  return token;
+}
+
+/** A run that was just started needs a moment to get to its hook. */
+const hookWaitMs = 2000;
+
+function checkToken(token: unknown): asserts token is string {
+  if (typeof token !== "string" || token === "") throw new InvalidInputError("token", "must be a non-empty string");
+  checkStorable("token", token);
+}
+
+export interface HookInfo {
+  readonly token: string;
+  readonly runId: string;
+  /** Unique in the store: the id of its run, and its id in the journal of that run. */
+  readonly hookId: string;
+  readonly metadata: unknown;
+  readonly createdAt: Date;
+}
+
+export async function getHookByToken(token: string, options: InStore = {}): Promise<HookInfo> {
+  knownOptions("getHookByToken", options, { store: true });
+  const { store: given } = options;
+  checkToken(token);
+  const { runs } = await readingStore(given);
+  const webhook = await runs.hook(storedAs(token));
+  const hook = webhookOf(webhook, token) ? webhook : await runs.hook(token);
+  if (hook === undefined) throw new HookNotFoundError(token);
+  const metadata = hook.metadata === null ? undefined : (webhookRecordOf(hook) ?? { metadata: decode(hook.metadata) }).metadata;
+  return { token, runId: hook.run, hookId: `${hook.run}/${hook.about}`, metadata, createdAt: new Date(hook.createdAt) };
+}
+
+export interface ListRunsOptions extends InStore {
+  readonly workflow?: string;
+  readonly status?: RunStatus;
+  /** Default 100, at most 1000. */
+  readonly limit?: number;
+  /** Where the last page ended. */
+  readonly cursor?: string;
+}
+
+export interface RunSummary {
+  readonly id: string;
+  readonly workflow: string;
+  readonly status: RunStatus;
+  readonly trouble: string | undefined;
+  readonly createdAt: Date;
+  readonly startedAt: Date | undefined;
+  readonly completedAt: Date | undefined;
+  /** Who executes it now. */
+  readonly owner: string | undefined;
+  readonly parentId: string | undefined;
+  /** Steps of an ended run whose outcome is still unknown: `resolveStep` settles them. The run is kept until then. */
+  readonly unsettled: number;
+  /** It cannot go on, or be forgotten, before a person has looked: a step is in doubt, or it is parked. */
+  readonly needsPerson: boolean;
+}
+
+export interface RunPage {
+  readonly items: readonly RunSummary[];
+  /** Undefined on the last page. */
+  readonly cursor: string | undefined;
+}
+
+const listNames: OptionNames<ListRunsOptions> = { store: true, workflow: true, status: true, limit: true, cursor: true };
+
+/** Newest first. */
+export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> {
+  knownOptions("listRuns", options, listNames);
+  const { store: given, workflow, status, limit = 100, cursor } = options;
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
+  if (status !== undefined) oneOf("status", status, runStatuses);
+  const store = await readingStore(given);
+  const after = cursor === undefined ? undefined : positionOf(cursor);
+  const runs = await store.runs.list({
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(status === undefined ? {} : { status }),
+    ...(after === undefined ? {} : { after }),
+    limit,
+  });
+  noticeOverdue(store, runs);
+  const last = runs.at(-1);
+  const next = last && runs.length === limit ? `${last.createdAt}:${last.id}` : undefined;
+  return { items: runs.map(summaryOf), cursor: next };
+}
+
+function positionOf(cursor: string): { createdAt: number; id: string } {
+  const [, at, id] = /^(\d+):([\s\S]+)$/.exec(cursor) ?? [];
+  if (at === undefined || id === undefined) throw new InvalidInputError("cursor", "is not one that listRuns returned");
+  return { createdAt: Number(at), id };
+}
+
+function summaryOf(run: RunRecord): RunSummary {
+  const date = (at: number | null) => (at === null ? undefined : new Date(at));
+  return {
+    id: run.id,
+    workflow: run.workflow,
+    status: run.status,
+    trouble: run.trouble ?? undefined,
+    createdAt: new Date(run.createdAt),
+    startedAt: date(run.startedAt),
+    completedAt: date(run.endedAt),
+    owner: run.owner ?? undefined,
+    parentId: run.parent ?? undefined,
+    unsettled: run.unsettled,
+    needsPerson: run.status === "unknown" || run.status === "parked" || run.unsettled > 0,
+  };
+}

@@ -1,0 +1,12 @@
+import type { AppendLate, RunAnswer, Send, StartRun } from "../../core/runs/operation.js";
+import type { Store } from "../../core/store/store.js";
+import { beforeEffect } from "../../core/work/until-answered.js";
+
+export function sendMail(store: Store, mail: Omit<Send, "verb">): Promise<RunAnswer> {
+  return sendSafely(store, { verb: "send", ...mail });
+}
+
+/** Tries within a bound. The same operation again finds its own success, so trying again is always safe. */
+export function sendSafely(store: Store, operation: Send | StartRun | AppendLate): Promise<RunAnswer> {
+  return beforeEffect(store, () => store.commit({ run: operation }));
+}

@@ -1,0 +1,89 @@
+import { closest } from "../../core/errors/closest.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { nearest } from "../../core/errors/known-options.js";
+import { messageOf } from "../journal/not-written.js";
+import { type StepDefinition, stepDefinitionOf } from "./define.js";
+import { registered } from "./registry.js";
+import { checkOptionNames, resolveOptions, stepOptionNames } from "./step-options.js";
+
+/** What is read from the function itself. */
+const onFunction = ["maxRetries", "options"] as const;
+/** Two letters away from a word of three is any word of three: "key" has no misspellings here. */
+const misspellable = [...onFunction, ...Object.keys(stepOptionNames)].filter((name) => name.length > 3);
+
+/**
+ * Checks `fn.maxRetries` and `fn.options` of every step of this process. They are assigned after the step is defined, so
+ * nothing but a look at the right time finds a wrong one: before a run is started, and before one is claimed. In a run it
+ * would be too late: the run would fail for a misspelt word. A step that code of a run defines is left out: it exists
+ * only in its run, concerns no other run, and is checked at its call.
+ */
+export function checkSteps(): void {
+  for (const call of registered("step")) {
+    const own = Object.keys(call);
+    if (own.length > 0) checkStep(call as Assigned, own);
+  }
+}
+
+type Assigned = ((...args: never[]) => unknown) & { readonly maxRetries?: unknown; readonly options?: unknown };
+
+function checkStep(call: Assigned, own: readonly string[]): void {
+  const defined = stepDefinitionOf(call);
+  if (defined !== undefined && !defined.nested) checkAssigned(defined, call, own);
+}
+
+function checkAssigned(defined: StepDefinition, call: Assigned, own: readonly string[]): void {
+  const { name } = defined;
+  for (const each of own) checkName(name, each);
+  const { options } = call;
+  if (options !== undefined && (typeof options !== "object" || options === null))
+    throw new InvalidInputError(`step "${name}": options`, "must be an object");
+  if (options !== undefined) checkOptionNames(name, options);
+  // Their values, too: this throws what the first call would throw.
+  defined.resolve();
+}
+
+/** Wrong options of a step that is called in a run. */
+export interface WrongOptions {
+  readonly message: string;
+  /** No attempt can be made, or judged, with them. False: only a name is unknown, and a step that began without the check goes on. */
+  readonly unusable: boolean;
+}
+
+export interface CheckedDefinition {
+  /** With options that can be read, also where those of the step are wrong. Undefined: the call cannot even be named. */
+  readonly definition: StepDefinition | undefined;
+  readonly wrong: WrongOptions | undefined;
+}
+
+/** The check at a call: never throws, because code of a run must not fail for a misspelt word. */
+export function checkedAtCall(called: StepDefinition): CheckedDefinition {
+  try {
+    called.options();
+  } catch (error) {
+    return { definition: withDefaults(called), wrong: { message: messageOf(error), unusable: true } };
+  }
+  if (!called.nested) return { definition: called, wrong: undefined };
+  const own = Object.keys(called.call);
+  try {
+    if (own.length > 0) checkAssigned(called, called.call, own);
+    return { definition: called, wrong: undefined };
+  } catch (error) {
+    return { definition: called, wrong: { message: messageOf(error), unusable: false } };
+  }
+}
+
+function withDefaults(called: StepDefinition): StepDefinition | undefined {
+  const { key } = ((called.call as Assigned).options ?? {}) as { readonly key?: unknown };
+  if (key !== undefined && typeof key !== "function") return undefined;
+  const options = resolveOptions(called.name, key === undefined ? {} : { key });
+  return { ...called, options: () => options };
+}
+
+function checkName(step: string, name: string): void {
+  if (onFunction.some((each) => each === name)) return;
+  const field = `step "${step}": ${name}`;
+  if (Object.hasOwn(stepOptionNames, name))
+    throw new InvalidInputError(field, `is not read from the function; assign options = { ${name}: … } to the function instead`);
+  const near = closest(name, misspellable) ?? nearest(name, ["maxRetries"]);
+  if (near !== undefined) throw new InvalidInputError(field, `is not read from the function; did you mean "${near}"?`);
+}

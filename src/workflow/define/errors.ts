@@ -1,0 +1,337 @@
+import { type ErrorFacts, knowErrors, lineageOf, OnceflowError } from "../../core/errors/errors.js";
+import { type OptionNames, warnOfUnknownOption } from "../../core/errors/known-options.js";
+
+/**
+ * Base class of the errors that the workflow engine throws. FatalError and RetryableError, which user code throws, are not
+ * among them.
+ */
+export class WorkflowError extends OnceflowError {
+  /**
+   * By the names of the classes below it. The name of this class is not stored with an error: an error that a workflow
+   * passes to a step must encode as it did in runs that were journaled before this class existed.
+   */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== WorkflowError) return super[Symbol.hasInstance](value);
+    if (Function.prototype[Symbol.hasInstance].call(this, value)) return true;
+    return typeof value === "object" && value !== null && lineageOf(value).some((kind) => workflowKinds.has(kind));
+  }
+
+  constructor(message: string, facts: Partial<ErrorFacts> = {}) {
+    super(message, { code: "WORKFLOW", ...facts });
+    if (new.target === WorkflowError) Object.defineProperty(this, "name", { value: "WorkflowError", configurable: true, writable: true });
+  }
+}
+
+const workflowKinds = new Set<string>();
+
+/** Thrown in a step: do not try again. What an exhausted step rejects with in its workflow, too. */
+export class FatalError extends OnceflowError {
+  static override readonly kind: string = "FatalError";
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, { code: "FATAL", ...options });
+  }
+
+  get fatal(): true {
+    return true;
+  }
+}
+
+export interface RetryableErrorOptions {
+  /** When to try again: milliseconds from now, a duration such as "30s", or a date. Default: the step's own back-off. */
+  readonly retryAfter?: number | string | Date;
+  readonly cause?: unknown;
+}
+
+const retryableNames: OptionNames<RetryableErrorOptions> = { retryAfter: true, cause: true };
+
+/**
+ * Thrown in a step: try again, at the time it names.
+ *
+ * @example
+ * throw new RetryableError("rate limited", { retryAfter: "30s" });
+ */
+export class RetryableError extends OnceflowError {
+  static override readonly kind: string = "RetryableError";
+  readonly retryAfter: number | string | Date | undefined;
+  constructor(message: string, options: RetryableErrorOptions = {}) {
+    super(message, { code: "RETRYABLE", retryable: true, cause: options.cause });
+    // Not an error: that would hide the error that the step has to report.
+    warnOfUnknownOption("RetryableError", options, retryableNames);
+    this.retryAfter = options.retryAfter;
+  }
+}
+
+/** The run ended with an error; `cause` is that error. `cause.code` is its own code, or "USER_ERROR" where it has none. */
+export class RunFailedError extends WorkflowError {
+  static override readonly kind: string = "RunFailedError";
+  declare readonly cause: Error & { readonly code?: string | number };
+  readonly runId: string;
+  constructor(runId: string, cause: Error = new Error("no cause was given")) {
+    super(`run "${runId}" failed: ${cause.message}`, { code: "RUN_FAILED", cause });
+    this.runId = runId;
+  }
+}
+
+export class RunCancelledError extends WorkflowError {
+  static override readonly kind: string = "RunCancelledError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run "${runId}" was cancelled`, { code: "RUN_CANCELLED" });
+    this.runId = runId;
+  }
+}
+
+export class RunNotFoundError extends WorkflowError {
+  static override readonly kind: string = "RunNotFoundError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run "${runId}" not found in this store: it was never started, or was removed after its retention`, { code: "RUN_NOT_FOUND" });
+    this.runId = runId;
+  }
+}
+
+/** For code that wants the result of a run only if it has ended. The engine does not throw it: `run.returnValue` waits. */
+export class RunNotCompletedError extends WorkflowError {
+  static override readonly kind: string = "RunNotCompletedError";
+  readonly runId: string;
+  readonly status: string;
+  constructor(runId: string, status: string) {
+    super(`run "${runId}" has not completed; it is ${status}`, { code: "RUN_NOT_COMPLETED", retryable: true });
+    this.runId = runId;
+    this.status = status;
+  }
+}
+
+/** The awaited run waits, over any number of runs, for the run that awaits it: without this error none of them would end. */
+export class RunCycleError extends WorkflowError {
+  static override readonly kind: string = "RunCycleError";
+  readonly runId: string;
+  /** Each waits for the next one, and the last one for the first. */
+  readonly runs: readonly string[];
+  constructor(runId: string, runs: readonly string[] = []) {
+    super(`run "${runId}" cannot be awaited here: these runs wait for each other: ${[...runs, runs[0]].join(" → ")}`, {
+      code: "RUN_CYCLE",
+    });
+    this.runId = runId;
+    this.runs = runs;
+  }
+}
+
+/** `start` with an id that exists: for another input with `onMismatch: "refuse"`; in a workflow for another workflow, too. */
+export class RunMismatchError extends WorkflowError {
+  static override readonly kind: string = "RunMismatchError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run "${runId}" was started before with another input or another workflow; one id names one run`, { code: "RUN_MISMATCH" });
+    this.runId = runId;
+  }
+}
+
+/** A step with the option `key` was called again under the same key in one run, with other arguments. */
+export class StepMismatchError extends WorkflowError {
+  static override readonly kind: string = "StepMismatchError";
+  readonly step: string;
+  constructor(step: string, key: string) {
+    super(
+      `step "${step}" was called before in this run with the key "${key}" and other arguments; one key names one call. ` +
+        "Put what differs into the key, or call the step with the same arguments.",
+      { code: "STEP_MISMATCH", key },
+    );
+    this.step = step;
+  }
+}
+
+/** The token of this hook belongs to another hook that is active. */
+export class HookConflictError extends WorkflowError {
+  static override readonly kind: string = "HookConflictError";
+  readonly token: string;
+  /** The run that has the other hook. Undefined for conflicts that were journaled before it was recorded. */
+  declare readonly runId?: string;
+
+  /**
+   * Without a run id it says what it said when conflicts were journaled without one: a workflow may have passed the message
+   * to a step, and its replay must pass the same.
+   */
+  constructor(token: string, runId?: string) {
+    super(
+      runId === undefined
+        ? `the token "${token}" belongs to another active hook; a token is unique while its hook exists`
+        : `hook token "${token}" is already in use by run "${runId}"; a token is unique while its hook exists`,
+      { code: "HOOK_CONFLICT" },
+    );
+    this.token = token;
+    // Not even as undefined: an own member would be stored with the error.
+    if (runId !== undefined) Object.assign(this, { runId });
+  }
+
+  get conflictingRunId(): string | undefined {
+    return this.runId;
+  }
+}
+
+export class HookNotFoundError extends WorkflowError {
+  static override readonly kind: string = "HookNotFoundError";
+  readonly token: string;
+  constructor(token: string) {
+    super(`hook not found: no active hook has the token "${token}"; it was not created yet, was disposed of, or its run has ended`, {
+      code: "HOOK_NOT_FOUND",
+    });
+    this.token = token;
+  }
+}
+
+/** A stored value refers to a step that is not defined in this process. */
+export class StepNotRegisteredError extends WorkflowError {
+  static override readonly kind: string = "StepNotRegisteredError";
+  readonly step: string;
+  constructor(step: string) {
+    super(`no step is defined under the name "${step}" in this process; import the module that defines it before it is needed`, {
+      code: "STEP_NOT_REGISTERED",
+    });
+    this.step = step;
+  }
+
+  get stepName(): string {
+    return this.step;
+  }
+}
+
+/** Nothing in this process is a workflow of this name: what was to be started, or what a stored value refers to. */
+export class WorkflowNotRegisteredError extends WorkflowError {
+  static override readonly kind: string = "WorkflowNotRegisteredError";
+  readonly workflow: string;
+  constructor(workflow: string) {
+    super(
+      `"${workflow}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
+        "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Else make it one with workflow(name, fn), and import its module.",
+      { code: "WORKFLOW_NOT_REGISTERED" },
+    );
+    this.workflow = workflow;
+  }
+
+  get workflowName(): string {
+    return this.workflow;
+  }
+}
+
+/** Several functions had this name before, and which of them is meant can't be told. */
+export class AmbiguousNameError extends WorkflowError {
+  static override readonly kind: string = "AmbiguousNameError";
+  /** The name that is stored. */
+  readonly stored: string;
+  /** The present names of the functions that had it. */
+  readonly candidates: readonly string[];
+  constructor(kind: "step" | "workflow", stored: string, candidates: readonly string[] = []) {
+    const list = candidates.map((name) => `"${name}"`).join(" and ");
+    super(
+      `the ${kind} "${stored}" is stored under a name of an earlier version, which ${list} all had. Deploy only one of them until the ` +
+        `runs that are stored under this name have ended, or define the right one as ${kind}("${stored}", fn)`,
+      { code: "AMBIGUOUS_NAME" },
+    );
+    this.stored = stored;
+    this.candidates = candidates;
+  }
+}
+
+/** This stream of the run was closed: no chunk can come behind its end. */
+export class StreamClosedError extends WorkflowError {
+  static override readonly kind: string = "StreamClosedError";
+  readonly stream: string;
+  constructor(stream: string) {
+    super(
+      `stream "${stream}" is closed; close it once, where the last chunk is written (pipeTo closes it, too, unless preventClose is set)`,
+      {
+        code: "STREAM_CLOSED",
+      },
+    );
+    this.stream = stream;
+  }
+}
+
+/** What is asked is only possible in a workflow, or only in a step. */
+export class ContextError extends WorkflowError {
+  static override readonly kind: string = "ContextError";
+  constructor(what: string, where: string) {
+    super(`${what} can only be used in ${where}`, { code: "WRONG_CONTEXT" });
+  }
+}
+
+/** The store refuses what a run has to write, and always will. The run has failed; what its steps did is in its journal. */
+export class RunNotWritableError extends WorkflowError {
+  static override readonly kind: string = "RunNotWritableError";
+  readonly runId: string;
+  constructor(runId: string, why: string) {
+    super(`run "${runId}" cannot go on, because the store refuses what it has to write: ${why}`, { code: "RUN_NOT_WRITABLE" });
+    this.runId = runId;
+  }
+}
+
+/** The code of a run asks for something else than its journal says. The run is parked; nothing was executed. */
+export class DivergenceError extends WorkflowError {
+  static override readonly kind: string = "DivergenceError";
+  constructor(
+    runId: string,
+    { expected, found, where, input, difference, foreseen, isAdvised, unbegun = false }: DivergenceFacts = nothingKnown,
+  ) {
+    const how = foreseen ? "would diverge from its journal at its next replay" : "has diverged from its journal";
+    super(
+      `run "${runId}" ${how}. Expected: ${expected}. Found: ${found}, at ${where}.${difference ? ` Of the step, ${difference}.` : ""} ` +
+        (isAdvised ? "" : `${input ? waysOutOfInput(unbegun ? undefined : { runId, stepId: input.stepId }) : waysOut} `) +
+        (unbegun
+          ? "The run is parked. Nothing of it was executed, and it begins anew under corrected code."
+          : "The run is parked and goes on under code that matches its journal."),
+      { code: "DIVERGED" },
+    );
+  }
+}
+
+const nothingKnown: DivergenceFacts = { expected: "nothing", found: "nothing" };
+
+interface DivergenceFacts {
+  readonly expected: string;
+  readonly found: string;
+  readonly where?: string;
+  readonly input?: { readonly stepId: string };
+  readonly difference?: string;
+  /** `found` says what to do. */
+  readonly isAdvised?: boolean;
+  /** Found by the replay check. */
+  readonly foreseen?: boolean;
+  /** Nothing of the run is in its journal yet. */
+  readonly unbegun?: boolean;
+}
+
+const waysOut =
+  "A workflow may wait only for steps, sleeps, hooks and child runs: move timers, crypto.subtle, streams and other I/O into a step. " +
+  "Code that decides by the time, by chance or by state of the process takes them from now(), random() and uuid() of onceflow/workflow, or from a step.";
+
+/** `call`: one that is journaled, and can be accepted. */
+function waysOutOfInput(call: { readonly runId: string; readonly stepId: string } | undefined): string {
+  const accept = `If the journaled call is the one that the code means, and has its outcome, accept it: acceptCall(${JSON.stringify(call)}) of onceflow/workflow/api.`;
+  return (
+    "Arguments have to be the same at every replay: take times, random numbers and ids from now(), random() and uuid() of onceflow/workflow, or from a step." +
+    (call === undefined ? "" : ` ${accept}`)
+  );
+}
+
+const workflowErrors = [
+  RunFailedError,
+  RunCancelledError,
+  RunNotFoundError,
+  RunNotCompletedError,
+  RunMismatchError,
+  StepMismatchError,
+  RunCycleError,
+  HookConflictError,
+  HookNotFoundError,
+  StepNotRegisteredError,
+  WorkflowNotRegisteredError,
+  AmbiguousNameError,
+  StreamClosedError,
+  ContextError,
+  DivergenceError,
+  RunNotWritableError,
+] as const;
+
+for (const { kind } of workflowErrors) workflowKinds.add(kind);
+knowErrors(FatalError, RetryableError, ...workflowErrors);

@@ -1,0 +1,162 @@
+import type { StartRun } from "../../core/runs/operation.js";
+import { decode } from "../../core/values/codec.js";
+import { decodeError } from "../../core/values/stored-error.js";
+import { ContextError, RunCancelledError, RunCycleError, RunFailedError, RunMismatchError, RunNotFoundError } from "../define/errors.js";
+import { journaledName, type Renamed } from "../define/journaled-name.js";
+import type { Event } from "../journal/event.js";
+import { childIdOf } from "../journal/identity.js";
+import { type Child, ChildWatch } from "./child-watch.js";
+import type { Execution } from "./execution.js";
+
+interface ChildStart {
+  readonly workflow: Renamed;
+  /** The id that the code chose. */
+  readonly given: string | undefined;
+  /** Reject when the run was started with another input. */
+  readonly refuse: boolean;
+  readonly make: (id: string) => StartRun;
+  /** Throws for an unknown option. */
+  readonly check: () => void;
+}
+
+interface Started {
+  readonly id: string;
+  /** Whether the run that has this id was started with another input. Undefined: the run is new. */
+  readonly mismatch: Promise<boolean> | undefined;
+}
+
+/** The runs that a run has started. They are created with the entry that says so, and send mail when they end. */
+export class ChildRuns {
+  readonly #execution: Execution;
+  readonly #children = new Map<string, Child>();
+  readonly #watch: ChildWatch;
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+    this.#watch = new ChildWatch(execution, (child, payload) => this.ended(child.run, payload));
+  }
+
+  /** Undefined: the code has no future here. */
+  start({ workflow: definition, given, refuse, make, check }: ChildStart): Started | undefined {
+    const execution = this.#execution;
+    const { name: workflow } = definition;
+    const n = execution.requests.count(`child ${workflow}`);
+    const has = (name: string) => execution.requests.has(`child ${name}#${n}`);
+    const journaled = journaledName(execution, "workflow", definition, has);
+    if (journaled === undefined) return undefined;
+    const request = `child ${journaled}#${n}`;
+    const id = given ?? childIdOf(execution.id, request);
+    const named = given !== undefined;
+    const asked = execution.requests.ask(request, () => {
+      // Here, so that a run that has its child goes on.
+      check();
+      const event = ["child", request, execution.now(), id, workflow] as const;
+      return named ? [...event, "check"] : event;
+    });
+    if (asked === undefined) return undefined;
+    const { event, known } = asked;
+    const run = event[0] === "child" ? event[3] : id;
+    const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known });
+    // A journal of 0.1.0 does not say that the code waits for the answer: its replay must not wait either.
+    const checks = event[0] === "child" && event[5] === "check";
+    const create = checks || !known ? make(run) : undefined;
+    if (!known && create) execution.draft.startChild(create);
+    const mismatch = checks && create ? this.#expect(child, { request, workflow: definition, create, refuse }) : undefined;
+    if (named && !known) execution.draft.afterCommit(() => this.#created(child));
+    return { id: run, mismatch };
+  }
+
+  result(run: string): Promise<unknown> {
+    const child = this.#children.get(run);
+    // Its end would not be journaled here: a replay could not deliver it.
+    if (child === undefined)
+      return Promise.reject(new ContextError(`the result of run "${run}", which this workflow did not start,`, "a step"));
+    if (child.named && !child.awaited && !child.ended) this.#noteAwait(child);
+    child.awaited = true;
+    return child.result;
+  }
+
+  get waiting(): boolean {
+    for (const { awaited, ended } of this.#children.values()) if (awaited && !ended) return true;
+    return false;
+  }
+
+  /** The store is being asked about one of them. */
+  get looking(): boolean {
+    for (const { looked, ended, starts } of this.#children.values()) if (starts.size > 0 || !(looked || ended)) return true;
+    return false;
+  }
+
+  /** A run is awaited that sends no mail to this run: the store has to be asked again and again. */
+  get elsewhere(): boolean {
+    for (const { awaited, ours, ended } of this.#children.values()) if (awaited && !ours && !ended) return true;
+    return false;
+  }
+
+  ended(run: string, payload: string, mail?: number): void {
+    const child = this.#children.get(run);
+    if (child === undefined || child.ended) return this.#execution.deliveries.add(null, mail);
+    child.ended = true;
+    const [status = "cancelled", output = null] = JSON.parse(payload) as [string?, (string | null)?];
+    this.#execution.deliveries.add(["ended", child.request, this.#execution.now(), status, output], mail);
+  }
+
+  resume(): void {
+    for (const child of this.#children.values()) if (child.named) this.#watch.look(child);
+  }
+
+  /** So that other runs, which may wait for this one, can tell that it waits: see `findCycle`. */
+  #noteAwait(child: Child): void {
+    const journaled = this.#execution.awaits.get(child.request);
+    child.awaitedAt = journaled ?? this.#execution.now();
+    if (journaled === undefined && !this.#execution.gone) this.#execution.record(["await", child.request, child.awaitedAt]);
+  }
+
+  #created(child: Child): void {
+    child.created = true;
+    this.#watch.look(child);
+  }
+
+  #expect(
+    child: Child,
+    { request, workflow, create, refuse }: { request: string; workflow: Renamed; create: StartRun; refuse: boolean },
+  ): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const settle = (event: Event): void => {
+        if (event[0] !== "started") return;
+        child.starts.delete(request);
+        if (event[3] === "refused") reject(new RunMismatchError(child.run));
+        else resolve(event[3] === "input");
+      };
+      child.starts.set(request, { workflow, fingerprint: create.fingerprint, refuse });
+      const also = request === child.request ? child.settle : undefined;
+      this.#execution.deliveries.on(request, (event) => (event[0] === "started" ? settle(event) : also?.(event)));
+    });
+  }
+
+  #add({ request, run, named, created }: Pick<Child, "request" | "run" | "named" | "created">): Child {
+    let settle: (event: Event) => void = () => {};
+    const result = new Promise((resolve, reject) => {
+      settle = (event) => {
+        child.ended = true;
+        if (event[0] !== "ended") return;
+        const [, , , status, output] = event;
+        if (status === "completed") resolve(decode(output ?? "null"));
+        else reject(errorOf(run, status, output));
+      };
+    });
+    result.catch(() => {});
+    const state = { created, ours: !named, looked: !named, awaited: false, ended: false };
+    const child: Child = { request, run, result, named, settle, starts: new Map(), awaitedAt: undefined, ...state };
+    this.#children.set(run, child);
+    this.#execution.deliveries.on(request, settle);
+    return child;
+  }
+}
+
+function errorOf(run: string, status: string, output: string | null): Error {
+  if (status === "failed") return new RunFailedError(run, decodeError(output ?? "{}"));
+  if (status === "absent") return new RunNotFoundError(run);
+  if (status === "cycle") return new RunCycleError(run, JSON.parse(output ?? "[]") as string[]);
+  return new RunCancelledError(run);
+}

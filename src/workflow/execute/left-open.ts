@@ -1,0 +1,55 @@
+import type { Then } from "../../core/runs/operation.js";
+import { decodeError } from "../../core/values/stored-error.js";
+import type { StepDefinition } from "../define/define.js";
+import { mayRepeat } from "../define/retry-policy.js";
+import { type Event, withoutClaims } from "../journal/event.js";
+import { calledStep } from "../steps/called-step.js";
+import { abandonedEvent } from "../steps/step-call.js";
+
+interface Cancelled {
+  /** The events of the run's last entry. */
+  readonly events: readonly Event[];
+  readonly then: Extract<Then, { readonly kind: "end" }>;
+}
+
+interface LeftOpen {
+  /** What the journal says of each call. */
+  readonly attempts: ReadonlyMap<string, readonly Event[]>;
+  readonly now: number;
+  /** Which step it is a call of. Default: the one that is defined under its name in this process. */
+  readonly definitionOf?: (id: string) => StepDefinition | undefined;
+}
+
+/**
+ * How a run ends that is cancelled without its code being executed. An attempt that has no verdict may have had its effect, or
+ * have it yet: if its step may not run twice, it is in doubt.
+ */
+export function cancelledWithoutCode({ attempts, now, definitionOf = () => undefined }: LeftOpen): Cancelled {
+  const events: Event[] = [["cancel", "run", now]];
+  let unsettled = 0;
+  for (const [id, log] of attempts) {
+    const last = withoutClaims(log).at(-1);
+    const verdict = last && verdictOf(last, now, definitionOf(id) ?? calledStep(id).definition);
+    if (verdict) events.push(verdict);
+    if ((verdict ?? last)?.[0] === "doubt") unsettled += 1;
+  }
+  events.push(["end", "cancelled", now, null]);
+  return { events, then: { kind: "end", status: "cancelled", output: null, ...(unsettled > 0 ? { unsettled } : {}) } };
+}
+
+const why = "the run was cancelled after its process fell silent";
+
+/** Undefined: the journal has said enough. */
+function verdictOf(last: Event, at: number, definition: StepDefinition | undefined): Event | undefined {
+  const { 0: type, 1: id } = last;
+  // A step that is not defined here counts as one that may not run twice.
+  const isSafe = definition !== undefined && (definition.tx || mayRepeat(definition.options()));
+  if (type === "step" && last[3] > 0) {
+    const attempt = last[3];
+    return isSafe ? abandonedEvent({ id, at, attempt, why }) : ["doubt", id, at, attempt, why];
+  }
+  const isUnasked = type === "fail" && last[5] !== null && definition?.options().effect === "reconcile";
+  if (isUnasked && decodeError(last[4]).name !== "NotApplied")
+    return ["doubt", id, at, last[3], "the run ended before the other side was asked"];
+  return undefined;
+}

@@ -1,0 +1,57 @@
+import { instantOf } from "../define/duration.js";
+import type { Event } from "../journal/event.js";
+import { never } from "../replay/requests.js";
+import type { Execution } from "./execution.js";
+
+/** The sleeps of a run. Each is until an instant of the store's clock, which is journaled: a restart changes nothing. */
+export class Sleeps {
+  readonly #execution: Execution;
+  readonly #pending = new Map<string, number>();
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+
+  sleep(when: unknown): Promise<void> {
+    const execution = this.#execution;
+    const now = execution.now();
+    const until = Math.ceil(instantOf("sleep", when, now));
+    const id = execution.requests.ordinal("sleep");
+    const asked = execution.requests.ask(id, () => ["sleep", id, now, until]);
+    if (asked === undefined) return never();
+    return new Promise((resolve) => {
+      this.#pending.set(id, asked.event[0] === "sleep" ? asked.event[3] : until);
+      execution.deliveries.on(id, () => {
+        this.#pending.delete(id);
+        resolve();
+      });
+    });
+  }
+
+  next(): number | undefined {
+    let next: number | undefined;
+    for (const until of this.#pending.values()) if (next === undefined || until < next) next = until;
+    return next;
+  }
+
+  /** Tells of those whose time has come, in the order of their times. */
+  fire(now: number): void {
+    const due = [...this.#pending].filter(([, until]) => until <= now).sort(([, a], [, b]) => a - b);
+    for (const [id] of due) this.#execution.deliveries.add(this.#wake(id));
+  }
+
+  /** Ends all that last now: what the code is to be told. */
+  wakeAll(): Event[] {
+    return [...this.#pending.keys()].map((id) => this.#wake(id));
+  }
+
+  /** Ends those of these that last now. */
+  wake(ids: readonly string[]): Event[] {
+    return ids.filter((id) => this.#pending.has(id)).map((id) => this.#wake(id));
+  }
+
+  #wake(id: string): Event {
+    this.#pending.delete(id);
+    return ["woke", id, this.#execution.now()];
+  }
+}

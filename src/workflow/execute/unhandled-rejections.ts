@@ -1,0 +1,126 @@
+import { promiseHooks } from "node:v8";
+import { placeIn, usersFrames } from "../../core/errors/frames.js";
+import { currentRun } from "../define/context.js";
+
+interface RejectingRun {
+  readonly id: string;
+  readonly workflow: { readonly where: string };
+}
+
+/**
+ * Promises of one run that were rejected before the code awaited them. Such a rejection decides nothing: its moment is not
+ * in the journal, and the code may still await the promise. If the run ends first, a warning says so.
+ */
+export class UnhandledRejections {
+  readonly #run: RejectingRun;
+  readonly #reasons = new Map<object, unknown>();
+  #ended = false;
+
+  constructor(run: RejectingRun) {
+    this.#run = run;
+  }
+
+  add(promise: object, reason: unknown): void {
+    if (this.#ended) return this.#warn(reason);
+    if (this.#reasons.size < keptMax) this.#reasons.set(promise, reason);
+  }
+
+  /** What a promise of the run shows where it is printed. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return `run "${this.#run.id}"`;
+  }
+
+  handled(promise: object): void {
+    this.#reasons.delete(promise);
+  }
+
+  /** The run has ended: no code of it will await them any more. */
+  ended(): void {
+    this.#ended = true;
+    for (const reason of this.#reasons.values()) this.#warn(reason);
+    this.#reasons.clear();
+  }
+
+  #warn(reason: unknown): void {
+    const { id, workflow } = this.#run;
+    const what = reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
+    const [frame] = usersFrames((reason instanceof Error && reason.stack) || "");
+    const where = frame === undefined ? workflow.where : placeIn(frame);
+    process.emitWarning(
+      `run "${id}" ended without awaiting a promise of its code that was rejected: ${what}, at ${where}. ` +
+        "Await the promise, or handle its rejection with .catch().",
+      { type: "OnceflowWarning", code: "ONCEFLOW_UNHANDLED_REJECTION" },
+    );
+  }
+}
+
+/** A run that makes more of them in one go gets warnings for these. */
+const keptMax = 100;
+
+/** Of promises that were rejected. */
+const rejectionsOf = new WeakMap<object, UnhandledRejections>();
+let guarding = false;
+
+/**
+ * Node 20 and 22 emit the event in the context that made the promise. From Node 24 on it is the context that rejected it, which may
+ * be the socket of a client that all runs share. There the promises that a run makes are noted as they are made, at the cost that
+ * async contexts have on Node 20 and 22 anyway.
+ */
+const notesPromises = Number.parseInt(process.versions.node, 10) >= 24;
+/** On the promise itself: a WeakMap of all promises would cost the garbage collector more than everything else here. */
+const maker = Symbol("onceflow.maker");
+type Made = { [maker]?: UnhandledRejections };
+
+function notePromises(): void {
+  promiseHooks.onInit((promise) => {
+    const rejections = currentRun()?.rejections;
+    if (rejections !== undefined) (promise as Made)[maker] = rejections;
+  });
+}
+
+/**
+ * From now on a rejection in the code of a run, or in the body of a step, does not end this process. By Node's default it
+ * would, and the next worker would replay the run and end, too.
+ *
+ * Node asks `process.emit` whether a listener has taken the rejection. It is answered there, and not by a listener: a
+ * listener would change what Node does with the rejections of all other code, and listeners of the application, which
+ * often end the process, would still be called. Everything that is not of a run goes on as if this were not here.
+ */
+export function guardRejections(): void {
+  if (guarding) return;
+  guarding = true;
+  if (notesPromises) notePromises();
+  const emit = process.emit as (...args: unknown[]) => boolean;
+  const guarded = function (this: NodeJS.Process, ...args: unknown[]): boolean {
+    return isOfRun(args) || emit.apply(this, args);
+  };
+  process.emit = guarded as typeof process.emit;
+}
+
+function isOfRun([event, first, second]: readonly unknown[]): boolean {
+  switch (event) {
+    case "unhandledRejection":
+      return noteRejection(second as object, first);
+    // With --unhandled-rejections=strict this comes before the event above.
+    case "uncaughtException":
+      return second === "unhandledRejection" && currentRun() !== undefined;
+    case "rejectionHandled":
+      return noteHandled(first as object);
+    default:
+      return false;
+  }
+}
+
+function noteRejection(promise: object, reason: unknown): boolean {
+  const rejections = notesPromises ? (promise as Made)[maker] : currentRun()?.rejections;
+  if (rejections === undefined) return false;
+  rejectionsOf.set(promise, rejections);
+  rejections.add(promise, reason);
+  return true;
+}
+
+function noteHandled(promise: object): boolean {
+  const rejections = rejectionsOf.get(promise);
+  rejections?.handled(promise);
+  return rejections !== undefined;
+}

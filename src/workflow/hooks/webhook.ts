@@ -1,0 +1,86 @@
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import type { HookRecord } from "../../core/runs/run.js";
+import { decode, encode } from "../../core/values/codec.js";
+import { digestOf, sameDigest } from "../../core/values/secret.js";
+import { isResponse } from "../../core/values/web-kinds.js";
+import { requireExecution } from "../define/context.js";
+import { withoutWritable } from "../streams/writable.js";
+import { type HookOptions, hookOptionNames } from "./hooks.js";
+import { webhookUrlOf } from "./public-url.js";
+import type { Hook } from "./run-hook.js";
+import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
+
+export interface WebhookOptions extends HookOptions {
+  /** What the sender is told. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
+  readonly respondWith?: Response | "manual";
+}
+
+const webhookOptionNames: OptionNames<WebhookOptions> = { ...hookOptionNames, respondWith: true };
+
+/** A hook that HTTP requests resume. Awaited, it gives the next request. */
+export interface Webhook<Received extends Request = Request> extends Hook<Received> {
+  /** Where requests reach it, when `webhookHandler` is mounted below the public URL. */
+  readonly url: string;
+}
+
+/** What is stored with a webhook: how to answer, and the token's digest, to compare with. */
+interface WebhookRecord {
+  readonly webhook: { readonly digest: string; readonly respond: "default" | "manual" | { readonly response: string } };
+  readonly metadata: unknown;
+}
+
+const staticBytesMax = 64 * 1024;
+
+/**
+ * Waits for an HTTP request, which `webhookHandler` takes in.
+ *
+ * @example
+ * const webhook = createWebhook();
+ * await sendForm(webhook.url);
+ * const request = await webhook;
+ */
+export function createWebhook(options: WebhookOptions & { readonly respondWith: "manual" }): Webhook<RequestWithResponse>;
+export function createWebhook(options?: WebhookOptions): Webhook;
+export function createWebhook(given: WebhookOptions = {}): Webhook {
+  const { token, metadata, respondWith } = given;
+  const { hooks } = requireExecution("createWebhook()");
+  if (!(respondWith === undefined || respondWith === "manual" || isResponse(respondWith)))
+    throw new InvalidInputError("respondWith", 'must be a Response or "manual"');
+  // Read before anything is journaled: what cannot be kept is refused here.
+  withoutWritable("metadata", encode(metadata));
+  const stored = async (named: string): Promise<string> => {
+    const respond = isResponse(respondWith)
+      ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+      : (respondWith ?? "default");
+    return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
+  };
+  const options = token === undefined ? {} : { token };
+  const check = () => knownOptions("createWebhook", given, webhookOptionNames);
+  return hooks.create(options, { check, storedAs, urlOf: webhookUrlOf, metadata: stored }) as Webhook;
+}
+
+/**
+ * Looked up by its digest: how long the database takes to compare tells nothing about the token, and whoever reads the
+ * database's table of hooks cannot send to them.
+ */
+export function storedAs(token: string): string {
+  return `webhook:${digestOf(token).toString("base64url").slice(0, 22)}`;
+}
+
+/** Undefined when the hook is not a webhook with this token: to strangers there is none then. */
+export function webhookOf(hook: HookRecord | undefined, token: string): WebhookRecord["webhook"] | undefined {
+  const found = webhookRecordOf(hook);
+  if (found === undefined) return undefined;
+  return sameDigest(Buffer.from(found.webhook.digest, "base64url"), digestOf(token)) ? found.webhook : undefined;
+}
+
+export function webhookRecordOf(hook: HookRecord | undefined): WebhookRecord | undefined {
+  return hook?.token.startsWith("webhook:") && hook.metadata !== null ? asRecord(decode(hook.metadata)) : undefined;
+}
+
+/** A plain hook may have a token that looks like one of ours. */
+function asRecord(metadata: unknown): WebhookRecord | undefined {
+  const found = metadata as Partial<WebhookRecord> | null | undefined;
+  return typeof found?.webhook?.digest === "string" ? (found as WebhookRecord) : undefined;
+}

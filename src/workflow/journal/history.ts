@@ -1,0 +1,80 @@
+import type { JournalEntry } from "../../core/runs/run.js";
+import { decodeEvents, type Event, type EventOf, isDelivery, isRequest } from "./event.js";
+
+/** What the journal of a run says, as its replay needs it. */
+export class History {
+  /** What the code asked for, by id. Taken out as the code asks for it again. */
+  readonly requests = new Map<string, Event>();
+  /** What the code was told, in order. */
+  deliveries: Event[] = [];
+  /** Everything about a step that its next attempt has to know. */
+  readonly attempts = new Map<string, Event[]>();
+  /** When the code first asked for a child's result, by the child's request. */
+  readonly awaits = new Map<string, number>();
+  /** Calls of steps that a person has accepted, whatever arguments the code asks with. */
+  readonly accepted = new Set<string>();
+  end: Event | undefined;
+  /** Mail after this one was put aside when the code diverged. */
+  parked: number | undefined;
+  /** When the code began: the first entry was written with that as the time of its first event. */
+  startedAt: number | undefined;
+
+  /** How often the run was cleared since it last got further. */
+  clearances = 0;
+  #crashes = 0;
+
+  constructor(entries: readonly JournalEntry[]) {
+    for (const entry of entries) this.#read(decodeEvents(entry.events));
+  }
+
+  /** Of events that are in no entry yet, too. */
+  static of(events: readonly Event[], accepted: Iterable<string>): History {
+    const history = new History([]);
+    history.#read(events);
+    // The time of the first event is not when the code began: it was not written yet.
+    history.startedAt = undefined;
+    for (const id of accepted) history.accepted.add(id);
+    return history;
+  }
+
+  #read(events: readonly Event[]): void {
+    for (const event of events) {
+      // What was recorded after the end is for people: the code was not told.
+      if (this.end !== undefined) break;
+      const [type, id, at] = event;
+      this.startedAt ??= at;
+      if (isRequest(event)) this.requests.set(type === "drop" ? `drop ${id}` : id, event);
+      if (isDelivery(event)) {
+        this.deliveries.push(event);
+        this.#crashes = 0;
+        this.clearances = 0;
+      }
+      if (type === "cleared") this.clearances += 1;
+      if (type === "claim") this.#noteClaim(event);
+      if (type === "step" || type === "done" || type === "fail" || type === "doubt") {
+        const log = this.attempts.get(id) ?? [];
+        this.attempts.set(id, log);
+        log.push(event);
+      }
+      if (type === "accept") this.accepted.add(id);
+      if (type === "await") this.awaits.set(id, at);
+      if (type === "park") this.parked ??= event[3];
+      if (type === "unpark") this.parked = undefined;
+      if (type === "end") this.end = event;
+    }
+  }
+
+  /** The owner before this one died alone, or a person has asked for one more try: the steps that it was in have to know. */
+  #noteClaim(claim: EventOf<"claim">): void {
+    const [, , , crashes] = claim;
+    if (crashes === undefined || (crashes !== 0 && crashes <= this.#crashes)) return;
+    this.#crashes = crashes;
+    for (const log of this.attempts.values()) if (isOpen(log)) log.push(claim);
+  }
+}
+
+/** Its attempt has no verdict. */
+function isOpen(log: readonly Event[]): boolean {
+  const last = log.findLast(({ 0: type }) => type !== "claim");
+  return last?.[0] === "step" && last[3] > 0;
+}

@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import type { RunAnswer } from "../../core/runs/operation.js";
+import type { Host } from "../execute/host.js";
+import { RunTrial } from "../worker/trial.js";
+import { RunWriter } from "./run-writer.js";
+
+const leaseMs = 100;
+
+/** A run of a process whose clock is between two milliseconds of the store's, and whose commits are answered when that clock says so. */
+function writing(heldAt: number) {
+  const at = { now: heldAt };
+  const renewals: number[] = [];
+  const host = {
+    store: { clock: { now: () => at.now }, asideBytes: 0 },
+    leaseMs,
+    learn() {},
+    renew: () => void renewals.push(at.now),
+    commit: async (): Promise<RunAnswer> => ({ kind: "appended", now: Math.floor(at.now), conflicts: [] }),
+  } as unknown as Host;
+  const told = { written() {}, tell() {}, leave() {}, lose() {}, refused() {} };
+  const state = { gone: false, state: "live" as const, ending: { refused: false }, trial: new RunTrial({}) };
+  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...told };
+  return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
+}
+
+/** The bodies that begin: of one step, whose entry is answered now. */
+async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly string[]> {
+  const bodies: string[] = [];
+  writer.draft.record(["step", "charge#0", 0, 1, ""]);
+  writer.draft.afterCommit(() => void bodies.push("charge#0"));
+  await writer.commit({ kind: "hold" });
+  return bodies;
+}
+
+test("a step begins only while the run is ours in the store, which counts in whole milliseconds", async () => {
+  const heldAt = 1000.7;
+  const until = Math.floor(heldAt) + leaseMs;
+  for (let tenths = -30; tenths <= 20; tenths++) {
+    const scene = writing(heldAt);
+    scene.at.now = until + tenths / 10;
+    const bodies = await begun(scene);
+    if (bodies.length > 0) expect(scene.at.now).toBeLessThan(until);
+    // Not so careful that nothing would ever begin; and who does not begin asks.
+    if (scene.at.now < until - 1) expect(bodies).toHaveLength(1);
+    expect(scene.renewals).toHaveLength(1 - bodies.length);
+  }
+});
+
+test("what waits begins when the store says that the run is still ours, and once", async () => {
+  const scene = writing(1000.7);
+  scene.at.now = 1100;
+  const bodies = await begun(scene);
+  expect(bodies).toEqual([]);
+  scene.writer.held(1100);
+  scene.writer.held(1100);
+  expect(bodies).toHaveLength(1);
+});

@@ -1,0 +1,304 @@
+import { assert } from "../../core/errors/errors.js";
+import type { Append, Entry, StartRun, Then } from "../../core/runs/operation.js";
+import { rolledBack } from "../../core/store/rolled-back.js";
+import type { Tx } from "../../core/store/store.js";
+import { storeStepMs } from "../../core/work/clock.js";
+import type { Departure, Host, Refusal } from "../execute/host.js";
+import type { RunTrial } from "../worker/trial.js";
+import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
+import { type Event, encodeEvents } from "./event.js";
+import { bareEvents, splitRefused } from "./refused-entry.js";
+
+/** The run whose journal is written. */
+interface Author {
+  readonly id: string;
+  readonly epoch: number;
+  readonly startedAt: number;
+  /** Gets the output by mail when the run ends. */
+  readonly parent: string | null;
+  readonly host: Host;
+  readonly gone: boolean;
+  readonly trial: RunTrial;
+  /** The store has this entry, and the run goes on here. */
+  written(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
+  /** A transaction has committed what the code is to be told next. */
+  tell(event: Event): void;
+  leave(departure: Departure): void;
+  lose(reason: unknown): void;
+  /** The store refuses what it has to write: it is to fail. */
+  refused(error: unknown): void;
+  readonly state: "replaying" | "live" | "returning";
+  readonly ending: { readonly refused: boolean };
+}
+
+/** An entry that the store has, what it was made of, and what begins now. */
+type Sent = Pick<Taken, "entry" | "events" | "after">;
+
+export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
+
+const lookAgainMs = 100;
+const refusedAgainMs = 1000;
+
+/**
+ * Writes the journal of one run: an entry at a time, each under the number that is expected to be next. The number is
+ * the fence; who finds it taken by somebody else has lost the run.
+ */
+export class RunWriter {
+  readonly draft: Draft;
+  readonly #author: Author;
+  /** Not in the store yet: its first commit creates it. */
+  #create: StartRun | undefined;
+  #seq: number;
+  /** By this process's clock: when the store was last asked whether the run is ours, and said so. */
+  #heldAt: number;
+  #busy = false;
+  /** A transaction has the entry. */
+  #inTransaction = false;
+  readonly #waiting: (() => void)[] = [];
+  /** Written, and to begin as soon as the run is known to be ours. */
+  #starts: (() => void)[] = [];
+
+  constructor(author: Author, create: StartRun | undefined, seq: number, heldAt: number) {
+    this.#author = author;
+    this.draft = new Draft(author.host.store.asideBytes, author.parent !== null);
+    this.#create = create;
+    this.#seq = seq;
+    this.#heldAt = heldAt;
+  }
+
+  /** An entry is on its way. */
+  get busy(): boolean {
+    return this.#busy;
+  }
+
+  get inTransaction(): boolean {
+    return this.#inTransaction;
+  }
+
+  /** The run itself is not in the store yet. */
+  get mustCreate(): boolean {
+    return this.#create !== undefined;
+  }
+
+  /** The time that the journal will have for an event that was just recorded: that of a run's first event is when its code began. */
+  timeOf(event: Event): number {
+    return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event[2];
+  }
+
+  /** The number of the next entry. */
+  /** The journal has no entry yet. */
+  get isUnbegun(): boolean {
+    return this.#seq === 1;
+  }
+
+  get seq(): number {
+    return this.#seq;
+  }
+
+  get heldAt(): number {
+    return this.#heldAt;
+  }
+
+  /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
+  held(askedAt: number): void {
+    this.#heldAt = askedAt;
+    this.#begin();
+  }
+
+  /** What was written begins here no more. */
+  dropStarts(): void {
+    this.#starts = [];
+  }
+
+  /** One journal entry of all that was recorded. `atRest`: the run has nothing to do until a time, or until mail. */
+  async commit(then: Then, atRest = false): Promise<void> {
+    const taken = this.#take(then, atRest);
+    this.#busy = true;
+    const refused = await this.#send(taken);
+    if (refused !== undefined) await this.#refused(taken, refused.error);
+  }
+
+  /** What follows from the answer is done, unless the store has refused the entry: then the refusal is returned. */
+  async #send(sent: Sent): Promise<Refusal | undefined> {
+    const author = this.#author;
+    const answer = await author.host.commit(this.#operation(sent.entry), () => !author.gone);
+    if (author.gone || answer === undefined) return undefined;
+    if (answer.kind === "refused") return answer;
+    this.ended();
+    if (answer.kind === "exists") author.leave({ why: "exists", run: answer.run });
+    else if (answer.kind !== "created" && answer.kind !== "appended") author.leave({ why: "overtaken" });
+    else {
+      author.host.learn(answer.now);
+      this.#written(sent, answer.conflicts);
+    }
+    return undefined;
+  }
+
+  /**
+   * The entry would be refused again, and its owner lost: each next owner would do the steps before it once more. So what the
+   * steps did is written without the rest, and the run fails. If we die here before that is written, the same happens again.
+   */
+  async #refused(taken: Taken, error: unknown): Promise<void> {
+    const author = this.#author;
+    if (author.state === "returning") return author.lose(error);
+    if (author.ending.refused) return await this.#endBare(taken, error);
+    const { before, after } = splitRefused(taken.events);
+    const begun = withheld(before);
+    // Written alone where a replay could begin from it; a run that is not in the store yet has done nothing.
+    const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
+    // With the mail that it follows from: if we die after this entry, the next owner must not tell the code the same mail again.
+    const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
+    if (kept && (await this.#send({ entry, events: begun, after: [] })) === undefined) {
+      if (author.gone) return;
+      this.draft.restore(after, taken);
+    } else this.draft.restore([...begun, ...after], taken);
+    this.ended();
+    author.refused(error);
+  }
+
+  /** Even the end was refused. It is written without values, and tried until it is: nobody else may do the steps again. */
+  async #endBare({ events, entry: { then } }: Taken, error: unknown): Promise<void> {
+    const author = this.#author;
+    const { clock } = author.host.store;
+    if (then.kind !== "end") return author.lose(error);
+    const bare = bareEvents(events);
+    const end = bare.at(-1);
+    const entry = this.#entryOf(bare, { ...then, output: end?.[0] === "end" ? end[3] : null }, 0);
+    while (!author.gone && (await this.#send({ entry, events: bare, after: [] })) !== undefined) {
+      // Nothing of it is in the store, and nothing but the code before its first step has run: the caller hears of it.
+      if (this.#create) return author.leave({ why: "refused", error });
+      await new Promise<void>((go) => void clock.after(refusedAgainMs, go));
+    }
+  }
+
+  #entryOf(events: readonly Event[], then: Then, asideBytes = this.#author.host.store.asideBytes): Entry {
+    const part = new Draft(asideBytes, this.#author.parent !== null);
+    for (const event of events) part.record(event);
+    const taken = part.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+    return { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, false) };
+  }
+
+  /**
+   * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
+   * committed, and the code is told nothing: so what is told is told in the order of the journal.
+   */
+  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<Outcome> {
+    const author = this.#author;
+    const { store } = author.host;
+    while (this.#busy) await new Promise<void>((go) => void this.#waiting.push(go));
+    if (author.gone) return hasLeft();
+    this.#busy = true;
+    let taken: (Taken & { readonly told: Event }) | undefined;
+    let conflicts: readonly string[] = [];
+    try {
+      await store.transact((tx) =>
+        work(tx, async (event) => {
+          await this.draft.unready;
+          if (author.gone) throw new Error("the run has left");
+          this.#inTransaction = true;
+          this.draft.record(event);
+          taken = { ...this.#take({ kind: "hold" }), told: event };
+          const answer = await store.runs.appendWithin?.(tx, this.#operation(taken.entry) as Append);
+          if (answer?.kind !== "appended") throw new OvertakenError();
+          conflicts = answer.conflicts;
+        }),
+      );
+    } catch (error) {
+      if (error instanceof OvertakenError) {
+        author.leave({ why: "overtaken" });
+        return { ok: false, error };
+      }
+      if (taken === undefined || !(await this.#wasCommitted(taken.entry))) {
+        if (author.gone) return { ok: false, error };
+        if (taken) this.draft.putBack(taken, taken.told);
+        this.ended();
+        return { ok: false, error: rolledBack(error) ?? error };
+      }
+    }
+    this.ended();
+    if (author.gone || taken === undefined) return hasLeft();
+    this.#written(taken, conflicts);
+    if (!author.gone) author.tell(taken.told);
+    return { ok: true };
+  }
+
+  /** The entry is written or given up: the next one may go. */
+  ended(): void {
+    this.#busy = false;
+    this.#inTransaction = false;
+    if (this.#waiting.length > 0) for (const go of this.#waiting.splice(0)) go();
+  }
+
+  #take(then: Then, atRest = false): Taken {
+    const taken = this.draft.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
+    return { ...taken, entry: { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, atRest) } };
+  }
+
+  #operation(entry: Entry): StartRun | Append {
+    const { id, epoch, host } = this.#author;
+    if (this.#create) return { ...this.#create, first: { owner: host.owner, leaseMs: host.leaseMs, entry } };
+    return { verb: "append", id, epoch, seq: this.#seq, entry };
+  }
+
+  #written({ entry, events, after }: Sent, conflicts: readonly string[]): void {
+    this.#create = undefined;
+    if (entry.events !== null) this.#seq += 1;
+    this.#author.trial.written(entry);
+    this.#starts.push(...after);
+    this.#author.written(entry, conflicts, events);
+    if (!this.#author.gone) this.#begin();
+  }
+
+  /**
+   * A process that was paused for longer than its lease may find its entry written, and the run taken over since: both
+   * would be at the same step. So it asks first.
+   */
+  #begin(): void {
+    if (this.#starts.length === 0) return;
+    const { host } = this.#author;
+    if (host.store.clock.now() - this.#heldAt >= host.leaseMs - storeStepMs) return host.renew();
+    for (const go of this.#starts.splice(0)) go();
+  }
+
+  /**
+   * The transaction's commit failed, or its reply was lost; then it may be on its way, and come when the body has been
+   * run again. So an entry is put in its place, which waits for it, or keeps it out: what is there afterwards is the truth.
+   */
+  async #wasCommitted({ events }: Entry): Promise<boolean> {
+    const author = this.#author;
+    const { host } = author;
+    if ((await this.#entryAt(this.#seq)) === events) return true;
+    const fence = encodeEvents([["fence", host.owner, host.now()]]);
+    const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then: { kind: "hold" } };
+    const answer = await host.commit(this.#operation(entry), () => !author.gone);
+    if (author.gone || answer === undefined) return false;
+    if (answer.kind !== "appended") {
+      author.leave({ why: "overtaken" });
+      return false;
+    }
+    const there = await this.#entryAt(this.#seq);
+    if (there === fence) this.#seq += 1;
+    assert(author.gone || there === fence || there === events, "the entry of a transaction is in its place, or the one that keeps it out");
+    return there === events;
+  }
+
+  async #entryAt(seq: number): Promise<string | undefined> {
+    const { store } = this.#author.host;
+    while (!this.#author.gone) {
+      try {
+        const [there] = await store.runs.journal(this.#author.id, seq - 1, 1);
+        return there?.events;
+      } catch {
+        await new Promise<void>((go) => void store.clock.after(lookAgainMs, go));
+      }
+    }
+    return undefined;
+  }
+}
+
+/** Thrown inside a transaction, so that it is rolled back. */
+class OvertakenError extends Error {}
+
+function hasLeft(): Outcome {
+  return { ok: false, error: new Error("the run has left") };
+}

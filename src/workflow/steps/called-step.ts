@@ -1,0 +1,19 @@
+import { type StepDefinition, stepDefinitionOf } from "../define/define.js";
+import { registeredStep } from "../define/registry.js";
+
+export interface CalledStep {
+  readonly name: string;
+  /** Undefined: no step of this name is defined in this process. */
+  readonly definition: StepDefinition | undefined;
+}
+
+/** "charge#0" and "charge:order-1" are calls of the step "charge", whose name may have a colon, too. */
+export function calledStep(id: string): CalledStep {
+  const numbered = /^(.*)#\d+$/s.exec(id)?.[1];
+  const names = numbered === undefined ? [...id].flatMap((char, i) => (char === ":" ? [id.slice(0, i)] : [])).reverse() : [numbered];
+  for (const name of names) {
+    const definition = stepDefinitionOf(registeredStep(name));
+    if (definition !== undefined) return { name, definition };
+  }
+  return { name: numbered ?? id, definition: undefined };
+}

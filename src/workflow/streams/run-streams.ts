@@ -1,0 +1,57 @@
+import { type Chunk, endCount } from "../../core/runs/chunk.js";
+import { encodeError } from "../../core/values/stored-error.js";
+import { StreamClosedError } from "../define/errors.js";
+import type { Execution } from "../execute/execution.js";
+import { never } from "../replay/requests.js";
+import { checkCount, chunkValue } from "./chunk-value.js";
+import type { StreamTarget } from "./writable.js";
+
+/** The workflow itself among the writers of its streams: no call of a step has this id. */
+const writer = "run";
+
+/**
+ * What the code of a workflow writes to streams: requests, as everything that it asks for. They are in the store with
+ * the entry that says so, and a replay finds them there and writes nothing again.
+ */
+export class RunStreams implements StreamTarget {
+  readonly #execution: Execution;
+  readonly #counts = new Map<string, number>();
+  readonly #closed = new Set<string>();
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+
+  write(stream: string, value: unknown): Promise<void> {
+    if (this.#closed.has(stream)) throw new StreamClosedError(stream);
+    const { store } = this.#execution;
+    const n = this.#counts.get(stream) ?? 0;
+    checkCount(store, stream, n);
+    const kept = chunkValue(store, value);
+    this.#counts.set(stream, n + 1);
+    return this.#ask({ stream, writer, n, attempt: 1, ...kept });
+  }
+
+  end(stream: string): Promise<void> {
+    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "end", data: null });
+  }
+
+  abort(stream: string, reason: unknown): Promise<void> {
+    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "error", data: encodeError(reason) });
+  }
+
+  async #end(chunk: Chunk): Promise<void> {
+    if (this.#closed.has(chunk.stream)) throw new StreamClosedError(chunk.stream);
+    this.#closed.add(chunk.stream);
+    await this.#ask(chunk);
+  }
+
+  #ask(chunk: Chunk): Promise<void> {
+    const execution = this.#execution;
+    const id = execution.requests.ordinal(`write ${chunk.stream}`);
+    const asked = execution.requests.ask(id, () => ["write", id, execution.now(), chunk.kind]);
+    if (asked === undefined) return never();
+    if (!asked.known) execution.draft.writeChunks([chunk]);
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,124 @@
+import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import type { Claimed, Then } from "../../core/runs/operation.js";
+import { hasEnded, type RunRecord, type WorkerRecord } from "../../core/runs/run.js";
+import { decode } from "../../core/values/codec.js";
+import { storable } from "../../core/values/storable-text.js";
+import type { WorkflowDefinition } from "../define/define.js";
+import { AmbiguousNameError } from "../define/errors.js";
+import { Execution } from "../execute/execution.js";
+import type { Host } from "../execute/host.js";
+import { broughtBack, withLongValues } from "../journal/aside.js";
+import { History } from "../journal/history.js";
+import { releaseToOthers, stillListed, untriedWorker } from "./avoidance.js";
+
+interface Adopter {
+  readonly host: Host;
+  readonly live: Map<string, Execution>;
+  readonly workflow: (name: string) => WorkflowDefinition | undefined;
+  readonly stopped: () => boolean;
+  /** False for every other run while a suspect is here: the next renewal gives the run back. */
+  readonly mayExecute: (id: string) => boolean;
+  /** A run that is ours, and has to be read again. */
+  readonly again: (claimed: Claimed, heldAt: number) => Promise<void>;
+}
+
+/** Makes an execution of a run that the store has given us. */
+export class Adoption {
+  readonly #adopter: Adopter;
+  readonly #reloading = new Set<string>();
+  #listing: Promise<readonly WorkerRecord[]> | undefined;
+
+  constructor(adopter: Adopter) {
+    this.#adopter = adopter;
+  }
+
+  /** Whether the run is here, or on its way back here. */
+  has(id: string): boolean {
+    return this.#adopter.live.has(id) || this.#reloading.has(id);
+  }
+
+  async adopt(claimed: Claimed, heldAt: number): Promise<void> {
+    const { host, live } = this.#adopter;
+    const { lapsed, journal, mail: unread, hooks } = claimed;
+    const run = await this.#mine(claimed.run);
+    if (run === undefined) return;
+    let workflow: WorkflowDefinition | undefined;
+    let history: History;
+    let args: unknown[];
+    let input: string;
+    try {
+      workflow = this.#adopter.workflow(run.workflow);
+      history = new History(journal);
+      history.deliveries = await withLongValues(host.store, run.id, history.deliveries);
+      input = await broughtBack(host.store, run.id, run.input);
+      args = decode(input) as unknown[];
+    } catch (error) {
+      // When the store is away, the next renewal finds that the run is ours and not here.
+      if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
+      return await this.#putAside(run, error);
+    }
+    const mail = history.parked === undefined ? unread : await host.store.runs.mail(run.id, history.parked);
+    if (workflow === undefined || live.has(run.id) || !this.#adopter.mayExecute(run.id)) return;
+    const seq = (journal.at(-1)?.seq ?? 0) + 1;
+    const startedAt = run.startedAt ?? run.createdAt;
+    const execution = new Execution({ host, workflow, run, args, startedAt, input, history, heldAt, seq, lapsed, mail, hooks });
+    live.set(run.id, execution);
+    execution.run();
+  }
+
+  /**
+   * The run, unless this worker could not execute it before and another live worker has not tried it yet: then that one is left the
+   * run, without executing any code of it here.
+   */
+  async #mine(run: RunRecord): Promise<RunRecord | undefined> {
+    if (run.avoid.length === 0) return run;
+    const { owner } = this.#adopter.host;
+    const workers = await this.#workers();
+    const other = run.avoid.includes(owner) ? untriedWorker(run, workers, owner) : undefined;
+    const listed = { ...run, avoid: stillListed(run.avoid, workers) };
+    if (other === undefined) return listed;
+    await this.#release(
+      listed,
+      `run "${run.id}" could not be executed by this worker; it is left to the worker ${other}, which has its workflow.`,
+    );
+    return undefined;
+  }
+
+  /** One read for all runs of a claim. */
+  #workers(): Promise<readonly WorkerRecord[]> {
+    this.#listing ??= this.#adopter.host.store.runs.workers().finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  /** It can't be read here: no key for it, a class that is not registered, or a name that several workflows had. Other workers may be able to. */
+  async #putAside(run: RunRecord, error: unknown): Promise<void> {
+    const message = error instanceof Error ? error.message : String(error);
+    const why = storable(AmbiguousNameError.is(error) ? message : `its input or journal cannot be read: ${message}`);
+    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    await this.#release(run, `${why}.`);
+  }
+
+  async #release({ id, epoch, avoid }: RunRecord, trouble: string): Promise<void> {
+    const { host } = this.#adopter;
+    const then: Then = releaseToOthers({ avoid, owner: host.owner, now: host.now(), trouble });
+    const entry = { events: null, consumed: null, hooks: [], children: [], then };
+    await host.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } });
+  }
+
+  /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
+  async reload({ id, epoch, writer }: Execution): Promise<void> {
+    const { host, stopped, again } = this.#adopter;
+    this.#reloading.add(id);
+    try {
+      const now = await host.store.runs.load(id);
+      if (now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch) return;
+      if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
+    } catch {
+      // The next renewal finds it again.
+    } finally {
+      this.#reloading.delete(id);
+    }
+  }
+}

@@ -1,0 +1,145 @@
+import { LeaseLostError } from "../../core/errors/errors.js";
+import type { Renewed, RenewQuery } from "../../core/runs/operation.js";
+import type { Store } from "../../core/store/store.js";
+import { sleep, storeStepMs } from "../../core/work/clock.js";
+import type { Execution } from "../execute/execution.js";
+
+/** How long a worker that stops waits for the store to remove its row. */
+const leaveMsMax = 1000;
+
+interface LeaseHolder {
+  readonly store: Store;
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly stopped: boolean;
+  troubled(what: string, times: number, error: unknown): void;
+  /** What the worker's row in the store says. */
+  readonly signOfLife: NonNullable<RenewQuery["signOfLife"]>;
+  /** The store's time, and 0 while no answer of the store has told it: a run that is due at 0 is due at once. */
+  knownNow(): number;
+}
+
+interface RunLeasesOptions {
+  readonly live: ReadonlyMap<string, Execution>;
+  /** Not in the store yet. */
+  readonly isStarting: (id: string) => boolean;
+  /** Here, or on its way back here. */
+  readonly has: (id: string) => boolean;
+  readonly fetchMail: (execution: Execution) => Promise<void>;
+  /** Resolves when what was claimed is here. */
+  readonly claimsOver: () => Promise<void>;
+}
+
+/**
+ * Renews all runs of a worker in one write, which is also its sign of life in the list of workers, and learns from the answer which
+ * runs are lost and which have mail.
+ */
+export class RunLeases {
+  readonly #holder: LeaseHolder;
+  readonly #options: RunLeasesOptions;
+  readonly #lease: { readonly alive: () => void; readonly release: () => void };
+  #cancel: () => void = () => {};
+  #renewing: Promise<void> | undefined;
+  #again = false;
+  #renewedAt: number;
+  /** In a row. */
+  #failures = 0;
+
+  constructor(holder: LeaseHolder, options: RunLeasesOptions) {
+    const { store, owner, leaseMs, signOfLife } = holder;
+    this.#holder = holder;
+    this.#options = options;
+    this.#renewedAt = store.clock.now();
+    this.#lease = store.holdRuns({ owner, leaseMs, signOfLife });
+    this.#schedule(Math.max(10, leaseMs / 3));
+  }
+
+  /** At once; if it is doing so already, once more afterwards. */
+  renewNow(): void {
+    this.#again = true;
+    if (this.#renewing !== undefined) return;
+    this.#cancel();
+    this.#begin();
+  }
+
+  /** Nothing is renewed from now on, and the worker is no longer in the list of workers. */
+  async release(): Promise<void> {
+    this.#cancel();
+    this.#lease.release();
+    // A store that does not answer must not keep the worker from its end: for a lease, the row says that the worker lives.
+    await Promise.race([this.#leave(), sleep(this.#holder.store.clock, leaveMsMax)]);
+  }
+
+  async #leave(): Promise<void> {
+    const { store, owner } = this.#holder;
+    // A renewal that arrives after the row was removed would write the row again.
+    await this.#renewing;
+    await store.runs.leave(owner).catch(() => {});
+  }
+
+  #schedule(ms: number): void {
+    this.#cancel = this.#holder.store.clock.after(ms, () => this.#begin(), true);
+  }
+
+  #begin(): void {
+    this.#renewing = this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+  }
+
+  async #renew(): Promise<void> {
+    const { store, owner, leaseMs, signOfLife } = this.#holder;
+    const { live, isStarting, fetchMail } = this.#options;
+    let nextMs = Math.max(10, leaseMs / 3);
+    this.#again = false;
+    this.#lease.alive();
+    const sentAt = store.clock.now();
+    const held = [...live.values()].filter((execution) => !isStarting(execution.id));
+    try {
+      const renewed = await store.runs.renew({ owner, leaseMs, signOfLife });
+      this.#renewedAt = sentAt;
+      this.#failures = 0;
+      const still = new Map(renewed.map((each) => [each.id, each]));
+      for (const execution of held) {
+        const mine = still.get(execution.id);
+        if (execution.gone || live.get(execution.id) !== execution) continue;
+        if (mine?.epoch !== execution.epoch) {
+          execution.lose(lost(execution, "another worker has taken the run over"));
+          continue;
+        }
+        execution.writer.held(sentAt);
+        if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
+      }
+      void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
+      if (this.#again) nextMs = 0;
+    } catch (error) {
+      this.#failures += 1;
+      this.#holder.troubled("renewing the leases of runs", this.#failures, error);
+      // Other workers may take the runs over now, so bodies should stop. The runs stay here: if no other worker was faster when
+      // the store is back, what the bodies bring counts. A commit finds its place in the journal taken, or it does not.
+      if (store.clock.now() - this.#renewedAt >= leaseMs - storeStepMs)
+        for (const execution of held) execution.calls.abort(lost(execution, "the store could not be reached for a whole lease"));
+    }
+    if (!this.#holder.stopped || live.size > 0) this.#schedule(nextMs);
+  }
+
+  /**
+   * Ours in the store and not here: the reply to a claim was lost, or we gave it up too early. What we may have sent for
+   * it could still arrive, and be taken for what a second execution in the same epoch sends; so it is claimed anew.
+   */
+  async #giveBack(runs: readonly Renewed[]): Promise<void> {
+    // Those may just be on their way to us.
+    if (runs.length > 0) await this.#options.claimsOver();
+    for (const { id, epoch } of runs) {
+      if (this.#options.has(id)) continue;
+      const then = { kind: "release", wakeAt: this.#holder.knownNow(), status: "running", trouble: null } as const;
+      const entry = { events: null, consumed: null, hooks: [], children: [], then };
+      // Refused when it is ours no longer; when it fails, the next renewal finds it again.
+      await this.#holder.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } }).catch(() => {});
+    }
+  }
+}
+
+function lost({ id, epoch }: Execution, why: string): LeaseLostError {
+  return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
+}

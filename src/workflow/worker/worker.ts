@@ -1,0 +1,388 @@
+import { assert } from "../../core/errors/errors.js";
+import { warnOfUnknownOption } from "../../core/errors/known-options.js";
+import { newOwner } from "../../core/ledger/owner.js";
+import type { Claimed, RunAnswer, RunOperation, StartRun } from "../../core/runs/operation.js";
+import { isSuspect } from "../../core/runs/run.js";
+import { requireRuns, type Store } from "../../core/store/store.js";
+import { StoreTrouble } from "../../core/store/store-trouble.js";
+import { decode } from "../../core/values/codec.js";
+import { sleep } from "../../core/work/clock.js";
+import { commitUntilAnswered } from "../client/commit-until-answered.js";
+import { runOutside } from "../define/context.js";
+import { definedWorkflows, type WorkflowDefinition, workflowNamed } from "../define/define.js";
+import { Execution } from "../execute/execution.js";
+import type { Asked, Departure, Host, Refusal, Rehearse, StepFunction } from "../execute/host.js";
+import { LateEnds } from "../execute/late-ends.js";
+import { guardRejections } from "../execute/unhandled-rejections.js";
+import { inputOfStart } from "../journal/aside.js";
+import { History } from "../journal/history.js";
+import { messageOf, warnNotWritten } from "../journal/not-written.js";
+import { takeOutOfTurn } from "../replay/out-of-turn.js";
+import { rehearse } from "../replay/rehearsal.js";
+import type { StepBody } from "../steps/step-body.js";
+import { Adoption } from "./adoption.js";
+import { onBeforeExit } from "./before-exit.js";
+import type { WorkerOptions } from "./check-worker-options.js";
+import { Claims } from "./claims.js";
+import { EndBoard } from "./end-board.js";
+import { MailLook } from "./mail-look.js";
+import { Quarantine } from "./quarantine.js";
+import { RunLeases } from "./run-leases.js";
+import { type CheckedWorkerOptions, checkedWorkerOptions } from "./worker-options.js";
+
+/** A run that is being started here and is not in the store yet. */
+interface Starting {
+  readonly over: Promise<unknown>;
+  readonly settle: (departure: Departure | "created") => void;
+}
+
+interface StopOptions {
+  /** How long step bodies may take to finish. Default 10 s. */
+  readonly graceMs?: number;
+}
+
+/**
+ * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
+ * work on one store; none of them is special.
+ */
+export class Worker implements Host {
+  readonly store: Store;
+  readonly owner = newOwner();
+  readonly leaseMs: number;
+  readonly rehearse: Rehearse | undefined;
+  readonly random: () => number;
+  readonly #options: CheckedWorkerOptions;
+  readonly #live = new Map<string, Execution>();
+  readonly #starting = new Map<string, Starting>();
+  readonly #ends: EndBoard;
+  readonly #late: LateEnds;
+  readonly #trouble: StoreTrouble;
+  readonly #adoption: Adoption;
+  readonly #quarantine: Quarantine;
+  readonly #claims: Claims;
+  readonly #mail: MailLook;
+  readonly #leases: RunLeases;
+  readonly #stopWatching: () => void;
+  readonly #forgetClose: () => void;
+  readonly #forgetExit: () => void;
+  #touched: Execution[] = [];
+  #turn = false;
+  #resting: (() => void)[] = [];
+  /** Store's time minus ours. */
+  #offset: number | undefined;
+  #stopped = false;
+  #stopping: Promise<void> | undefined;
+
+  constructor(store: Store, options: WorkerOptions = {}) {
+    requireRuns(store);
+    this.#options = checkedWorkerOptions(options);
+    const { leaseMs, random, replayCheck } = this.#options;
+    const live = this.#live;
+    this.store = store;
+    this.leaseMs = leaseMs;
+    this.rehearse = replayCheck ? rehearse : undefined;
+    this.random = random;
+    this.#ends = EndBoard.of(store);
+    this.#trouble = new StoreTrouble(store.clock);
+    guardRejections();
+    this.#late = new LateEnds(this);
+    this.#adoption = new Adoption({
+      host: this,
+      live,
+      workflow: (name) => this.#workflow(name),
+      stopped: () => this.#stopped,
+      mayExecute: (id) => !this.#quarantine.active || this.#quarantine.holds(id),
+      again: (claimed, heldAt) => this.#take([claimed], heldAt),
+    });
+    this.#quarantine = new Quarantine({
+      host: this,
+      live,
+      adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
+      look: () => {
+        this.#claims.look();
+        this.#checkRest();
+      },
+    });
+    this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
+    this.#mail = new MailLook({ store, live, due: () => this.#claims.look() });
+    this.#leases = new RunLeases(this, {
+      live,
+      isStarting: (id) => this.#starting.has(id),
+      has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
+      fetchMail: (execution) => this.#mail.of(execution),
+      claimsOver: () => this.#claims.over(),
+    });
+    this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
+    this.#forgetClose = store.beforeClose(() => this.stop());
+    this.#forgetExit = this.#options.background ? onBeforeExit(() => this.stop({ graceMs: 0 })) : () => {};
+    this.#leases.renewNow();
+    this.#claims.look();
+  }
+
+  get signOfLife(): { readonly workflows: readonly string[]; readonly version: string | null } {
+    return { workflows: this.workflows, version: this.#options.version };
+  }
+
+  /** Names of what it works on, former names included: runs may be stored under them. */
+  get workflows(): readonly string[] {
+    return [...new Set([...this.#defined.values()].flatMap(({ name, former = [] }) => [name, ...former]))];
+  }
+
+  get #defined(): ReadonlyMap<string, WorkflowDefinition> {
+    return this.#options.named ?? definedWorkflows();
+  }
+
+  #workflow(name: string): WorkflowDefinition | undefined {
+    return workflowNamed(name, this.#defined);
+  }
+
+  get running(): number {
+    return this.#live.size;
+  }
+
+  // ——— work
+
+  /** One round by hand: claims what is due and works until nothing is left to do now. Returns how many it claimed. */
+  async tick(): Promise<number> {
+    const claimed = await this.#claims.claim();
+    await this.#rest();
+    return claimed;
+  }
+
+  /** Stops claiming, lets step bodies finish within `graceMs`, and hands every run back to the store. */
+  stop(options: StopOptions = {}): Promise<void> {
+    const { graceMs = 10_000 } = options;
+    // Not an error: a process that is about to end has to hand its runs back all the same.
+    if (typeof options === "object") warnOfUnknownOption("worker.stop", options, { graceMs: true });
+    this.#stopping ??= this.#stop(graceMs);
+    return this.#stopping;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.#stopped = true;
+    this.#forgetExit();
+    this.#claims.stop();
+    this.#stopWatching();
+    // At once, so that nothing new begins while a claim is under way; and what that still brings.
+    for (const execution of this.#live.values()) execution.handBack.ask();
+    await this.#claims.over();
+    await this.#quarantine.stop();
+    for (const execution of this.#live.values()) execution.handBack.ask();
+    const until = this.store.clock.now() + graceMs;
+    await this.#empty(until);
+    await this.#late.settled(until);
+    const reason = new Error("the worker has stopped");
+    for (const execution of this.#live.values()) execution.handBack.abandon(reason);
+    await this.#empty(this.store.clock.now() + 1000);
+    for (const execution of this.#live.values()) execution.lose(reason);
+    this.#late.stop();
+    await this.#leases.release();
+    this.#forgetClose();
+  }
+
+  /** What the store has given us. All of it, also when one fails: a run on its way here must not be given back meanwhile. */
+  async #take(claimed: readonly Claimed[], heldAt: number): Promise<void> {
+    const suspect = claimed.find(({ run }) => isSuspect(run));
+    if (suspect === undefined) return void (await Promise.allSettled(claimed.map((each) => this.#adoption.adopt(each, heldAt))));
+    const others = claimed.filter((each) => each !== suspect);
+    await this.#quarantine.admit(suspect, others, heldAt);
+  }
+
+  get takesSuspect(): boolean {
+    return this.#quarantine.open;
+  }
+
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  /**
+   * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
+   * in the store; undefined when this worker can't take it.
+   */
+  async start(create: StartRun): Promise<Departure | "created" | undefined> {
+    // The first look at the store tells its time, and a run must not go by this machine's.
+    if (this.#offset === undefined) await this.#claims.over();
+    if (this.#offset === undefined) return undefined;
+    // Two starts of one id: the second one, which executes nothing, would create the run before the first one does.
+    const first = this.#starting.get(create.id);
+    if (first) await first.over;
+    const workflow = this.#workflow(create.workflow);
+    if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
+    const input = inputOfStart(create);
+    let settle: Starting["settle"] = () => {};
+    const over = new Promise<Departure | "created">((resolve) => {
+      settle = resolve;
+    });
+    const execution = new Execution({
+      host: this,
+      workflow,
+      run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
+      // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
+      args: decode(input) as unknown[],
+      input,
+      startedAt: this.now(),
+      create,
+      history: new History([]),
+      heldAt: this.store.clock.now(),
+      seq: 1,
+      lapsed: false,
+      mail: [],
+      hooks: [],
+    });
+    this.#live.set(create.id, execution);
+    this.#starting.set(create.id, { over, settle });
+    runOutside(() => execution.run());
+    return await over;
+  }
+
+  /** Whether the run is alive in this process, so that its end will be heard of here. */
+  has(run: string): boolean {
+    return this.#live.has(run);
+  }
+
+  // ——— what executions need
+
+  now(): number {
+    assert(this.#offset !== undefined, "the store's time is known before anything is executed");
+    return Math.floor(this.store.clock.now() + this.#offset);
+  }
+
+  /** The reply to the first claim may have been lost: then there is a run to give back before the store's time is known. */
+  knownNow(): number {
+    return this.#offset === undefined ? 0 : this.now();
+  }
+
+  learn(now: number): void {
+    const offset = now - this.store.clock.now();
+    // An answer was under way for a while: of two estimates the later one is nearer to the truth.
+    this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
+  }
+
+  bodyOf({ definition }: StepBody): StepFunction {
+    return definition.fn as StepFunction;
+  }
+
+  ask(_about: Asked, reconcile: () => unknown): unknown {
+    return reconcile();
+  }
+
+  crowded(): boolean {
+    return this.room <= 0;
+  }
+
+  async takeOutOfTurn(run: string): Promise<void> {
+    // A suspect is executed alone. When it is cleared, the next look of its step brings the run.
+    if (this.#quarantine.active) return;
+    const { store, workflows } = this;
+    await takeOutOfTurn({ store, workflows, now: () => this.now(), claimRun: (id) => this.#claims.claimRun(id) }, run);
+  }
+
+  /** How many more runs it takes. */
+  get room(): number {
+    return this.#quarantine.active ? 0 : this.#options.concurrency - this.#live.size;
+  }
+
+  touch(execution: Execution): void {
+    if (execution.touched) return;
+    execution.touched = true;
+    this.#touched.push(execution);
+    if (this.#turn) return;
+    this.#turn = true;
+    this.store.clock.soon(this.#onTurn);
+  }
+
+  readonly #onTurn = (): void => {
+    this.#turn = false;
+    const touched = this.#touched;
+    this.#touched = [];
+    for (const execution of touched) {
+      execution.touched = false;
+      execution.advance();
+    }
+    this.#checkRest();
+  };
+
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined> {
+    return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp });
+  }
+
+  /** Something that is tried until it succeeds has failed so many times in a row. */
+  troubled(what: string, times: number, error: unknown): void {
+    if (!this.store.closed) this.#trouble.met(what, times, error);
+  }
+
+  renew(): void {
+    this.#leases.renewNow();
+  }
+
+  foresaw(_run: string, message: string): void {
+    process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_REPLAY_CHECK" });
+  }
+
+  left(execution: Execution, departure: Departure): void {
+    this.#live.delete(execution.id);
+    this.#settleStart(execution.id, departure);
+    this.#ends.left(execution.id, departure);
+    this.#quarantine.left(execution);
+    if (departure.why === "ended") this.#late.follow(execution, departure);
+    // A run that another start created may have been claimed here while its own start was under way: then it was not adopted.
+    if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
+    // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
+    const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUntold;
+    if (this.#claims.missed || due) this.#claims.look();
+    // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
+    if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
+    // Nobody else tells us of its timer.
+    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
+    this.#checkRest();
+  }
+
+  #settleStart(id: string, departure: Departure | "created"): void {
+    const starting = this.#starting.get(id);
+    this.#starting.delete(id);
+    starting?.settle(departure);
+  }
+
+  readonly #answered = (operation: RunOperation, { kind }: RunAnswer): void => {
+    if (kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
+  };
+
+  /** The store was closed under the run, or is not what it should be. The run is left to lapse. */
+  readonly #gaveUp = (operation: RunOperation, error: unknown): void => {
+    const id = operation.verb === "send" ? "" : operation.id;
+    // Nothing of it has happened, and whoever starts it gets the error. If its reply was lost and it is in the store, the next
+    // renewal finds it there and gives it back to be claimed.
+    if (operation.verb === "start") return this.#live.get(id)?.leave({ why: "refused", error });
+    warnNotWritten(id, `is given up by this worker, because it could not be written: ${messageOf(error)}`);
+    this.#live.get(id)?.lose(error);
+  };
+
+  #changed(run: string | null, ended: boolean): void {
+    if (this.#stopped || ended) return;
+    if (run !== null) {
+      const execution = this.#live.get(run);
+      if (execution) return void this.#mail.of(execution);
+    } else this.#mail.all();
+    this.#claims.look();
+  }
+
+  // ——— waiting for an end
+
+  #atRest(): boolean {
+    for (const execution of this.#live.values()) if (!execution.atRest) return false;
+    return !this.#claims.underWay && !this.#quarantine.busy;
+  }
+
+  #checkRest(): void {
+    if (this.#resting.length > 0 && this.#atRest()) for (const go of this.#resting.splice(0)) go();
+  }
+
+  #rest(): Promise<void> {
+    return this.#atRest() ? Promise.resolve() : new Promise((go) => void this.#resting.push(go));
+  }
+
+  async #empty(until: number): Promise<void> {
+    while (this.#live.size > 0 && this.store.clock.now() < until) await sleep(this.store.clock, 5);
+  }
+}

@@ -1,0 +1,285 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type Answer,
+  type AttemptEntry,
+  type Backend,
+  type Begin,
+  decide,
+  type LedgerRecord,
+  type Operation,
+  type Settle,
+  type Settlement,
+} from "onceflow/store";
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { abandonedAt } from "../../dist/core/ledger/record.js";
+import { openMongoUrl } from "../../dist/stores/mongodb/open.js";
+import { openPostgres } from "../../dist/stores/postgres/open.js";
+import { openRedis } from "../../dist/stores/redis/open.js";
+import { openSqlite } from "../../dist/stores/sqlite/open.js";
+import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
+import { openDynamo } from "../../src/stores/dynamodb/open.js";
+import { fc, seedOf } from "../kit/properties.js";
+import { freshTable } from "../servers/dynamodb-tables.js";
+import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+
+/**
+ * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,
+ * so that the model judges at the very same instant: answers, records and attempt logs have to be equal to the
+ * millisecond. Durations are nothing or a century, so that only purges, whose time is not told, need no luck.
+ */
+const centuryMs = 100 * 366 * 24 * 3600 * 1000;
+const durationMs = fc.constantFrom(0, centuryMs);
+const effect = fc.constantFrom("idempotent", "keyed", "reconcile", "atMostOnce");
+
+/** Whom or what an operation names: mostly what the record says, at times somebody or something else. */
+const who = fc.oneof({ weight: 3, arbitrary: fc.constant("present") }, { weight: 2, arbitrary: fc.constantFrom("a", "b") });
+const attempt = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
+
+const resolution = fc.oneof(
+  fc.record({ state: fc.constant("completed"), outcome: fc.constantFrom(null, '"result"', '{"a":"\\u0000 \\"\\\\ ü😀"}', "null", "{}") }),
+  fc.record({ state: fc.constant("failed"), outcome: fc.constantFrom('{"name":"Error","message":"x"}') }),
+  fc.record({ state: fc.constant("free"), forget: fc.boolean() }),
+) as fc.Arbitrary<Exclude<Settlement, { state: "unknown" }>>;
+const settlement: fc.Arbitrary<Settlement> = fc.oneof(
+  { weight: 3, arbitrary: resolution },
+  { weight: 1, arbitrary: fc.constant({ state: "unknown" as const }) },
+);
+const note = fc.constantFrom(null, "TypeError", 'a "note", {with} \\ all');
+
+const progress = fc.constantFrom(null, "first", '{"second":"\\u0000 ü😀"}');
+
+const asked = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      verb: fc.constant("begin" as const),
+      owner: who,
+      fingerprint: fc.constantFrom(null, null, "x", "y"),
+      effect,
+      leaseMs: durationMs,
+      retentionMs: fc.constantFrom(0, 0, centuryMs, null),
+      horizonMs: durationMs,
+      reconcileAfterMs: durationMs,
+      over: fc.option(attempt),
+      progress,
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      verb: fc.constant("settle" as const),
+      owner: who,
+      attempt,
+      to: settlement,
+      note,
+      within: fc.constantFrom(true, false, false),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record(
+      { verb: fc.constant("renew" as const), owner: who, attempt, leaseMs: durationMs, progress: fc.constantFrom("later", "latest") },
+      { requiredKeys: ["verb", "owner", "attempt", "leaseMs"] },
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record(
+      { verb: fc.constant("resolve" as const), owner: who, attempt, to: resolution, note, erase: fc.constant(true as const) },
+      { requiredKeys: ["verb", "owner", "attempt", "to", "note"] },
+    ),
+  },
+);
+type Asked = typeof asked extends fc.Arbitrary<infer A> ? A : never;
+
+const keys = ["one", "two", 'th"r,e\\e'] as const;
+const flushed = fc.uniqueArray(fc.record({ key: fc.constantFrom(...keys), asked }), { selector: ({ key }) => key, minLength: 1 });
+const step = fc.oneof(
+  { weight: 15, arbitrary: fc.record({ flush: flushed }) },
+  { weight: 1, arbitrary: fc.record({ purgeBefore: fc.constantFrom(undefined, 0, 8e15) }) },
+);
+const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
+
+/** On a busy machine; alone it takes a tenth of that. */
+const compareMsMax = 240_000;
+
+let histories = 0;
+
+class Model {
+  readonly scope = `history ${++histories}`;
+  readonly records = new Map<string, LedgerRecord>();
+  readonly attempts = new Map<string, AttemptEntry[]>();
+
+  /** Owners belong to one key, as they do in every begin. */
+  operation(key: string, asked: Asked): Operation {
+    const record = this.records.get(key);
+    const owner = asked.owner === "present" && record ? record.owner : `${key} ${asked.owner}`;
+    const attempt = (offset: number) => Math.max(0, (record?.attempt ?? 1) + offset);
+    const id = { scope: this.scope, key, owner };
+    if (asked.verb === "begin") return { ...asked, ...id, over: asked.over === null ? null : attempt(asked.over) } as Begin;
+    if (asked.verb !== "settle") return { ...asked, ...id, attempt: attempt(asked.attempt) } as Operation;
+    const { within: _, ...settle } = asked;
+    return { ...settle, ...id, attempt: attempt(asked.attempt) };
+  }
+
+  apply(operation: Operation, now: number): Answer {
+    const { key } = operation;
+    const { answer, next, past } = decide(this.records.get(key), operation, now);
+    if (next) this.records.set(key, next);
+    if (past) this.attempts.set(key, [...(this.attempts.get(key) ?? []), past]);
+    return answer;
+  }
+
+  /** Whatever is of no duration is over. Returns how many records that touches. */
+  purge(before: number | undefined): number {
+    if (before === 0) return 0;
+    let touched = 0;
+    for (const [key, record] of this.records) {
+      const { settledAt, expiresAt, goneAt, outcome } = record;
+      const abandoned = abandonedAt(record);
+      if ((goneAt !== null && goneAt === settledAt) || (abandoned !== null && abandoned < Date.now() + centuryMs / 2)) {
+        this.records.delete(key);
+        this.attempts.delete(key);
+        touched += 1;
+      } else if (expiresAt !== null && expiresAt === settledAt && outcome !== null) {
+        this.records.set(key, { ...record, outcome: null, rev: record.rev + 1 });
+        touched += 1;
+      }
+    }
+    return touched;
+  }
+}
+
+const plain = (answer: Answer): Answer =>
+  "record" in answer && answer.record ? ({ ...answer, record: membersOf(answer.record) } as Answer) : answer;
+
+async function flush(backend: Backend, model: Model, operations: readonly Operation[]): Promise<void> {
+  const verdicts = await backend.flush(operations);
+  for (const [i, operation] of operations.entries()) {
+    const verdict = verdicts[i];
+    assert.ok(!(verdict instanceof Error), String(verdict));
+    assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
+    // A settle need not tell its time: the record does.
+    const settledAt = operation.verb === "settle" ? (await backend.read(operation))?.record.settledAt : undefined;
+    const now = settledAt ?? verdict.now;
+    assert.deepEqual(plain(verdict.answer), model.apply(operation, now));
+  }
+}
+
+/** The settle within a transaction does not tell its time: the record does. */
+async function settleWithin(backend: Backend, model: Model, settle: Settle): Promise<void> {
+  assert.ok(backend.transact && backend.settleWithin);
+  const answer = await backend.transact(async (tx) => (await backend.settleWithin?.(tx, settle)) as Answer);
+  const reading = await backend.read(settle);
+  assert.deepEqual(plain(answer), model.apply(settle, reading?.record.settledAt ?? 0));
+}
+
+async function expectEqual(backend: Backend, model: Model): Promise<void> {
+  const listed = await backend.list({ scope: model.scope, limit: 100 });
+  const found = new Map(listed.map(({ record }) => [record.key, membersOf(record)]));
+  assert.deepEqual(found, new Map([...model.records].sort(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+async function play(backend: Backend, steps: typeof history extends fc.Arbitrary<infer H> ? H : never): Promise<void> {
+  const model = new Model();
+  // What earlier histories left is over now or never will be: after this, every purge counts only what is ours.
+  while ((await backend.purge({ limit: 1000 })) > 0);
+  for (const [i, step] of steps.entries()) {
+    if ("purgeBefore" in step) {
+      const before = step.purgeBefore === undefined ? {} : { before: step.purgeBefore };
+      assert.equal(await backend.purge({ ...before, limit: 1000 }), model.purge(step.purgeBefore));
+    } else {
+      const sorted = step.flush.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+      const within = (asked: Asked) => asked.verb === "settle" && asked.within && backend.transact !== undefined;
+      const together = sorted.filter(({ asked }) => !within(asked));
+      if (together.length > 0)
+        await flush(
+          backend,
+          model,
+          together.map(({ key, asked }) => model.operation(key, asked)),
+        );
+      for (const { key, asked } of sorted) {
+        if (within(asked)) await settleWithin(backend, model, model.operation(key, asked) as Settle);
+      }
+    }
+    // Not after every step, because it takes as long as the step; what went apart is found a little later.
+    if (i % 3 === 2 || i === steps.length - 1) await expectEqual(backend, model);
+  }
+  for (const key of keys) {
+    const log = await backend.attempts({ scope: model.scope, key, afterAttempt: 0, limit: 1000 });
+    assert.deepEqual(
+      log.map((entry) => ({ ...entry })),
+      model.attempts.get(key) ?? [],
+    );
+  }
+}
+
+async function compare(backend: Backend, numRuns: number, part = 1): Promise<void> {
+  try {
+    await fc.assert(
+      fc.asyncProperty(history, (steps) => play(backend, steps)),
+      { numRuns, seed: seedOf(part) },
+    );
+  } finally {
+    await backend.close();
+  }
+}
+
+describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
+  test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
+    const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await compare(await openSqlite({ path: join(folder, "ledger.db") }), 60, part);
+  });
+});
+
+describe.concurrent("postgres judges in SQL as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("postgres");
+  let database: FreshDatabase | undefined;
+
+  beforeAll(async () => {
+    if (server.ok) database = await freshDatabase(server.url);
+  });
+  afterAll(() => database?.drop());
+
+  test.for([1, 2, 3, 4])("on 80 random histories, part %i", async (part, { skip }) => {
+    if (database === undefined) return skip(server.ok ? "no database" : server.reason);
+    const url = new URL(database.url);
+    // What a crash would lose is not looked for here: no commit has to wait for the disk.
+    url.searchParams.set("options", "-c synchronous_commit=off");
+    await compare(await openPostgres({ url: url.href, schema: `part_${part}` }), 80, part);
+  });
+});
+
+describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, or the real one that is given)", {
+  timeout: compareMsMax,
+}, () => {
+  const server = inject("mongodb");
+
+  test.for([1, 2])("on 40 random histories, part %i", async (part, { skip }) => {
+    if (!server.ok) return skip(server.reason);
+    const prefix = `differential_${process.pid}_${part}`;
+    await compare(await openMongoUrl({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
+  });
+});
+
+describe.concurrent("redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("redis");
+  test.for([1, 2])("on 80 random histories, part %i", async (part, { skip }) => {
+    if (!server.ok) return skip(server.reason);
+    await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), 80, part);
+  });
+});
+
+describe.concurrent("dynamodb judges in conditions as decide() does", { timeout: compareMsMax }, () => {
+  const server = inject("dynamodb");
+  test("on 15 random histories", async ({ skip, onTestFinished }) => {
+    if (!server.ok) return skip(server.reason);
+    const table = freshTable(server.url);
+    onTestFinished(() => table.drop());
+    await compare(await openDynamo({ url: table.url }), 15);
+  });
+});

@@ -1,0 +1,137 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { open } from "onceflow";
+import type { FlowResult } from "onceflow/flow";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { describe, expect, inject, type TestContext, test } from "vitest";
+import type { FlowDoom } from "../programs/flow-worker.js";
+import { freshDatabase } from "../servers/free-database.js";
+
+const program = new URL("../../.build/test/programs/flow-worker.js", import.meta.url).pathname;
+const server = inject("postgres");
+const redis = inject("redis");
+const dynamodb = inject("dynamodb");
+
+/** Where it dies, what may have been called twice by then, and whether the run was on its way back. */
+interface Death {
+  readonly dieAt: string;
+  readonly twice?: string;
+  readonly refused?: boolean;
+}
+
+const forward: readonly Death[] = [
+  { dieAt: "flowStart" },
+  { dieAt: "before call a" },
+  { dieAt: "after call a", twice: "a" },
+  { dieAt: "stepComplete a" },
+  { dieAt: "before call b" },
+  { dieAt: "after call b", twice: "b" },
+  { dieAt: "stepComplete b" },
+  { dieAt: "before call c" },
+  { dieAt: "after call c", twice: "c" },
+  { dieAt: "stepComplete c" },
+  { dieAt: "stepStart d" },
+  { dieAt: "before call d" },
+  { dieAt: "after call d", twice: "d" },
+  // Told when the result is in the store.
+  { dieAt: "stepComplete d" },
+  { dieAt: "flowComplete" },
+];
+
+const back: readonly Death[] = [
+  { dieAt: "stepFail d", twice: "d" },
+  { dieAt: "compensate c" },
+  { dieAt: "before call undo c" },
+  { dieAt: "after call undo c", twice: "undo c" },
+  { dieAt: "compensateComplete c" },
+  { dieAt: "compensate b" },
+  { dieAt: "after call undo b", twice: "undo b" },
+  { dieAt: "compensateComplete b" },
+  { dieAt: "before call undo a" },
+  { dieAt: "after call undo a", twice: "undo a" },
+  { dieAt: "compensateComplete a" },
+  { dieAt: "flowFail" },
+].map((death) => ({ ...death, refused: true }));
+
+const places = {
+  sqlite: async ({ onTestFinished }: TestContext): Promise<string> => {
+    const folder = await mkdtemp(join(tmpdir(), "onceflow-flow-kill-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    return `sqlite:${join(folder, "ledger.db")}`;
+  },
+  postgres: async ({ onTestFinished, skip }: TestContext): Promise<string> => {
+    if (!server.ok) return skip(server.reason);
+    const database = await freshDatabase(server.url);
+    onTestFinished(() => database.drop());
+    return database.url;
+  },
+  redis: async ({ skip }: TestContext): Promise<string> => (redis.ok ? `${redis.url}?prefix=kill-${randomUUID()}` : skip(redis.reason)),
+  dynamodb: async ({ skip }: TestContext): Promise<string> => {
+    if (!dynamodb.ok) return skip(dynamodb.reason);
+    const url = new URL(dynamodb.url);
+    url.pathname = `/kill-${randomUUID()}`;
+    url.searchParams.set("create", "true");
+    return url.href;
+  },
+};
+
+for (const [name, placeOf] of Object.entries(places)) {
+  describe.concurrent(`a flow on ${name} whose process is killed`, () => {
+    // What is written, and when, is the same on all of them: elsewhere some points have to do, other ones on each.
+    const [every, first] = { sqlite: [1, 0], postgres: [3, 2], redis: [4, 3], dynamodb: [6, 4] }[name] as [number, number];
+    const deaths = [...forward, ...back].filter((_, i) => i % every === first);
+    for (const { dieAt, twice, refused = false } of deaths) {
+      test(`at "${dieAt}" goes on behind its last completed step`, async (context) => {
+        const url = await placeOf(context);
+        const provider = await serveEffects({ honoursKeys: false });
+        context.onTestFinished(() => provider.close());
+        const doom = { url, providerUrl: provider.url, refused };
+
+        expect(await live({ ...doom, act: "run", dieAt })).toBe("killed");
+        // Each way on in its turn: who has the input, who has only the key, and who looks for what was left behind.
+        const over = dieAt === "stepComplete d" || dieAt === "flowComplete" || dieAt === "flowFail" || dieAt === "compensateComplete a";
+        const act = (["run", "resume", "recover"] as const)[dieAt.length % (over ? 2 : 3)] ?? "run";
+        const result = await live({ ...doom, act });
+        if (result === "killed") return expect.unreachable("only the first one dies");
+
+        expect(result.status).toBe(refused ? "failed" : "completed");
+        expect(result.steps.map((step) => `${step.name} ${step.status}`)).toEqual(
+          ["a", "b", "c", "d"].map((step) => `${step} ${step === "d" && refused ? "failed" : "completed"}`),
+        );
+        const undone = refused ? ["undo c", "undo b", "undo a"] : [];
+        for (const call of ["a", "b", "c", "d", ...undone])
+          expect([call, provider.effects.rawCalls(call)]).toEqual([call, call === twice ? 2 : 1]);
+        if (refused) expect(result.compensations?.map((each) => each.name)).toEqual(["c", "b", "a"]);
+        else expect(calledBack(provider)).toBe(0);
+        // From here on everybody gets this result.
+        expect(await stored(url)).toBe(result.status);
+      });
+    }
+  });
+}
+
+function calledBack({ effects }: EffectServer): number {
+  return ["a", "b", "c", "d"].reduce((calls, step) => calls + effects.rawCalls(`undo ${step}`), 0);
+}
+
+/** What the ledger says of it. */
+async function stored(url: string): Promise<string | undefined> {
+  const store = await open(url);
+  const reading = await store.read({ scope: "", key: "k" });
+  await store.close();
+  return reading?.record.state;
+}
+
+/** The result as JSON tells it, or that it was killed. */
+async function live(doom: FlowDoom): Promise<FlowResult | "killed"> {
+  const child = spawn(process.execPath, [program, JSON.stringify(doom)], { stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    said += text;
+  });
+  const signal = await new Promise<NodeJS.Signals | null>((resolve) => child.once("close", (_, by) => resolve(by)));
+  return signal === "SIGKILL" ? "killed" : (JSON.parse(said) as FlowResult);
+}

@@ -1,0 +1,343 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createRuntime, NodeError, type Runtime, type RuntimeEvent, type RuntimeOptions } from "onceflow/graph";
+import { describe, expect, vi } from "vitest";
+import type { PacketOperation } from "../../dist/core/packets/operation.js";
+import { mortal } from "../../src/testing/mortal-store.js";
+import { gate, onStores, type Scene, shortMs, until } from "../workflow/scene.js";
+import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
+
+interface Told {
+  readonly key: unknown;
+  readonly authorization: unknown;
+  readonly body: {
+    readonly node: string;
+    readonly deadLetter: string;
+    readonly message?: string;
+    readonly error: { readonly code: string; readonly message: string };
+  };
+}
+
+interface Webhook {
+  readonly url: string;
+  readonly heard: Told[];
+  /** It answers 500 so often. */
+  failures: number;
+}
+
+async function webhook(scene: Pick<Scene, "onEnd">): Promise<Webhook> {
+  const hook = { url: "", heard: [] as Told[], failures: 0 };
+  const server = createServer(async (request, response) => {
+    const body = Buffer.concat(await request.toArray()).toString();
+    const { "idempotency-key": key, authorization } = request.headers;
+    hook.heard.push({ key, authorization, body: JSON.parse(body) as Told["body"] });
+    response.statusCode = hook.failures-- > 0 ? 500 : 204;
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  hook.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  scene.onEnd(() => server.close());
+  return hook;
+}
+
+const alerting = ({ url }: Webhook) => `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
+
+const letterIn = ({ key }: Pick<Told, "key">) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
+
+/** Until every dead letter was told; then each of them was told once, by its key, and of what it died. */
+async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly string[]): Promise<void> {
+  await until("all were told", () => new Set(heard.map(letterIn)).size === codes.length);
+  await until("the alerts are gone", async () =>
+    (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
+  );
+  const letters = await runtime.deadLetters();
+  expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
+  const told = heard.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  expect(told.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
+  await expectAtRest(runtime);
+}
+
+const keyed = (hook: Webhook) =>
+  oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }', alerting(hook));
+const near = { privateWebhooks: ["127.0.0.1"] } as const;
+const strict = { ...near, onMismatch: "deadLetter" } as const;
+
+/** A process that triggers it, and dies when such a commit is in the store. */
+async function dyingAfter(
+  scene: Scene,
+  document: RuntimeOptions["documents"][number],
+  nodes: Nodes,
+  last: (packet: PacketOperation) => boolean,
+): Promise<void> {
+  const { store, die } = mortal(await scene.open());
+  const dead = gate();
+  const commit = (batch: { readonly packet: PacketOperation }) => {
+    const answer = store.commit(batch);
+    if (!last(batch.packet)) return answer;
+    die();
+    dead.open();
+    return answer;
+  };
+  const dying = new Proxy(store, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name, target)) });
+  const runtime = await createRuntime({ store: dying, documents: [document], nodes, leaseMs: shortMs, ...near });
+  void runtime.trigger("flow", "In", { id: 1 });
+  await dead.opened;
+}
+
+onStores("a webhook hears of", packetStores, (test) => {
+  test("every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
+    const hook = await webhook(scene);
+    hook.failures = 1;
+    const work = () => {
+      throw new NodeError("PERMANENT", "no");
+    };
+    const runtime = await running(scene, keyed(hook), { work }, near);
+    await triggered(runtime, { id: "a" });
+    await until("the first has been told twice", () => hook.heard.length === 2);
+    expect(hook.heard[0]).toEqual(hook.heard[1]);
+    hook.heard.shift();
+    await triggered(runtime, {});
+    await expectTold(runtime, hook, ["PERMANENT", "VALIDATION"]);
+    expect(hook.heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+  });
+
+  test("what its text asks for: fields of the packet, the flow, and the error, however the letter was made", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const message = "{{packet.id}} of {{payload.customer.name}}: {{error.code}} at {{nodeId}} in {{flowId}}, {{packet.none}}";
+    const document = oneEdge(
+      '{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 1 } }',
+      `, x-alerts: { onDeadLetter: { webhook: "${hook.url}", message: "${message}" } }`,
+    );
+    const fail = { error: true };
+    const work = () => {
+      if (fail.error) throw new NodeError("PERMANENT", "no");
+    };
+    const runtime = await running(scene, document, { work }, strict);
+    await triggered(runtime, { id: "a", customer: { name: "Ann" } });
+    await until("it is told", () => hook.heard.length === 1);
+    expect(hook.heard[0]?.body.message).toBe("a of Ann: PERMANENT at Work in flow, {{packet.none}}");
+    fail.error = false;
+    await triggered(runtime, { id: "b", customer: { name: "Ann" } });
+    await triggered(runtime, { id: "b", customer: { name: "Bob" } });
+    await until("the store's own letter is told", () => hook.heard.length === 2);
+    expect(hook.heard[1]?.body.message).toBe("b of Bob: MISMATCH at Work in flow, {{packet.none}}");
+  });
+
+  test("a key that was completed with another packet, seen when that is sent", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const work = recorder();
+    const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    expect((await triggered(runtime, { id: "a", n: 2 })).status).toBe("dead");
+    await expectTold(runtime, hook, ["MISMATCH"]);
+    expect(work.seen).toHaveLength(1);
+  });
+
+  test("one that is seen when it is claimed", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const work = recorder();
+    const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    await runtime.stop();
+    // Who has no room for what it sends leaves it to others: they find the key completed.
+    const sender = await running(scene, keyed(hook), {}, { ...strict, partial: true });
+    const { executionId = "" } = await sender.trigger("flow", "In", { id: "a", n: 2 });
+    await until("it is due", async () =>
+      (await sender.execution(executionId))?.packets.some(({ edge, state }) => edge === "In->Work.in" && state === "due"),
+    );
+    await sender.stop();
+    const next = await running(scene, keyed(hook), { work: work.node }, strict);
+    expect((await next.wait(executionId)).status).toBe("dead");
+    await expectTold(next, hook, ["MISMATCH"]);
+    expect(work.seen).toHaveLength(1);
+  });
+
+  test("one that had waited for the other", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const [began, go] = [gate(), gate()];
+    const runtime = await running(
+      scene,
+      keyed(hook),
+      {
+        work: async () => {
+          began.open();
+          await go.opened;
+        },
+      },
+      strict,
+    );
+    const codes: string[] = [];
+    runtime.on((event) => {
+      if (event.type === "dead") codes.push(event.code);
+    });
+    await runtime.trigger("flow", "In", { id: "a", n: 1 });
+    await began.opened;
+    const { executionId = "" } = await runtime.trigger("flow", "In", { id: "a", n: 2 });
+    await until("it is held", async () => (await runtime.execution(executionId))?.packets.some(({ state }) => state === "held"));
+    go.open();
+    expect((await runtime.wait(executionId)).status).toBe("dead");
+    await expectTold(runtime, hook, ["MISMATCH"]);
+    expect(codes).toEqual(["MISMATCH"]);
+  });
+
+  const joined = (hook: Webhook) =>
+    flow({
+      nodes: `In: { operationId: take, kind: source }
+Left: { operationId: left, kind: transform }
+Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook)} }`,
+      edges: `- { from: In, to: Left, delivery: { mode: durable, retryPolicy: { maxAttempts: 1 } } }
+- { from: Left, to: Join.a, delivery: { mode: durable } }
+- { from: In, to: Join.b, delivery: { mode: durable } }`,
+    });
+
+  const joining = (scene: Scene, hook: Webhook, left: Nodes[string], options: Partial<RuntimeOptions> = {}) =>
+    running(scene, joined(hook), { left, join: recorder().node }, { ...near, ...options });
+
+  test("a part that is left alone, because the other branch died", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const runtime = await joining(scene, hook, () => {
+      throw new NodeError("PERMANENT", "no");
+    });
+    expect(await triggered(runtime, { id: 1 })).toMatchObject({ status: "dead", dead: 2 });
+    // The other letter's node has no webhook.
+    const [branch] = (await runtime.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
+    await runtime.discard(branch?.id ?? "");
+    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+
+  test("a part that is left alone by a process that dies before it hears of that", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const left = () => {
+      throw new NodeError("PERMANENT", "no");
+    };
+    await dyingAfter(scene, joined(hook), { left, join: recorder().node }, ({ verb, ...packet }) => {
+      return verb === "settlePacket" && "to" in packet && packet.to.kind === "dead";
+    });
+    const next = await joining(scene, hook, left);
+    await until("both are dead letters", async () => (await next.deadLetters()).length === 2);
+    const [branch] = (await next.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
+    await next.discard(branch?.id ?? "");
+    await expectTold(next, hook, ["INPUT_MISSING"]);
+  });
+
+  test("a letter that was re-injected and died again: told by another key", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const runtime = await running(scene, keyed(hook), { work: recorder().node }, strict);
+    await triggered(runtime, { id: "a", n: 1 });
+    const { id } = await triggered(runtime, { id: "a", n: 2 });
+    for (const times of [1, 2, 3]) {
+      await until("it is told", () => hook.heard.length === times);
+      const [letter] = await runtime.deadLetters();
+      expect(hook.heard.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
+      expect(letter).toMatchObject({ executionId: id, error: { code: "MISMATCH" } });
+      if (times < 3) await runtime.reinject(letter?.id ?? "");
+    }
+    expect(new Set(hook.heard.map(({ key }) => key)).size).toBe(3);
+  });
+
+  test("a part that has waited too long", async ({ scene }) => {
+    const hook = await webhook(scene);
+    const go = gate();
+    const runtime = await joining(scene, hook, () => go.opened, { joinWaitMs: 50, pollMs: 50 });
+    const { executionId = "" } = await runtime.trigger("flow", "In", { id: 1 });
+    await until("it has been given up", async () => (await runtime.deadLetters()).length === 1);
+    go.open();
+    await runtime.wait(executionId);
+    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+  });
+});
+
+describe("the address of a webhook", () => {
+  const dying = () => {
+    throw new NodeError("PERMANENT", "no");
+  };
+  const secret = /secret|hunter2/;
+
+  still("may have a password in it: that is sent as a header, and told to nobody", async ({ time }) => {
+    const ends: (() => void)[] = [];
+    const hook = await webhook({ onEnd: (end) => ends.push(end) });
+    const url = `${hook.url.replace("//", "//somebody:hunter%32@")}?t=secret`;
+    const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying }, near);
+    const told: string[] = [];
+    runtime.on((event) => told.push(JSON.stringify(event)));
+    hook.failures = 1;
+    await runtime.trigger("flow", "In", { id: 1 });
+    await until("it is told", async () => {
+      await time.pass(1000);
+      return hook.heard.length === 2;
+    });
+    expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
+    expect(told.filter((event) => secret.test(event))).toEqual([]);
+    expect(told.some((event) => event.includes("the webhook answered 500"))).toBe(true);
+    for (const end of ends) end();
+  });
+
+  still.for([
+    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /cannot be reached: \w+$/, 0],
+    ["file:///secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["data:text/plain,secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+  ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
+    const told: RuntimeEvent[] = [];
+    runtime.on((event) => told.push(event));
+    await runtime.trigger("flow", "In", { id: 1 });
+    const alert = () => told.find((event) => event.type === type && event.node === "onceflow.alerts");
+    await until("it has failed", async () => {
+      await time.pass(1);
+      return alert() !== undefined;
+    });
+    expect(alert()).toMatchObject({ code, message: expect.stringMatching(message) });
+    expect(told.filter((event) => secret.test(JSON.stringify(event)))).toEqual([]);
+    expect(warned.mock.calls.map(([text]) => secret.test(String(text)))).toEqual(Array(warnings).fill(false));
+    warned.mockRestore();
+  });
+
+  still.for(["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])(
+    "%s is refused, unless it is allowed by name",
+    async (host, { time }) => {
+      const ends: (() => void)[] = [];
+      const hook = await webhook({ onEnd: (end) => ends.push(end) });
+      const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+      const url = hook.url.replace("127.0.0.1", host);
+      const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying });
+      const told: RuntimeEvent[] = [];
+      runtime.on((event) => told.push(event));
+      await runtime.trigger("flow", "In", { id: 1 });
+      const alert = () => told.find((event) => event.type === "dead" && event.node === "onceflow.alerts");
+      await until("it was not sent", async () => {
+        await time.pass(1);
+        return alert() !== undefined;
+      });
+      expect(alert()).toMatchObject({ code: "PERMANENT", message: expect.stringContaining("private") });
+      expect(warned.mock.calls.some(([text]) => String(text).includes("privateWebhooks"))).toBe(true);
+      warned.mockRestore();
+      expect(hook.heard).toEqual([]);
+      for (const end of ends) end();
+    },
+  );
+
+  still("that redirects is not followed", async ({ time }) => {
+    const seen: string[] = [];
+    const server = createServer((request, response) => {
+      seen.push(request.url ?? "");
+      request.resume();
+      response.writeHead(307, { location: "/elsewhere" }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
+    const told: RuntimeEvent[] = [];
+    runtime.on((event) => told.push(event));
+    await runtime.trigger("flow", "In", { id: 1 });
+    const alert = () => told.find((event) => event.type === "retrying" && event.node === "onceflow.alerts");
+    await until("it has failed", async () => {
+      await time.pass(1);
+      return alert() !== undefined;
+    });
+    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook answered 307, and redirects are not followed" });
+    expect(seen.filter((path) => path !== "/")).toEqual([]);
+    server.close();
+  });
+});

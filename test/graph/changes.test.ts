@@ -1,0 +1,90 @@
+import type { Runtime } from "onceflow/graph";
+import { createApp } from "onceflow/server";
+import { expect } from "vitest";
+import { problem } from "../server/scene.js";
+import { onStores, type Scene, until } from "../workflow/scene.js";
+import { flow, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
+
+const fails = () => {
+  throw new Error("no");
+};
+
+/** What came in goes elsewhere now: the edge to Work is gone. */
+const without = flow({
+  nodes: "In: { operationId: take, kind: source }\nOther: { operationId: other, kind: action }",
+  edges: "- { from: In, to: Other, delivery: { mode: durable } }",
+});
+
+function warned(scene: Scene, code: string): string[] {
+  const told: string[] = [];
+  const listen = (warning: Error & { readonly code?: string }): void => {
+    if (warning.code === code) told.push(warning.message);
+  };
+  process.on("warning", listen);
+  scene.onEnd(() => process.off("warning", listen));
+  return told;
+}
+
+async function letterOf(runtime: Runtime): Promise<string> {
+  const [letter] = await runtime.deadLetters();
+  return letter?.id ?? "";
+}
+
+onStores("a document that has changed", packetStores, (test) => {
+  test("has no edge any more for packets that wait: that is said, and they go on when it has", async ({ scene }) => {
+    const before = await running(scene, oneEdge("{ mode: durable, retryPolicy: { initialDelay: PT0.1S } }"), { work: fails });
+    const { executionId = "" } = await before.trigger("flow", "In", {});
+    await until("it waits for its retry", () => before.metrics.retried > 0);
+    await before.stop();
+    const told = warned(scene, "ONCEFLOW_STRANDED");
+    const meanwhile = await running(scene, without, { other: recorder().node });
+    await until("it is said", () => told.length > 0);
+    expect(told[0]).toContain('1 packet of edge In->Work.in of flow "flow"');
+    await meanwhile.idle();
+    expect((await meanwhile.execution(executionId))?.status).toBe("running");
+    await meanwhile.stop();
+    const work = recorder();
+    const after = await running(scene, oneEdge(), { work: work.node });
+    expect([(await after.wait(executionId)).status, work.seen, told.length]).toEqual(["completed", [{}], 1]);
+  });
+
+  test("has no edge any more for a dead letter: it stays one", async ({ scene }) => {
+    const before = await running(scene, oneEdge("{ mode: durable, retryPolicy: { maxAttempts: 1 } }"), { work: fails });
+    await triggered(before, {});
+    await before.stop();
+    for (const document of [without, oneEdge("{ mode: direct }")]) {
+      const runtime = await running(scene, document, { other: recorder().node, work: recorder().node });
+      const id = await letterOf(runtime);
+      await expect(runtime.reinject(id)).rejects.toMatchObject({ code: "EDGE_GONE" });
+      const refused = await createApp(runtime).request(`http://localhost/flows/flow/dead-letters/${id}/reinject`, { method: "POST" });
+      expect(await problem(refused)).toMatchObject({ status: 409, name: "server:edge-gone" });
+      expect(await letterOf(runtime)).toBe(id);
+      await runtime.stop();
+    }
+  });
+});
+
+onStores("a dead letter of an ephemeral edge", packetStores, (test) => {
+  test("has all of its attempts, and is delivered when it is re-injected", async ({ scene }) => {
+    const delivery = "{ mode: ephemeral, idempotencyKey: '{{payload.id}}-x', retryPolicy: { maxAttempts: 2, initialDelay: PT0.01S } }";
+    const keys: (string | undefined)[] = [];
+    const runtime = await running(scene, oneEdge(delivery), {
+      work: ({ context }) => {
+        keys.push(context.idempotencyKey);
+        if (keys.length < 3) throw new Error(`no, ${keys.length}`);
+      },
+    });
+    await runtime.trigger("flow", "In", { id: 1 });
+    await until("it is dead", async () => (await runtime.deadLetters()).length === 1);
+    const letter = await runtime.deadLetter(await letterOf(runtime));
+    expect(letter).toMatchObject({ attempts: 2, key: "1-x", payload: { id: 1 } });
+    expect(letter?.history.map(({ attempt, message }) => [attempt, message])).toEqual([
+      [1, "no, 1"],
+      [2, "no, 2"],
+    ]);
+    expect(await runtime.reinject(letter?.id ?? "")).toBe(true);
+    await until("it is delivered", () => keys.length === 3);
+    await runtime.idle();
+    expect([keys, await runtime.counts()]).toEqual([["1-x", "1-x", "1-x"], []]);
+  });
+});

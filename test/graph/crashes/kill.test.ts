@@ -1,0 +1,176 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { open, type Store } from "onceflow";
+import { createRuntime } from "onceflow/graph";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "../../kit/heavy.js";
+import { document, flow, leaseMs } from "../../programs/graph-kill-flow.js";
+import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
+
+takeTurns();
+
+/** ONCEFLOW_GRAPH_PACKETS=5000 is the whole of it. */
+const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 150);
+const poisonEvery = 50;
+const workers = 4;
+const blowEveryMs = 300;
+/** On a busy machine a worker that comes up is killed before it has done much: then they are left to it. */
+const blowsMax = triggers < 1000 ? 24 : 400;
+/** Sooner, when so many effects more have come: fast ones are not done before they are hit. */
+const effectsPerBlow = Math.ceil((triggers * 3) / blowsMax);
+const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
+const programs = new URL("../../../.build/test/programs/", import.meta.url);
+
+interface Blows {
+  kills: number;
+  stops: number;
+  /** Processes that were silent for longer than their lease: stopped by us, or by a machine that had no time for them. */
+  readonly silent: Set<number>;
+}
+
+/** Two processes trigger everything; four work, and are killed or stopped at every turn, until all has ended. */
+async function runUnderBlows(url: string, provider: EffectServer, worse?: () => Promise<void>): Promise<{ store: Store; blows: Blows }> {
+  const store = await open(url);
+  onTestFinished(() => store.close());
+  const blows: Blows = { kills: 0, stops: 0, silent: new Set() };
+  const ready = new WeakSet<ChildProcess>();
+  const start = (program: string, ...args: readonly string[]) => {
+    const child = fork(new URL(program, programs), [url, ...args], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    child.on("message", (message) => {
+      if (message === "lost") blows.silent.add(child.pid as number);
+    });
+    return child.once("message", () => ready.add(child));
+  };
+  const worker = () => start("graph-kill-worker.js", provider.url);
+  const fleet = Array.from({ length: workers }, worker);
+  const senders = Array.from({ length: 2 }, () => start("graph-kill-trigger.js", String(triggers), String(poisonEvery)));
+  const sent = Promise.all(senders.map(duplicatesOf));
+  let allSent = false;
+  void sent.then(() => {
+    allSent = true;
+  });
+  while (!allSent || !(await allEnded(store))) {
+    await nextBlow(provider);
+    if (blows.kills + blows.stops >= blowsMax) continue;
+    const i = Math.floor(Math.random() * workers);
+    const victim = fleet[i] as ChildProcess;
+    // Only those that have come to work: on a busy machine the others would never do any.
+    if (!ready.has(victim)) continue;
+    if ((blows.kills + blows.stops) % 4 === 3) {
+      blows.stops += 1;
+      blows.silent.add(victim.pid as number);
+      victim.kill("SIGSTOP");
+      fleet[i] = worker();
+      setTimeout(() => victim.kill("SIGCONT"), leaseMs * 1.7);
+      // It works on for a while, and goes.
+      setTimeout(() => victim.kill("SIGKILL"), leaseMs * 2.5);
+      continue;
+    }
+    victim.kill("SIGKILL");
+    fleet[i] = worker();
+    blows.kills += 1;
+    if (blows.kills % 4 === 0) await worse?.();
+  }
+  // Everything was triggered twice: one of each was told that it was.
+  expect((await sent).reduce((sum, each) => sum + each, 0)).toBe(triggers);
+  for (const child of fleet) child.kill("SIGKILL");
+  return { store, blows };
+}
+
+async function nextBlow({ effects }: EffectServer): Promise<void> {
+  const enough = effects.keys().length + effectsPerBlow;
+  const until = Date.now() + blowEveryMs * (0.5 + Math.random());
+  while (Date.now() < until && effects.keys().length < enough) await delay(10);
+}
+
+function duplicatesOf(sender: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    sender.once("message", (message: { duplicates: number }) => resolve(message.duplicates));
+    sender.once("exit", (code) => reject(new Error(`a sender ended with ${code}`)));
+  });
+}
+
+/** The store itself may be down at the moment. */
+async function allEnded(store: Store): Promise<boolean> {
+  try {
+    return (await store.packets.executions({ status: "running", limit: 1 })).length === 0;
+  } catch {
+    return false;
+  }
+}
+
+async function executionsOf({ packets }: Store) {
+  const all: Awaited<ReturnType<typeof packets.executions>>[number][] = [];
+  for (;;) {
+    const last = all.at(-1);
+    const page = await packets.executions({ flow, limit: 1000, ...(last && { before: { at: last.createdAt, no: last.no } }) });
+    all.push(...page);
+    if (page.length < 1000) return all;
+  }
+}
+
+/** Counted at the other side: one applied effect per key, no call beside a living one; and nothing lost in the store. */
+async function verify(name: string, store: Store, { effects, overlaps }: EffectServer, { kills, stops, silent }: Blows): Promise<void> {
+  const executions = await executionsOf(store);
+  expect(executions).toHaveLength(triggers);
+  expect(new Set(executions.map(({ key }) => key)).size).toBe(triggers);
+  const meant = Array.from({ length: triggers }, (_, i) => `p${i}`).filter((_, i) => i % poisonEvery === 0);
+  const dead = executions.filter((execution) => execution.dead > 0).map(({ key }) => key as string);
+  expect(dead.sort()).toEqual(meant.sort());
+  expect(executions.filter(({ open, duplicates }) => open !== 0 || duplicates !== 0)).toEqual([]);
+  let calls = 0;
+  for (let i = 0; i < triggers; i++)
+    for (const key of effectsOf(`p${i}`)) {
+      expect(effects.applied(key), key).toBe(1);
+      const attempts = effects.calls(key).map(({ attempt }) => attempt);
+      expect(new Set(attempts).size, `${key}: an attempt called twice`).toBe(attempts.length);
+      calls += attempts.length;
+    }
+  // What an overtaken process had sent may arrive late: its attempt is the lower one. Nobody can take that back.
+  const unexplained = overlaps.filter(({ callers: [first, second] }) => {
+    const [one, other] = [callOf(first), callOf(second)];
+    return !silent.has(one.pid) && !silent.has(other.pid) && other.attempt > one.attempt;
+  });
+  expect(unexplained).toEqual([]);
+  const left = (await store.packets.counts()).map(({ due, held, parts, owned }) => due + held + parts + owned);
+  expect(left.reduce((sum, each) => sum + each, 0)).toBe(0);
+  const letters = await (await createRuntime({ store, documents: [document], work: false })).deadLetters({ limit: 1000 });
+  expect(new Set(letters.map(({ error }) => error.message))).toEqual(new Set(["meant to die"]));
+  expect(kills).toBeGreaterThan(3);
+  const counted = `${triggers} executions, ${triggers * 3} effects, ${calls} raw calls, ${overlaps.length} overlaps with one that was silent`;
+  console.log(`${name}: ${kills} kills, ${stops} stops, ${counted}`);
+}
+
+function callOf(caller: string): { pid: number; attempt: number } {
+  const [pid, , attempt] = caller.split(" ");
+  return { pid: Number(pid), attempt: Number(attempt) };
+}
+
+async function slowProvider(): Promise<EffectServer> {
+  const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 20 });
+  onTestFinished(() => provider.close());
+  return provider;
+}
+
+describe(`${triggers} triggers, each sent twice, ${workers} workers, one killed or stopped about every ${blowEveryMs} ms`, () => {
+  test("SQLite", { timeout: 1_200_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-kill-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const provider = await slowProvider();
+    const { store, blows } = await runUnderBlows(`sqlite:${join(folder, "packets.db")}`, provider);
+    await verify("SQLite", store, provider, blows);
+  });
+
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 1_200_000 }, async (context) => {
+    const { url, strike, restarts } = await mortalPostgres(context);
+    const provider = await slowProvider();
+    const { store, blows } = await runUnderBlows(url, provider, strike);
+    expect(restarts()).toBeGreaterThan(0);
+    await verify(`PostgreSQL, killed ${restarts()} times`, store, provider, blows);
+  });
+});

@@ -1,0 +1,137 @@
+import { createRuntime, NodeOutput } from "onceflow/graph";
+import { expect } from "vitest";
+import { gate, onStores } from "../../workflow/scene.js";
+import { doomed, expectAtRest, flow, listening, oneEdge, packetStores, running, still } from "../scene.js";
+
+const line = (recovery: string, key = "") =>
+  flow({
+    nodes: `In: { operationId: take, kind: source }\nA: { operationId: a, kind: transform }\nB: { operationId: b, kind: action }`,
+    edges: `- { from: In, to: A, delivery: { mode: checkpoint } }\n- { from: A, to: B, delivery: { mode: checkpoint, ${key} recovery: ${recovery} } }`,
+  });
+
+/** A process dies in B; another one comes. Which nodes were called, by whom, and how it ended. */
+async function death(scene: Parameters<typeof running>[0], document: ReturnType<typeof line>) {
+  const log: string[] = [];
+  const inB = gate();
+  const a = (who: string) => (input: { packet(port: string): { data: Readonly<Record<string, unknown>> } }) => {
+    log.push(`a by ${who}`);
+    return new NodeOutput().send("out", input.packet("in").data);
+  };
+  const { runtime: first, mortal } = await doomed(scene, document, {
+    a: a("first"),
+    b: async () => {
+      log.push("b by first");
+      inB.open();
+      await new Promise(() => {});
+    },
+  });
+  const { executionId = "" } = await first.trigger("flow", "In", { id: "o-1" });
+  await inB.opened;
+  mortal.die();
+  const runtime = await running(scene, document, { a: a("second"), b: () => void log.push("b by second") }, { pollMs: 100 });
+  const execution = await runtime.wait(executionId, { timeoutMs: 30_000 });
+  await expectAtRest(runtime);
+  return {
+    log: log.slice(2),
+    status: execution.status,
+    notes: execution.notes.map(({ kind }) => kind),
+    letters: await runtime.deadLetters(),
+  };
+}
+
+onStores("a worker dies over a packet", packetStores, (test) => {
+  test("replayFromCheckpoint, as where nothing is said: delivered again from the last stage", async ({ scene }) => {
+    expect(await death(scene, line("{ strategy: replayFromCheckpoint }"))).toMatchObject({
+      log: ["b by second"],
+      status: "completed",
+      notes: [],
+    });
+  });
+
+  test("replayFrom: again from the stage that it names", async ({ scene }) => {
+    const found = await death(scene, line("{ strategy: replayFromCheckpoint, replayFrom: A }"));
+    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
+  });
+
+  test("replayFromEntrypoint: again from the beginning; a key of its own does not stop it", async ({ scene }) => {
+    const found = await death(scene, line("{ strategy: replayFromEntrypoint }", 'idempotencyKey: "{{payload.id}}-b",'));
+    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
+  });
+
+  test("skip: not delivered, and noted", async ({ scene }) => {
+    expect(await death(scene, line("{ strategy: skip }"))).toMatchObject({ log: [], status: "completed", notes: ["skipped"], letters: [] });
+  });
+
+  test("fail: a dead letter that says so", async ({ scene }) => {
+    const found = await death(scene, line("{ strategy: fail }"));
+    expect(found).toMatchObject({ log: [], status: "dead", letters: [{ error: { code: "CRASHED" } }] });
+  });
+
+  test("a key on the way would stop what is sent again: it is delivered from where it was", async ({ scene }) => {
+    const text = line("{ strategy: replayFromEntrypoint }").text.replace(
+      "to: A, delivery: { mode: checkpoint",
+      'to: A, delivery: { mode: checkpoint, idempotencyKey: "{{payload.id}}-a"',
+    );
+    expect(await death(scene, { text, file: "flow.yaml" })).toMatchObject({ log: ["b by second"], status: "completed", notes: [] });
+  });
+});
+
+still("what kills every worker that has it ends as a dead letter, and its deaths are no failures", async ({ time }) => {
+  const { mortal } = await import("../../../src/testing/mortal-store.js");
+  const document = oneEdge("{ mode: durable, retryPolicy: { maxAttempts: 1 } }");
+  const sender = await time.runtime(document, {}, { work: false });
+  const { executionId = "" } = await sender.trigger("flow", "In", {});
+  // Two beside others, then one more than is allowed by itself.
+  for (let deaths = 0; deaths < 5; deaths++) {
+    const dying = mortal(await time.open());
+    // Nobody stops it: it would not answer.
+    const work = () => new Promise<void>(() => {});
+    await createRuntime({ store: dying.store, documents: [document], nodes: { work }, crashMax: 2, leaseMs: 1000 });
+    await time.pass(0);
+    await time.pass(1500);
+    dying.die();
+    await time.pass(1500);
+  }
+  const runtime = await time.runtime(document, { work: () => {} }, { crashMax: 2 });
+  await time.pass(1000);
+  const [letter] = await runtime.deadLetters();
+  expect([letter?.error.code, letter?.attempts, (await runtime.execution(executionId))?.status]).toEqual(["CRASHED", 6, "dead"]);
+});
+
+still("silent for longer than its lease: told, aborted, and what it says then changes nothing", async ({ time }) => {
+  const inner = await time.open();
+  let cut = false;
+  const packets = Object.create(inner.packets, {
+    renew: { value: async (...args: [number, number]) => (cut ? await new Promise<never>(() => {}) : await inner.packets.renew(...args)) },
+  });
+  const store = Object.create(inner, { packets: { value: packets } });
+  const [begun, go] = [gate(), gate()];
+  const document = flow({
+    nodes: `In: { operationId: take, kind: source }\nA: { operationId: a, kind: transform }\nB: { operationId: b, kind: action }`,
+    edges: "- { from: In, to: A, delivery: { mode: durable } }\n- { from: A, to: B, delivery: { mode: ephemeral } }",
+  });
+  const calls: string[] = [];
+  const first = await time.runtime(
+    document,
+    {
+      a: async () => {
+        begun.open();
+        await go.opened;
+        return new NodeOutput().send("out", { from: "first" });
+      },
+      b: () => void calls.push("b by first"),
+    },
+    { store, leaseMs: 3000 },
+  );
+  const told = listening(first, "processed", "leaseLost");
+  const { executionId = "" } = await first.trigger("flow", "In", {});
+  await begun.opened;
+  cut = true;
+  const second = await time.runtime(document, { a: () => void calls.push("a by second"), b: () => {} }, { leaseMs: 3000 });
+  await time.pass(5000);
+  expect((await second.execution(executionId))?.status).toBe("completed");
+  cut = false;
+  go.open();
+  await time.pass(5000);
+  expect([calls, told.includes("processed A 1"), first.metrics.inFlight]).toEqual([["a by second"], false, 0]);
+});

@@ -1,0 +1,184 @@
+import { type GraphSimulationOptions, PromiseBroken, SimulationFailure, simulateGraphs } from "onceflow/testing";
+import { describe, expect, test } from "vitest";
+import "../../kit/quiet-warnings.js";
+
+/** A store or a runtime that breaks one promise: the simulation must find each of them. */
+type Packets = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[0];
+type Table = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[1];
+type Operation = Parameters<Packets["flush"]>[0][number];
+type Send = Extract<Operation, { readonly verb: "sendPackets" }>;
+type Settle = Extract<Operation, { readonly verb: "settlePacket" }>;
+type NewPacket = Operation["packets"][number];
+type Answer = Awaited<ReturnType<Packets["flush"]>>[number];
+
+/** A store that is told something else than it was asked. */
+const hears = (change: (operation: Operation, table: Table) => Operation): GraphSimulationOptions => ({
+  packets: (faithful, table) => ({ ...faithful, flush: (operations) => faithful.flush(operations.map((one) => change(one, table))) }),
+});
+
+const sends = (change: (packet: NewPacket) => NewPacket) =>
+  hears((operation) => ({ ...operation, packets: operation.packets.map(change) }) as Operation);
+
+const settles = (change: (settle: Settle, table: Table) => Settle) =>
+  hears((operation, table) => (operation.verb === "settlePacket" ? change(operation, table) : operation));
+
+/** A store that does one more thing than it should, after each write. */
+const meddles = (meddle: (operation: Operation, table: Table) => void): GraphSimulationOptions => ({
+  packets: (faithful, table) => ({
+    ...faithful,
+    async flush(operations) {
+      const before = new Map(operations.map((one) => [one, one.verb === "settlePacket" ? table.packet(one.no) : undefined]));
+      const answers = await faithful.flush(operations);
+      for (const operation of operations) {
+        const row = before.get(operation);
+        if (operation.verb === "sendPackets" || (row?.owner === operation.worker && row.attempt === operation.attempt))
+          meddle(operation, table);
+      }
+      return answers;
+    },
+  }),
+});
+
+const claims = (claim: (faithful: Packets, table: Table) => Packets["claim"]): GraphSimulationOptions => ({
+  packets: (faithful, table) => ({ ...faithful, claim: claim(faithful, table) }),
+});
+
+const answers = (change: (answer: Answer, operation: Operation) => Answer): GraphSimulationOptions => ({
+  engine: (packets) => ({
+    ...packets,
+    flush: async (operations) => (await packets.flush(operations)).map((answer, i) => change(answer, operations[i] as Operation)),
+  }),
+});
+
+const stores: Record<string, GraphSimulationOptions> = {
+  "takes a settle from anybody": settles((settle, table) => {
+    const row = table.packet(settle.no);
+    return row?.owner ? { ...settle, worker: row.owner, attempt: row.attempt } : settle;
+  }),
+  "loses what a node has sent": settles((settle) => ({ ...settle, packets: settle.packets.slice(1) })),
+  "lets packets of a lane overtake": sends((packet) => ({ ...packet, lane: null })),
+  "knows no keys": sends((packet) => ({ ...packet, key: null })),
+  "does not wait for the other ports": sends((packet) => ({ ...packet, join: null })),
+  "keeps no dead letters": sends((packet) => ({ ...packet, letter: null })),
+  "takes a trigger twice": hears((operation) =>
+    operation.verb === "sendPackets" && operation.execution
+      ? { ...operation, execution: { ...operation.execution, key: null } }
+      : operation,
+  ),
+  "frees a key that is completed": meddles((operation, table) => {
+    if (operation.verb !== "settlePacket" || operation.to.kind !== "done") return;
+    for (const row of table.packets.values()) {
+      const record = row.key && table.record(row.key);
+      if (record?.state === "completed") table.putRecord({ ...record, state: "free" }, undefined);
+    }
+  }),
+  "counts one too few": meddles(({ verb, ...operation }, table) => {
+    const { execution } = operation as Send;
+    const row = verb === "sendPackets" && execution ? table.execution(execution.no) : undefined;
+    if (row && row.open > 0) table.changeExecution(row, { ...row, open: row.open - 1 });
+  }),
+  "gives out what somebody living has": claims((faithful, table) => async (query) => {
+    for (const worker of table.workers.keys()) if (worker !== query.worker) table.workers.set(worker, 0);
+    return await faithful.claim(query);
+  }),
+  "gives out what rests": claims((faithful, table) => async (query) => {
+    const before = new Map(table.flows);
+    for (const flow of before.keys()) table.flows.set(flow, "active");
+    const found = await faithful.claim(query);
+    for (const [flow, state] of before) table.flows.set(flow, state);
+    return found;
+  }),
+  "does not count attempts": claims((faithful, table) => async (query) => {
+    const found = await faithful.claim(query);
+    const claimed = found.claimed.map((packet) => ({ ...packet, attempt: Math.max(1, packet.attempt - 1) }));
+    for (const { no, attempt } of claimed) table.change(table.packet(no) as NonNullable<ReturnType<Table["packet"]>>, { attempt });
+    return { ...found, claimed };
+  }),
+  "does not count deaths": claims((faithful, table) => async (query) => {
+    const found = await faithful.claim(query);
+    const claimed = found.claimed.map((packet) => ({ ...packet, crashes: 0 }));
+    for (const { no } of claimed) table.change(table.packet(no) as NonNullable<ReturnType<Table["packet"]>>, { crashes: 0 });
+    return { ...found, claimed };
+  }),
+  "tells workers that are not known any more that they are": {
+    packets: (faithful) => ({ ...faithful, renew: async (worker, leaseMs) => (await faithful.renew(worker, leaseMs)) || true }),
+  },
+  "gives one number to two workers": {
+    packets: (faithful) => ({ ...faithful, join: async (query) => Math.max(1, (await faithful.join(query)) - 1) }),
+  },
+  "re-injects without counting": {
+    packets: (faithful, table) => ({
+      ...faithful,
+      async reinject(no) {
+        const execution = table.execution(table.packet(no)?.execution ?? 0);
+        const done = await faithful.reinject(no);
+        const now = execution && (table.execution(execution.no) ?? execution);
+        if (done && now) table.changeExecution(now, { ...now, open: execution.open });
+        return done;
+      },
+    }),
+  },
+};
+
+const runtimes: Record<string, GraphSimulationOptions> = {
+  "does not renew": { engine: (packets) => ({ ...packets, renew: async () => true }) },
+  "delivers what it has not claimed": answers((answer, operation) => {
+    if (answer === "again" || answer.kind !== "packetsSent") return answer;
+    const placed = answer.placed.map((one, i) => {
+      const { no = 0, payload = "", execution = null, flow = "", queue = "", key = null } = operation.packets[i] ?? {};
+      if (one.kind !== "due") return one;
+      const row = { no, payload, execution, flow, queue, key, owner: operation.worker, attempt: 1, state: "due", since: 0, crashes: 0 };
+      return { kind: "claimed", packet: { ...row, parts: null, history: null, lane: null } } as unknown as (typeof answer.placed)[number];
+    });
+    return { ...answer, placed };
+  }),
+  "believes that a settle is done when its reply was lost": {
+    engine: (packets) => ({
+      ...packets,
+      flush: (operations) =>
+        packets.flush(operations).catch((error: unknown) => {
+          if (operations.some(({ verb }) => verb === "sendPackets")) throw error;
+          return operations.map(() => ({ kind: "packetSettled", now: 0, placed: [], woken: [], ended: [] }) as const);
+        }),
+    }),
+  },
+  "settles under the number that it has now": {
+    engine(packets) {
+      let newest = 0;
+      const join: Packets["join"] = async (query) => {
+        newest = await packets.join(query);
+        return newest;
+      };
+      const flush: Packets["flush"] = (operations) => packets.flush(operations.map((one) => ({ ...one, worker: newest || one.worker })));
+      return { ...packets, join, flush };
+    },
+  },
+  "forgets what it was given when it is told to wait": answers((answer) => {
+    if (answer === "again" || !("placed" in answer)) return answer;
+    return { ...answer, placed: answer.placed.map((one) => (one.kind === "claimed" ? { kind: "held" } : one)) };
+  }),
+};
+
+const seedsMax = 1000;
+
+async function firstSeedThatFails(options: GraphSimulationOptions): Promise<SimulationFailure | undefined> {
+  for (let seed = 1; seed <= seedsMax; seed++) {
+    try {
+      await simulateGraphs(seed, options);
+    } catch (error) {
+      if (error instanceof SimulationFailure) return error;
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+describe.each([
+  ["a store that", stores],
+  ["a runtime that", runtimes],
+] as const)("%s", (_, faults) => {
+  test.each(Object.entries(faults))("%s", { timeout: 120_000 }, async (_name, options) => {
+    const failure = await firstSeedThatFails(options);
+    expect(failure?.cause, `${seedsMax} seeds found nothing`).toBeInstanceOf(PromiseBroken);
+  });
+});

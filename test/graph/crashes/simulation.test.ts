@@ -1,0 +1,28 @@
+import { simulateGraphs } from "onceflow/testing";
+import { describe, expect, test } from "vitest";
+import "../../kit/quiet-warnings.js";
+
+/** Every seed that ever failed stays here for ever. */
+const keptSeeds: readonly number[] = [4, 6, 11, 84, 90, 130, 181, 409, 619, 1119, 2340, 2559, 3143, 4548, 21_959];
+const seedsOfEveryRun = 1000;
+const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
+
+describe("the runtime of flow graphs, simulated", () => {
+  test(`keeps its promises in ${seeds} seeds`, { timeout: 600_000 }, async () => {
+    const total = { executions: 0, packets: 0, calls: 0, dead: 0, crashes: 0 };
+    for (const seed of [...keptSeeds, ...Array.from({ length: seeds }, (_, i) => i + 1)]) {
+      const report = await simulateGraphs(seed);
+      for (const name of Object.keys(total) as (keyof typeof total)[]) total[name] += report[name];
+    }
+    // A simulator in which nothing goes wrong proves nothing.
+    expect(total.executions).toBeGreaterThan(seeds * 2);
+    expect(total.packets).toBeGreaterThan(seeds * 6);
+    expect(total.calls).toBeGreaterThan(seeds * 6);
+    expect(total.dead).toBeGreaterThan(seeds / 4);
+    expect(total.crashes).toBeGreaterThan(seeds);
+  });
+
+  test("replays a seed to the letter", async () => {
+    for (const seed of [3, 77, 619]) expect((await simulateGraphs(seed)).trace).toEqual((await simulateGraphs(seed)).trace);
+  });
+});

@@ -1,0 +1,182 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { type Schema, Validator } from "@cfworker/json-schema";
+import { Ajv } from "ajv";
+import { loadFlows } from "onceflow/graph";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+
+/** Found as an editor finds it: by the package's name. */
+const schema = JSON.parse(readFileSync(createRequire(import.meta.url).resolve("onceflow/schema/flow.json"), "utf8")) as Schema;
+const validator = new Validator(schema, "7", false);
+/** What editors ask. In strict mode it refuses a schema with a keyword that is not known, or that can never matter. */
+const ajv = new Ajv({ strict: true, allErrors: true }).compile(schema);
+const folder = resolve(import.meta.dirname, "../../examples/flows");
+const examples = readdirSync(folder).filter((name) => name.includes(".flowdsl."));
+
+/** Every field that there is, in the dialect that it belongs to. */
+const everythingA = `flowdsl: "1.0.0"
+info: { title: T, version: "1", description: d, contact: { name: n, url: u, email: e }, license: { name: n, url: u } }
+runtimeBindings: { redis: {} }
+servers: { default: { url: u, protocol: hybrid } }
+externalDocs: { asyncapi: ./a.yaml, openapi: { default: ./b.yaml }, description: d }
+flows:
+  f:
+    summary: s
+    description: d
+    tags: [a]
+    entrypoints: [a, { message: { $ref: "#/components/events/E" }, filter: payload.a == 1, description: d }, { node: a }]
+    defaults: { retryPolicy: { $ref: "#/components/policies/P" }, execution: { timeoutMs: 1, concurrency: 1, maxRetries: 1 } }
+    nodes:
+      a:
+        operationId: a
+        kind: source
+        title: t
+        summary: s
+        description: d
+        runtime:
+          language: go
+          handler: h
+          supports: [proc]
+          image: i
+          version: "1"
+          grpc: { port: 1, streaming: true, maxConcurrentStreams: 1, tls: true }
+          nats: {}
+          redis: {}
+          zeromq: {}
+          rabbitmq: {}
+          websocket: {}
+        outputs: [{ name: o, message: { schema: { type: object } }, description: d }]
+        settings: { a: 1 }
+        x-ui: {}
+      b:
+        $ref: "#/components/nodes/B"
+        idempotency: { enabled: true, keyExpression: "input.id + ':b'", ttlSeconds: 1, store: mongo }
+        inputs: []
+    edges:
+      - from: a
+        to: b
+        when: output.name == 'o'
+        packet: "#/components/packets/Q"
+        protocol: proc
+        description: d
+        delivery:
+          mode: durable
+          store: mongo
+          retryPolicy: { maxAttempts: 1, backoff: fixed, initialDelayMs: 1, maxDelayMs: 1, jitter: true, retryOn: [TIMEOUT], deadLetterQueue: true }
+          batching: { enabled: true, batchSize: 1, maxWaitMs: 1 }
+          maxInFlight: 1
+          ordering: strict
+          recovery: { replayFrom: entrypoint, strategy: skip }
+          priority: 1
+          timeoutMs: 1
+      - { from: a, to: b, delivery: { mode: ephemeral, backend: redis, idempotencyTtlMs: 1000 } }
+      - { from: a, to: b, delivery: { mode: stream, stream: { bus: kafka, topic: t, partitionKey: payload.a, consumerGroup: g } } }
+components:
+  events: { E: { payload: { schema: {} } } }
+  packets: { Q: { type: object } }
+  nodes: { B: { operationId: b, kind: action } }
+  policies: { P: { maxAttempts: 2 } }
+`;
+
+const everythingB = `flowdsl: "1.0"
+info: { title: T, version: "1" }
+asyncapi: ./a.yaml
+openapi: ./b.yaml
+entrypoints: [A]
+defaults: { execution: { timeout: PT1S } }
+nodes:
+  A: { operationId: a, kind: source, outputs: { out: { packet: Q, description: d } } }
+  B: { operationId: b, kind: action, inputs: { in: { packet: Q } } }
+edges:
+  - from: A
+    to: B
+    delivery:
+      $ref: "#/components/policies/D"
+      packet: Q
+      idempotencyKey: "{{payload.a}}-b"
+      deadLetterQueue: q
+      timeout: PT1S
+      retryPolicy: { $ref: "#/components/policies/P" }
+  - { from: A, to: B, delivery: { mode: checkpoint, batchSize: 1, checkpointInterval: 1 } }
+  - { from: A, to: B, delivery: { mode: stream, topic: t, consumerGroup: g, partitionKey: "{{payload.a}}" } }
+  - { from: A, to: B, delivery: { mode: ephemeral, stream: s, maxLen: 1, idempotencyKey: "{{payload.a}}-b", idempotencyTtl: P7D } }
+components:
+  packets: { Q: { type: object, required: [a], properties: { a: { type: string } } } }
+  policies: { D: { mode: durable }, P: { maxAttempts: 2, backoff: linear, initialDelay: PT1S, maxDelay: PT2S } }
+x-anything: [1]
+`;
+
+/** Both are asked, and say the same. */
+function valid(text: string): readonly string[] {
+  const errors = validator.validate(parse(text)).errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
+  expect(ajv(parse(text))).toBe(errors.length === 0);
+  return errors;
+}
+
+test.each(examples)("%s is valid by the schema, and loads without a finding but what the runtime has a substitute for", async (name) => {
+  expect(valid(readFileSync(join(folder, name), "utf8"))).toEqual([]);
+  expect(await loadFlows(join(folder, name))).toMatchObject({
+    ok: true,
+    findings: name.startsWith("order") ? [{ code: "FLOW_UNSUPPORTED", pointer: "/flows/order_fulfilment/edges/3/delivery/mode" }] : [],
+  });
+});
+
+test.each([everythingA, everythingB])("the schema and the loader know the same fields: %#", async (text) => {
+  expect(valid(text)).toEqual([]);
+  const { ok, findings } = await loadFlows({ text });
+  const strange = findings.filter(
+    ({ code, severity }) => severity === "error" || code === "FLOW_UNKNOWN_FIELD" || code === "FLOW_MIXED_DIALECTS",
+  );
+  expect(strange).toEqual([]);
+  expect(ok).toBe(true);
+});
+
+test("every field of the schema is in one of these documents", () => {
+  const names = new Set<string>();
+  const collect = (at: unknown): void => {
+    if (typeof at !== "object" || at === null) return;
+    const { properties } = at as { properties?: object };
+    for (const name of Object.keys(properties ?? {})) names.add(name);
+    for (const below of Object.values(at)) collect(below);
+  };
+  collect(schema);
+  expect(names.size).toBeGreaterThan(80);
+  expect(
+    [...names].filter((name) => !new RegExp(`(^|[\\s{,])"?${name.replace("$", "\\$")}"?:`, "m").test(everythingA + everythingB)),
+  ).toEqual([]);
+});
+
+test.each([
+  ["an unknown field", 'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnods: {}', "FLOW_UNKNOWN_FIELD"],
+  [
+    "a wrong mode",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durabel } }]',
+    "FLOW_BAD_VALUE",
+  ],
+  [
+    "a duration that is none",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: 5s } }]',
+    "FLOW_BAD_VALUE",
+  ],
+  [
+    "a duration without a number",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: PT } }]',
+    "FLOW_BAD_VALUE",
+  ],
+  [
+    "a node that names no handler",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { a: { kind: action } }',
+    "FLOW_MISSING_FIELD",
+  ],
+  [
+    "a delivery without a mode",
+    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { packet: P } }]',
+    "FLOW_MISSING_FIELD",
+  ],
+  ["no version", 'flowdsl: "1.0"\ninfo: { title: T }\nnodes: {}', "FLOW_MISSING_FIELD"],
+])("%s is found by both", async (_, text, code) => {
+  expect(valid(text)).not.toEqual([]);
+  expect((await loadFlows({ text })).findings.map((finding) => finding.code)).toContain(code);
+});

@@ -1,0 +1,125 @@
+import { open } from "onceflow";
+import { convertFlow, createRuntime, type FlowSource, loadFlows, NodeOutput, type Substitute } from "onceflow/graph";
+import { afterAll, expect, test } from "vitest";
+import { substituteNames } from "../../src/graph/plan/substitutes.js";
+
+const store = await open("memory:");
+afterAll(() => store.close());
+
+interface Parts {
+  readonly top?: string;
+  /** Of node B. */
+  readonly node?: string;
+  /** Of the edge from A to B. */
+  readonly edge?: string;
+  readonly delivery?: string;
+}
+
+/** In → A → B, with something that the runtime does not do. */
+const documentWith = ({ top = "", node = "", edge = "", delivery = "mode: durable" }: Parts) => ({
+  file: "flow.yaml",
+  text: `flowdsl: "1.0"
+info: { title: Flow, version: "1.0.0" }
+nodes:
+  In: { operationId: take, kind: source }
+  A: { operationId: a, kind: transform }
+  B: { operationId: b, kind: transform${node && `, ${node}`} }
+edges:
+  - { from: In, to: A, delivery: { mode: durable } }
+  - { from: A, to: B${edge && `, ${edge}`}, delivery: { ${delivery} } }
+${top}`,
+});
+
+const rows: readonly (readonly [Substitute, Parts])[] = [
+  ["stream", { delivery: "mode: stream, topic: t" }],
+  ["store", { delivery: "mode: durable, store: redis" }],
+  ["store", { delivery: "mode: durable, store: mongo" }],
+  ["store", { node: "idempotency: { keyExpression: 'payload.id + \"-b\"', store: mongo }" }],
+  ["backend", { delivery: "mode: ephemeral, backend: redis" }],
+  ["backend", { delivery: "mode: ephemeral, backend: nats" }],
+  ["backend", { delivery: "mode: durable, backend: redis" }],
+  ["recovery", { delivery: "mode: ephemeral, recovery: { strategy: replayFromCheckpoint }" }],
+  ["recovery", { delivery: "mode: direct, recovery: { strategy: skip }" }],
+  ["protocol", { edge: "protocol: grpc" }],
+  ["runtime", { node: "runtime: { language: python, handler: b.B }" }],
+  ["runtime", { node: "runtime: { language: nodejs, supports: [grpc] }" }],
+  ["runtime", { node: "runtime: { image: 'registry.example.org/b' }" }],
+  ["runtime", { node: "runtime: { grpc: { port: 50051 } }" }],
+  ["runtime", { node: "runtime: { redis: { url: 'redis://example.org' } }" }],
+  ["execution", { node: "execution: { concurrency: 1 }", delivery: "mode: direct" }],
+  ["runtimeBindings", { top: "runtimeBindings: { redis: { url: x } }" }],
+  ["runtimeBindings", { edge: "runtimeBindings: { redis: {} }" }],
+  ["runtimeBindings", { node: "runtimeBindings: {}" }],
+  ["x-runtime", { edge: "x-runtime: { mongodb: { writeConcern: majority } }" }],
+  ["x-runtime", { top: "x-runtime: { replicas: 3 }" }],
+  ["x-alerts", { node: "x-alerts: { onDeadLetter: { channel: slack } }" }],
+  ["x-alerts", { node: "x-alerts: { onDeadLetter: { webhook: 'https://example.org', email: a@example.org } }" }],
+  ["x-alerts", { node: "x-alerts: { onRetry: { webhook: 'https://example.org' } }" }],
+  ["x-alerts", { edge: "x-alerts: { onDeadLetter: { webhook: 'https://example.org' } }" }],
+  ["idempotencyKey", { delivery: "mode: direct, idempotencyKey: '{{payload.id}}-b'" }],
+  ["retryPolicy", { delivery: "mode: direct, retryPolicy: { maxAttempts: 3 }" }],
+  ["deadLetterQueue", { delivery: "mode: direct, deadLetterQueue: mine" }],
+  ["timeout", { delivery: "mode: direct, timeout: PT1S" }],
+  ["maxInFlight", { delivery: "mode: direct, maxInFlight: 1" }],
+  ["ordering", { delivery: "mode: ephemeral, ordering: strict" }],
+  ["partitionKey", { delivery: "mode: durable, partitionKey: '{{payload.id}}'" }],
+  ["batching", { delivery: "mode: ephemeral, batchSize: 10" }],
+  ["priority", { delivery: "mode: ephemeral, priority: 9" }],
+  ["checkpointInterval", { delivery: "mode: durable, checkpointInterval: 10" }],
+  ["topic", { delivery: "mode: durable, topic: t" }],
+  ["consumerGroup", { delivery: "mode: durable, consumerGroup: g" }],
+  ["maxLen", { delivery: "mode: durable, maxLen: 10" }],
+];
+
+const pass = { a: () => new NodeOutput().send("out", { id: 1 }), b: () => {} };
+
+async function run(document: FlowSource, substitutes: readonly Substitute[]): Promise<void> {
+  const runtime = await createRuntime({ store, documents: [document], nodes: pass, substitutes });
+  await runtime.stop();
+}
+
+test.each(rows)("%s: a warning that names the substitute; refused when it is to run, unless opted into (%j)", async (name, parts) => {
+  const document = documentWith(parts);
+  const { ok, flows, findings } = await loadFlows(document);
+  expect([ok, flows[0]?.unsupported.map(({ substitute }) => substitute)]).toEqual([true, [name]]);
+  const told = findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED");
+  expect(told.map(({ severity, fix }) => [severity, fix])).toEqual([["warning", `remove it, or run with substitutes: ["${name}"]`]]);
+  expect(findings.map(({ code }) => code)).not.toContain("FLOW_UNKNOWN_FIELD");
+  expect(convertFlow(document.text, { to: "json" }).findings.filter(({ severity }) => severity === "error")).toEqual([]);
+  await expect(run(document, [])).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS", message: expect.stringContaining(`["${name}"]`) });
+  await run(document, [name]);
+});
+
+test("every substitute has a case here", () => {
+  expect([...new Set(rows.map(([name]) => name))].toSorted()).toEqual([...substituteNames].toSorted());
+});
+
+const fine: readonly Parts[] = [
+  { delivery: "mode: ephemeral, backend: memory, idempotencyKey: '{{payload.id}}-b', maxLen: 10, stream: s" },
+  { delivery: "mode: direct, batching: { enabled: false }, ordering: none" },
+  { edge: "protocol: proc", node: "runtime: { language: nodejs, supports: [proc, grpc], version: '1' }" },
+  { node: "x-ui: { position: { x: 1, y: 2 } }, x-alerts: { onDeadLetter: { webhook: 'https://example.org', minSeverity: error } }" },
+  { delivery: "mode: durable, store: memory, ordering: perKey, partitionKey: '{{payload.id}}', priority: 9" },
+];
+
+test.each(fine)("what the runtime does is no warning, and runs: %j", async (parts) => {
+  const { findings } = await loadFlows(documentWith(parts));
+  expect(findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED")).toEqual([]);
+  await run(documentWith(parts), []);
+});
+
+test("a database that is not the runtime's is refused when the flow is to run; who only looks runs nothing", async () => {
+  const document = documentWith({ delivery: "mode: durable, store: postgres" });
+  expect((await loadFlows(document)).flows[0]?.unsupported).toEqual([]);
+  await expect(run(document, [])).rejects.toThrow(/store: postgres \(the runtime has memory\)/);
+  await run(document, ["store"]);
+  const looking = await createRuntime({ store, documents: [document], work: false });
+  await looking.stop();
+});
+
+test("a name that is no substitute is refused; and an unknown field of a document is warned about", async () => {
+  await expect(run(documentWith({}), ["backends" as Substitute])).rejects.toThrow(/substitutes: must be one of "stream"/);
+  const warned = new Promise<Error & { code?: string }>((resolve) => process.once("warning", resolve));
+  await run(documentWith({ delivery: "mode: durable, idempotencykey: '{{payload.id}}-b'" }), []);
+  expect(await warned).toMatchObject({ code: "ONCEFLOW_UNKNOWN_FIELD", message: expect.stringContaining('did you mean "idempotencyKey"') });
+});

@@ -1,0 +1,113 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { NodeOutput, type Runtime } from "onceflow/graph";
+import { describe, expect } from "vitest";
+import { onStores } from "../workflow/scene.js";
+import { flow, oneEdge, running, still, triggered } from "./scene.js";
+
+const sent = new NodeOutput().send("out", { paid: true });
+
+/** A node that returns only after its signal was aborted, and how often it was called. */
+function lateNode() {
+  const calls: number[] = [];
+  const node = async ({ context }: { context: { attempt: number; signal: AbortSignal } }) => {
+    calls.push(context.attempt);
+    await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+    return sent;
+  };
+  return { calls, node };
+}
+
+async function letterOf(runtime: Runtime) {
+  const [letter] = await runtime.deadLetters();
+  return await runtime.deadLetter(letter?.id ?? "");
+}
+
+onStores("a node that takes longer than its time", ["memory", "sqlite", "postgres"], (test) => {
+  test("is a dead letter after its last attempt, with a note that it succeeded", async ({ scene }) => {
+    let effects = 0;
+    const work = async () => {
+      await delay(400);
+      effects += 1;
+      return sent;
+    };
+    const runtime = await running(scene, oneEdge("{ mode: durable, timeout: PT0.1S, retryPolicy: { maxAttempts: 1 } }"), { work });
+    const execution = await triggered(runtime, {});
+    expect([execution.status, execution.outputs, effects]).toEqual(["dead", [], 1]);
+    expect(execution.notes.map(({ kind }) => kind)).toEqual(["dead", "lateSuccess"]);
+    const letter = await letterOf(runtime);
+    expect(letter?.error).toEqual({
+      code: "TIMEOUT",
+      message: expect.stringMatching(/^it took longer than 100 ms; it succeeded after \d+ ms, .*effect has happened$/),
+    });
+  });
+});
+
+describe("a node that takes longer than its time", () => {
+  still("completes its packet where another attempt would follow", async ({ time }) => {
+    const { calls, node } = lateNode();
+    const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S } }";
+    const runtime = await time.runtime(oneEdge(edge), { work: node });
+    const { executionId = "" } = await runtime.trigger("flow", "In", {});
+    await time.pass(0);
+    await time.pass(60_000);
+    expect(await runtime.execution(executionId)).toMatchObject({ status: "completed", notes: [] });
+    expect(calls).toEqual([1]);
+  });
+
+  still("is not retried where retryOn leaves timeouts out: its first attempt is the last", async ({ time }) => {
+    const { calls, node } = lateNode();
+    const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 3, retryOn: [NETWORK_ERROR] } }";
+    const runtime = await time.runtime(oneEdge(edge), { work: node });
+    const { executionId = "" } = await runtime.trigger("flow", "In", {});
+    await time.pass(0);
+    await time.pass(60_000);
+    const execution = await runtime.execution(executionId);
+    expect([execution?.status, calls]).toEqual(["dead", [1]]);
+    expect(execution?.notes.map(({ kind }) => kind)).toEqual(["dead", "lateSuccess"]);
+  });
+
+  still.for(["ephemeral", "direct"])("on an edge of mode %s, its time counts, too", async (mode, { time }) => {
+    const { calls, node } = lateNode();
+    const edge = `{ mode: ${mode}, timeout: PT10S, deadLetterQueue: failed, retryPolicy: { maxAttempts: 1 } }`;
+    const document = flow({
+      nodes: "In: { operationId: take, kind: source }\nWork: { operationId: work, kind: action }",
+      edges: `- { from: In, to: Work, delivery: ${mode === "direct" ? "{ mode: direct }" : edge} }`,
+    });
+    const runtime = await time.runtime(document, { work: node }, { timeoutMs: 10_000 });
+    const trigger = runtime.trigger("flow", "In", {}).catch((error: unknown) => error);
+    await time.pass(0);
+    await time.pass(60_000);
+    const triggeredWith = await trigger;
+    const why = mode === "direct" ? triggeredWith : (await letterOf(runtime))?.error;
+    expect(why).toMatchObject({ code: "TIMEOUT", message: expect.stringContaining("its effect has happened") });
+    expect(calls).toEqual([1]);
+  });
+
+  still("completes the key of a direct trigger: the caller's next try must not repeat its effect", async ({ time }) => {
+    const { calls, node } = lateNode();
+    const runtime = await time.runtime(oneEdge("{ mode: direct }"), { work: node }, { timeoutMs: 10_000 });
+    const trigger = runtime.trigger("flow", "In", {}, { key: "k" });
+    await time.pass(0);
+    await time.pass(60_000);
+    expect((await trigger).status).toBe("started");
+    expect((await runtime.trigger("flow", "In", {}, { key: "k" })).status).toBe("duplicate");
+    expect(calls).toEqual([1]);
+  });
+
+  still.for(["durable", "ephemeral"])("on an edge of mode %s, the node behind it in its stage is not begun", async (mode, { time }) => {
+    const after: number[] = [];
+    const document = flow({
+      nodes: `In: { operationId: take, kind: source }
+Work: { operationId: work, kind: action }
+After: { operationId: after, kind: action }`,
+      edges: `- { from: In, to: Work, delivery: { mode: ${mode}, timeout: PT10S, deadLetterQueue: failed, retryPolicy: { maxAttempts: 1 } } }
+- { from: Work, to: After, delivery: { mode: direct } }`,
+    });
+    const runtime = await time.runtime(document, { work: lateNode().node, after: () => void after.push(1) });
+    await runtime.trigger("flow", "In", {});
+    await time.pass(0);
+    await time.pass(60_000);
+    expect((await letterOf(runtime))?.error.code).toBe("TIMEOUT");
+    expect(after).toEqual([]);
+  });
+});

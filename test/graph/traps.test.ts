@@ -1,0 +1,395 @@
+import { NotKnownError, type Store, StoreRefusedError } from "onceflow";
+import { BaseNode, createRuntime, type FlowNode, NodeError, NodeOutput, type Runtime } from "onceflow/graph";
+import { describe, expect, test } from "vitest";
+import type { PacketOperation } from "../../dist/core/packets/operation.js";
+import type { Batch } from "../../src/core/ledger/operation.js";
+import { gate, onStores, until } from "../workflow/scene.js";
+import { expectAtRest, flow, listening, oneEdge, running, still, triggered } from "./scene.js";
+
+const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";
+
+/** From Work to After, which is worked on here, too: room is kept for what Work sends. */
+const chain = flow({
+  nodes: `In: { operationId: take, kind: source }
+Work: { operationId: work, kind: action }
+After: { operationId: after, kind: action }`,
+  edges: `- { from: In, to: Work, delivery: ${once} }\n- { from: Work, to: After, delivery: ${once} }`,
+});
+
+async function lastError(runtime: Runtime): Promise<readonly [string, string] | undefined> {
+  const [letter] = await runtime.deadLetters();
+  return letter && [letter.error.code, letter.error.message];
+}
+
+onStores("nodes that misbehave", ["memory"], (test) => {
+  test.for<[string, FlowNode, string, RegExp]>([
+    [
+      "returns a plain object",
+      (() => ({ a: 1 })) as never,
+      "PERMANENT",
+      /must return a NodeOutput or nothing, not something of type object/,
+    ],
+    ["returns null", (() => null) as never, "PERMANENT", /not null/],
+    ["throws a text", () => raise("boom"), "ERROR", /^boom$/],
+    ["throws nothing", () => raise(undefined), "ERROR", /undefined/],
+    ["throws an object without a prototype", () => raise(Object.create(null)), "ERROR", /./],
+    ["throws what has no text", () => raise({ toString: () => raise("no") }), "ERROR", /./],
+    ["throws an error whose message is no text", () => raise(Object.assign(new Error(), { message: { a: 1 } })), "ERROR", /./],
+    ["throws a lone surrogate", () => raise(new Error("\ud800")), "ERROR", /\ufffd/],
+    ["sends a function", () => new NodeOutput().send("out", { f: () => 1 }), "PERMANENT", /function/],
+    [
+      "sends what refers to itself, and cannot be kept",
+      () => new NodeOutput().send("out", new Proxy({}, { ownKeys: () => raise(new Error("no keys")) })),
+      "PERMANENT",
+      /./,
+    ],
+    [
+      "sends more than a packet may hold",
+      () => new NodeOutput().send("out", { text: "x".repeat(3_000_000) }),
+      "PERMANENT",
+      /valueBytesMax/,
+    ],
+  ])("one that %s is a dead letter, tried once, and gives back its room", async ([, node, code, message], { scene }) => {
+    let calls = 0;
+    const work: FlowNode = (input) => {
+      calls += 1;
+      return (node as (given: typeof input) => never)(input);
+    };
+    const patient = chain.text.replace("{ maxAttempts: 1 }", "{ maxAttempts: 3, initialDelay: PT0S }");
+    const text = code === "ERROR" ? chain.text : patient;
+    const runtime = await running(scene, { text }, { work, after: () => {} }, { store: await scene.open({ valueBytesMax: 100_000 }) });
+    expect((await triggered(runtime, { id: 1 })).status).toBe("dead");
+    const error = await lastError(runtime);
+    expect([error?.[0], calls]).toEqual([code, 1]);
+    expect(error?.[1]).toMatch(message);
+    await expectAtRest(runtime);
+  });
+
+  test("one that goes on changing what it has sent changes nothing: the next one has what was sent", async ({ scene }) => {
+    const seen: unknown[] = [];
+    const work: FlowNode = () => {
+      const data = { list: [1], member: { a: 1 } };
+      const output = new NodeOutput().send("out", data);
+      queueMicrotask(() => {
+        data.list.push(2);
+        data.member.a = 2;
+      });
+      return output;
+    };
+    const after: FlowNode = (input) => {
+      seen.push(input.packet("in").data);
+    };
+    const runtime = await running(scene, chain, { work, after });
+    await triggered(runtime, { id: 1 });
+    expect(seen).toEqual([{ list: [1], member: { a: 1 } }]);
+  });
+
+  test("a store that will not take what a node sends: a dead letter, nothing is sent, and the room is given back", async ({ scene }) => {
+    const document = flow({
+      nodes: `In: { operationId: take, kind: source }
+Work: { operationId: work, kind: action }
+After: { operationId: after, kind: action }
+Aside: { operationId: aside, kind: action }`,
+      edges: `- { from: In, to: Work, delivery: ${once} }
+- { from: Work, to: After, delivery: ${once} }
+- { from: Work, to: Aside, delivery: { mode: ephemeral } }`,
+    });
+    const store = refusing(
+      await scene.open(),
+      (batch) => batch.packet?.verb === "settlePacket" && batch.packet.packets.some(({ queue }) => queue.includes("After")),
+    );
+    const calls: string[] = [];
+    const nodes = {
+      work: () => new NodeOutput().send("out", { a: 1 }),
+      after: () => void calls.push("after"),
+      aside: () => void calls.push("aside"),
+    };
+    const runtime = await running(scene, document, nodes, { store });
+    const told = listening(runtime, "processed", "dead");
+    expect((await triggered(runtime, {})).status).toBe("dead");
+    expect(await lastError(runtime)).toEqual(["PERMANENT", "the database says no"]);
+    await expectAtRest(runtime);
+    expect([calls, told]).toEqual([[], ["processed In 1", "dead Work 1"]]);
+    expect(runtime.metrics).toMatchObject({ processed: 1, dead: 1 });
+  });
+
+  test("a store that will not even take the dead letter: told, and the room is given back", async ({ scene }) => {
+    const store = refusing(
+      await scene.open(),
+      (batch) => batch.packet?.verb === "settlePacket" && batch.packet.attempt > 0 && batch.packet.to.kind !== "release" && refused,
+    );
+    let refused = false;
+    const runtime = await running(
+      scene,
+      chain,
+      {
+        work: () => {
+          refused = true;
+          return new NodeOutput().send("out", {});
+        },
+        after: () => {},
+      },
+      { store },
+    );
+    const told = listening(runtime, "storeTrouble");
+    await runtime.trigger("flow", "In", {});
+    await until("it is told", () => told.length > 0);
+    await until("the room is given back", () => runtime.metrics.inFlight === 0);
+  });
+
+  test("a claim whose reply is lost: what it took is handed back, and delivered as a first attempt", async ({ scene }) => {
+    const inner = await scene.open();
+    let lost = 0;
+    const packets = Object.create(inner.packets, {
+      claim: {
+        value: async (query: never) => {
+          const claims = await inner.packets.claim(query);
+          if (claims.claimed.length === 0 || lost > 0) return claims;
+          lost += 1;
+          throw new NotKnownError("the reply was lost");
+        },
+      },
+    });
+    const store = Object.create(inner, { packets: { value: packets } }) as Store;
+    const attempts: number[] = [];
+    const sender = await running(scene, oneEdge(once), {}, { work: false });
+    const { executionId = "" } = await sender.trigger("flow", "In", {});
+    const runtime = await running(scene, oneEdge(once), { work: ({ context }) => void attempts.push(context.attempt) }, { store });
+    expect(await runtime.wait(executionId, { timeoutMs: 20_000 })).toMatchObject({ status: "completed", dead: 0 });
+    expect([lost, attempts]).toEqual([1, [1]]);
+    await expectAtRest(runtime);
+  });
+
+  test("triggers while it looks: never more at once than it may have, and never less than nothing", async ({ scene }) => {
+    let [now, most] = [0, 0];
+    const document = oneEdge("{ mode: durable, maxInFlight: 2 }", ", execution: { concurrency: 2 }");
+    const runtime = await running(
+      scene,
+      document,
+      {
+        work: async () => {
+          now += 1;
+          most = Math.max(most, now);
+          await new Promise<void>((resolve) => setImmediate(resolve));
+          now -= 1;
+        },
+      },
+      { concurrency: 4 },
+    );
+    const all = await Promise.all(Array.from({ length: 60 }, (_, id) => runtime.trigger("flow", "In", { id })));
+    for (const { executionId = "" } of all) expect((await runtime.wait(executionId)).status).toBe("completed");
+    expect(most).toBe(2);
+    await expectAtRest(runtime);
+  });
+
+  test("two edges into a node that works on one packet at a time", async ({ scene }) => {
+    const document = flow({
+      nodes: `A: { operationId: a, kind: source }
+B: { operationId: b, kind: source }
+Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
+      edges: `- { from: A, to: Work, delivery: { mode: durable } }\n- { from: B, to: Work, delivery: { mode: durable } }`,
+    });
+    const sender = await running(scene, document, {}, { work: false });
+    const ids = [];
+    for (let i = 0; i < 10; i++) ids.push((await sender.trigger("flow", i % 2 === 0 ? "A" : "B", { i })).executionId ?? "");
+    let [now, most] = [0, 0];
+    const runtime = await running(scene, document, {
+      work: async () => {
+        now += 1;
+        most = Math.max(most, now);
+        await new Promise<void>((resolve) => setImmediate(resolve));
+        now -= 1;
+      },
+    });
+    for (const id of ids) expect((await runtime.wait(id)).status).toBe("completed");
+    expect(most).toBe(1);
+    await expectAtRest(runtime);
+  });
+});
+
+describe("time", () => {
+  still("a trigger that the store refuses, and one whose reply is lost for good: nothing is kept from others", async ({ time }) => {
+    const inner = await time.open();
+    const handled: string[] = [];
+    let fault: "refuse" | "lose" | undefined = "refuse";
+    const commit = async (batch: Batch) => {
+      if (!("packet" in batch) || batch.packet.verb !== "sendPackets" || fault === undefined) return await inner.commit(batch as never);
+      if (fault === "refuse") throw new StoreRefusedError("the database says no");
+      await inner.commit(batch as never);
+      throw new NotKnownError("the reply was lost");
+    };
+    const store = Object.create(inner, { commit: { value: commit } }) as Store;
+    const runtime = await time.runtime(oneEdge(once), { work: ({ context }) => void handled.push(context.executionId) }, { store });
+    await expect(runtime.trigger("flow", "In", {})).rejects.toThrow("the database says no");
+    expect(runtime.metrics.inFlight).toBe(0);
+    fault = "lose";
+    const failed = runtime.trigger("flow", "In", {}).catch((error: unknown) => error);
+    await time.pass(10_000);
+    expect(await failed).toBeInstanceOf(NotKnownError);
+    // It was written, and claimed for this process, which does not know of it: it is handed back, and delivered.
+    fault = undefined;
+    await time.pass(1000);
+    expect([handled.length, runtime.metrics.inFlight]).toEqual([1, 0]);
+  });
+
+  still("a handler that never returns: its signal aborts, it has its grace, then it is tried again", async ({ time }) => {
+    const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S, backoff: fixed } }";
+    const [aborted, attempts]: [string[], number[]] = [[], []];
+    const runtime = await time.runtime(oneEdge(edge), {
+      work: ({ context }) => {
+        attempts.push(context.attempt);
+        context.signal.addEventListener("abort", () => aborted.push((context.signal.reason as NodeError).code));
+        return new Promise<void>(() => {});
+      },
+    });
+    const { executionId = "" } = await runtime.trigger("flow", "In", {});
+    await time.pass(0);
+    await time.pass(9999);
+    expect([attempts, aborted]).toEqual([[1], []]);
+    await time.pass(1);
+    expect(aborted).toEqual(["TIMEOUT"]);
+    await time.pass(4999);
+    expect(attempts).toEqual([1]);
+    await time.pass(1);
+    await time.pass(1000);
+    expect(attempts).toEqual([1, 2]);
+    await time.pass(15_000);
+    const [letter] = await runtime.deadLetters();
+    const details = await runtime.deadLetter(letter?.id ?? "");
+    expect(details?.history.map(({ attempt, code, ms }) => [attempt, code, ms])).toEqual([
+      [1, "TIMEOUT", 15_000],
+      [2, "TIMEOUT", 15_000],
+    ]);
+    expect((await runtime.execution(executionId))?.status).toBe("dead");
+    expect(runtime.metrics.inFlight).toBe(0);
+  });
+
+  still("after its last time limit a result does not count, and what it says went wrong for good does", async ({ time }) => {
+    const endings: (() => NodeOutput)[] = [
+      () => new NodeOutput().send("out", { late: true }),
+      () => raise(new NodeError("PERMANENT", "there is no such account")),
+      () => raise(new Error("aborted")),
+    ];
+    let at = 0;
+    const runtime = await time.runtime(oneEdge("{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 1 } }"), {
+      work: async ({ context }) => {
+        await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        return (endings[at++] as () => NodeOutput)();
+      },
+    });
+    const ended = [];
+    for (const _ of endings) {
+      const { executionId = "" } = await runtime.trigger("flow", "In", {});
+      await time.pass(0);
+      await time.pass(10_000);
+      const execution = await runtime.execution(executionId);
+      ended.push([execution?.outputs.length, (await runtime.deadLetters({ limit: 1 }))[0]?.error.code]);
+    }
+    expect(ended).toEqual([
+      [0, "TIMEOUT"],
+      [0, "PERMANENT"],
+      [0, "TIMEOUT"],
+    ]);
+  });
+
+  still("a direct call is bounded, too", async ({ time }) => {
+    const runtime = await time.runtime(
+      oneEdge("{ mode: direct }"),
+      { work: () => new Promise<void>(() => {}) },
+      { timeoutMs: 5000, graceMs: 10 },
+    );
+    const failed = runtime.trigger("flow", "In", {}).catch((error: unknown) => error);
+    await time.pass(5010);
+    expect(await failed).toMatchObject({ code: "TIMEOUT" });
+  });
+});
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+/** The same store, which refuses some commits. */
+function refusing(store: Store, which: (batch: { readonly packet?: Extract<Batch, { packet: unknown }>["packet"] }) => boolean): Store {
+  const commit = async (batch: Batch) => {
+    if (which(batch as never)) throw new StoreRefusedError("the database says no");
+    return await store.commit(batch as never);
+  };
+  return Object.create(store, { commit: { value: commit } }) as Store;
+}
+
+test("what is not as it should be is refused before anything is opened", async () => {
+  class Two extends BaseNode {
+    readonly operationId = "work";
+    handle(): void {}
+  }
+  const { open } = await import("onceflow");
+  const store = await open("memory:");
+  const good = { store, documents: [oneEdge()], nodes: { work: () => {} } };
+  const refused: [object, RegExp][] = [
+    [{ store: undefined }, /store: must be a store from open/],
+    [{ documents: "x" }, /documents: must be a list/],
+    [{ documents: [null] }, /source: must be a path/],
+    [{ documents: [5] }, /source: must be a path/],
+    [{ documents: ["/nowhere.yaml"] }, /FLOW_UNREADABLE/],
+    [{ documents: [oneEdge("{ mode: nonsense }")] }, /FLOW_BAD_VALUE/],
+    [{ documents: [oneEdge(), oneEdge()] }, /two documents have a flow "flow"/],
+    [{ nodes: {} }, /there is no node for work \(flow flow\)/],
+    [{ nodes: { work: 5 } }, /nodes.work must be a function/],
+    [{ nodes: [null] }, /BaseNode/],
+    [{ nodes: [new Two(), new Two()] }, /two nodes say that they are "work"/],
+    [{ documents: [oneEdge("{ mode: stream, topic: t }")] }, /flow documents ask for what this runtime does not do/],
+    [{ timeoutMS: 5 }, /timeoutMS: is not an option; did you mean "timeoutMs"/],
+    [{ concurrency: 0 }, /concurrency: must be a whole number from 1/],
+    [{ leaseMs: 1 }, /leaseMs/],
+    [{ pollMs: 0 }, /pollMs/],
+    [{ timeoutMs: -1 }, /timeoutMs/],
+    [{ graceMs: Number.NaN }, /graceMs/],
+    [{ crashMax: 1.5 }, /crashMax/],
+    [{ joinWaitMs: "1d" }, /joinWaitMs/],
+    [{ onMismatch: "ignore" }, /onMismatch/],
+    [{ streams: "kafka" }, /streams/],
+    [{ retentionMs: -5 }, /retentionMs/],
+    [{ deadLetterRetentionMs: "month" }, /deadLetterRetentionMs/],
+  ];
+  for (const [wrong, message] of refused)
+    await expect(createRuntime({ ...good, ...wrong } as never), String(message)).rejects.toThrow(message);
+  await store.close();
+});
+
+test("a store without packets is refused by name", async () => {
+  const { open } = await import("onceflow");
+  const store = await open("memory:");
+  const bare = Object.create(store, { packets: { value: undefined } }) as Store;
+  await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("[memory] this store keeps no packets");
+  await store.close();
+});
+
+still("room that was kept for nothing is somebody else's at once, also when nothing else happens", async ({ time }) => {
+  const open = await time.open();
+  // What these say is in the store, and is heard when they are let go.
+  const [settled, again] = [gate(), gate()];
+  let delays = true;
+  const commit = async ({ packet }: { readonly packet: PacketOperation }) => {
+    const answer = await open.commit({ packet });
+    if (packet.verb === "settlePacket" && delays) await settled.opened;
+    if (answer.kind === "triggered") await again.opened;
+    return answer;
+  };
+  const store = new Proxy(open, { get: (target, name) => (name === "commit" ? commit : Reflect.get(target, name, target)) });
+  const seen: unknown[] = [];
+  const take: FlowNode = (input) => void seen.push(input.packet("in").get("id"));
+  const runtime = await time.runtime(oneEdge(), { take, work: () => {} }, { store, concurrency: 1 });
+  await runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
+  await time.pass(100);
+  // Its node has returned, and who comes now may have its place.
+  const duplicate = runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
+  await runtime.trigger("flow", "In", { id: 2 });
+  delays = false;
+  settled.open();
+  await time.pass(100);
+  expect([seen, runtime.metrics.inFlight]).toEqual([[1], 1]);
+  again.open();
+  expect((await duplicate).status).toBe("duplicate");
+  await time.pass(100);
+  expect([seen, runtime.metrics.inFlight]).toEqual([[1, 2], 0]);
+});

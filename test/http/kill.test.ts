@@ -1,0 +1,135 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { list, open } from "onceflow";
+import { idempotentFetch } from "onceflow/http";
+import { serveEffects } from "onceflow/testing";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "../kit/heavy.js";
+import { freshDatabase } from "../servers/free-database.js";
+import { freePort } from "../servers/free-port.js";
+
+takeTurns();
+
+const program = new URL("../../.build/test/programs/http-server.js", import.meta.url);
+/** At least: they go on until all kills are done. */
+const ordersMin = 24;
+const copies = 4;
+const kills = 6;
+/** A process is killed whenever so many calls more have reached the other side: in the middle of the next one. */
+const callsPerKill = 3;
+
+/** A process on its port, and when it is killed, another one. */
+class Shop {
+  readonly url: string;
+  readonly #args: readonly string[];
+  #child: ChildProcess;
+  #gone: Promise<unknown> = Promise.resolve();
+  ready: Promise<void> = Promise.resolve();
+  kills = 0;
+
+  constructor(storeUrl: string, providerUrl: string, port: number) {
+    this.url = `http://127.0.0.1:${port}/orders`;
+    this.#args = [storeUrl, providerUrl, String(port)];
+    this.#child = this.#start();
+  }
+
+  #start(): ChildProcess {
+    const child = fork(program, [...this.#args], { execArgv: [], stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    let said = "";
+    child.stderr?.on("data", (text) => {
+      said += text;
+    });
+    const listens = once(child, "message");
+    // Whoever ends by itself would be waited for in vain, and says why.
+    this.#gone = once(child, "close").then(([code]) => {
+      if (code !== null) throw new Error(`the process on ${this.url} ended by itself, with ${code}: ${said}`);
+    });
+    this.ready = Promise.race([listens, this.#gone]).then(() => {});
+    return child;
+  }
+
+  /** Throws where it was dead before. */
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#gone;
+    this.kills += 1;
+  }
+
+  async replace(): Promise<void> {
+    await this.kill();
+    this.#child = this.#start();
+    await this.ready;
+  }
+}
+
+async function killed(storeUrl: string): Promise<void> {
+  const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
+  onTestFinished(() => provider.close());
+  const shops = [new Shop(storeUrl, provider.url, await freePort()), new Shop(storeUrl, provider.url, await freePort())];
+  onTestFinished(async () => void (await Promise.all(shops.map((shop) => shop.kill()))));
+  await Promise.all(shops.map(({ ready }) => ready));
+
+  const answers = new Map<string, Set<string>>();
+  const ask = async (order: string, at: number) => {
+    const url = shops[at % shops.length]?.url ?? "";
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ order }) };
+    const response = await idempotentFetch(url, init, { key: order, triesMax: 500, backoffMs: 20, waitMsMax: 1000, tryMs: 5000 });
+    expect(response.status).toBe(201);
+    answers.set(order, (answers.get(order) ?? new Set()).add(await response.text()));
+  };
+  // Some orders at a time, as long as somebody is killed: there is always one in the middle when a process dies.
+  let keys = 0;
+  let killing = true;
+  const customers = Array.from({ length: 5 }, async () => {
+    while (killing || keys < ordersMin) {
+      const order = `order-${keys}`;
+      keys += 1;
+      await Promise.all(Array.from({ length: copies }, (_, copy) => ask(order, copy)));
+    }
+  });
+  const callsNow = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
+  const killer = (async () => {
+    for (let i = 0; i < kills; i++) {
+      for (const until = callsNow() + callsPerKill; callsNow() < until && killing; ) await delay(2);
+      await shops[i % shops.length]?.replace();
+    }
+    killing = false;
+  })();
+  await Promise.all([killer, ...customers]).finally(() => {
+    killing = false;
+  });
+
+  // One answer per key, the same bytes to all; every key applied once at the other side.
+  expect([...answers.values()].map((set) => set.size)).toEqual(Array(keys).fill(1));
+  const applied = provider.effects.keys().map((key) => provider.effects.applied(key));
+  expect(applied).toEqual(Array(keys).fill(1));
+  const store = await open(storeUrl);
+  onTestFinished(() => store.close());
+  const { items } = await list(store, { limit: 1000 });
+  expect(items.map(({ state }) => state)).toEqual(Array(keys).fill("completed"));
+  const killed = shops.reduce((sum, shop) => sum + shop.kills, 0);
+  const attempts = items.reduce((sum, { attempt }) => sum + attempt, 0);
+  console.log(`killed ${killed}: ${keys} keys, ${keys * copies} requests, ${attempts} attempts`);
+  expect(killed).toBe(kills);
+  // Some died in the middle: a take-over is an attempt more.
+  expect(attempts).toBeGreaterThan(keys);
+}
+
+describe("two processes, the same keys, and a SIGKILL again and again", () => {
+  test("SQLite", { timeout: 120_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-http-kill-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    await killed(`sqlite:${join(folder, "ledger.db")}`);
+  });
+
+  const postgres = inject("postgres");
+  test.skipIf(!postgres.ok)("PostgreSQL", { timeout: 120_000 }, async () => {
+    const database = await freshDatabase(postgres.ok ? postgres.url : "");
+    onTestFinished(() => database.drop());
+    await killed(database.url);
+  });
+});

@@ -1,0 +1,312 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Store } from "onceflow";
+import { PermanentError } from "onceflow/inbox";
+import { serveEffects } from "onceflow/testing";
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import { type Acquired, acquire } from "../../servers/acquire.js";
+import { poll } from "../../servers/bounded.js";
+import type { Server } from "../../servers/provider.js";
+import { poisonAmongHealthy } from "../poison-messages.js";
+import type { Broker, Lane, LaneOptions } from "./lane.js";
+import { boundMs, calls, child, consuming, ended, Gate, nothingLeft, orders, shop, total } from "./scene.js";
+
+/** A broker that comes up may take a consumer and never answer it: the adapter gives it 30 s, and asks again. */
+const comesBackMs = 120_000;
+
+/** What every adapter has to show against its real broker; `more` is what only this one has to. */
+export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) => string) => void = () => {}): void {
+  describe(broker.title, () => {
+    let acquired: Acquired<Server>;
+    beforeAll(async () => {
+      acquired = (await acquire(broker.server)) as Acquired<Server>;
+    }, 700_000);
+    afterAll(async () => {
+      if (acquired.ok) await acquired.running.stop();
+    });
+
+    async function laneOf(t: TestContext, { patienceMs = 1000, name = `onceflow-${randomUUID()}` } = {}): Promise<Lane> {
+      if (!acquired.ok) return t.skip(acquired.reason);
+      const lane = await broker.open(acquired.running.url, name, patienceMs);
+      t.onTestFinished(() => lane.close());
+      return lane;
+    }
+
+    test.concurrent("every message is handled once and acknowledged, by its own id", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      await lane.send(orders(12));
+      await consuming(t, lane, { inbox: inboxOn(store), handle });
+      await nothingLeft(lane);
+      expect(effects.keys()).toHaveLength(12);
+      expect(calls(effects)).toEqual(Array(12).fill(1));
+    });
+
+    test.concurrent("a copy that comes while the first is worked on is held: one effect", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const gate = new Gate();
+      const short = { leaseMs: 3000, waitMs: 50 };
+      const [first, second] = [inboxOn(store, short), inboxOn(store, short)];
+      await lane.send(orders(1));
+      const slow: LaneOptions["handle"] = async (message, context) => {
+        await gate.pass();
+        return await handle(message, context);
+      };
+      await consuming(t, lane, { inbox: first, handle: slow }, { silent: true });
+      await gate.reached();
+      await consuming(t, lane, { inbox: second, handle });
+      await lane.lose?.();
+      const copies = () => first.metrics.held + second.metrics.held || undefined;
+      await poll(boundMs, copies, () => "no copy came");
+      expect(effects.keys()).toEqual([]);
+      gate.open();
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1]);
+      expect(first.metrics.processed + second.metrics.processed).toBe(1);
+    });
+
+    test.concurrent("a process that dies after the effect and before the acknowledgement: it comes again, applied once", async (t) => {
+      const name = `onceflow-${randomUUID()}`;
+      const lane = await laneOf(t, { name });
+      const folder = mkdtempSync(join(tmpdir(), "onceflow-broker-"));
+      t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const provider = await serveEffects({ honoursKeys: true });
+      t.onTestFinished(() => provider.close());
+      await lane.send(orders(1));
+      const where = {
+        storeUrl: `sqlite:${join(folder, "inbox.db")}`,
+        providerUrl: provider.url,
+        server: acquired.ok ? acquired.running.url : "",
+      };
+      const doomed = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "dies"]);
+      await ended(doomed, "SIGKILL");
+      expect(total(provider.effects)).toBe(1);
+      const heir = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "lives"]);
+      await poll(
+        boundMs,
+        () => total(provider.effects) > 1 || undefined,
+        () => "it did not come again",
+      );
+      heir.kill("SIGTERM");
+      await ended(heir, null);
+      await nothingLeft(lane);
+      const [key = ""] = provider.effects.keys();
+      expect(provider.effects.keys()).toHaveLength(1);
+      expect(provider.effects.applied(key)).toBe(1);
+      expect(
+        provider.effects
+          .calls(key)
+          .map(({ attempt }) => attempt)
+          .slice(0, 2),
+      ).toEqual([1, 2]);
+    });
+
+    test.concurrent("duplicates inside a batch, by a key of the payload: one effect each", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store, { key: ({ payload }) => (payload as { order: string }).order });
+      await lane.send([...orders(3), ...orders(3), ...orders(3)]);
+      await consuming(t, lane, { inbox, handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1, 1, 1]);
+      expect(inbox.metrics.processed).toBe(3);
+      // More, where the machine was slow and the broker impatient.
+      expect(inbox.metrics.duplicates).toBeGreaterThanOrEqual(6);
+    });
+
+    test.concurrent("a handler that fails: once more after its time; in the end a dead letter, acknowledged, and others go on", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store, { attemptsMax: 3 });
+      const attempts: Record<string, number[]> = {};
+      await lane.send(orders(4));
+      await consuming(t, lane, {
+        inbox,
+        handle: async (message, context) => {
+          const { order } = message.payload;
+          attempts[order] = [...(attempts[order] ?? []), context.attempt];
+          if (order === "order-1" && context.attempt < 3) throw new Error("not now");
+          if (order === "order-2") throw new Error("never");
+          if (order === "order-3") throw new PermanentError("not this one");
+          return await handle(message, context);
+        },
+      });
+      await nothingLeft(lane);
+      expect(attempts).toEqual({ "order-0": [1], "order-1": [1, 2, 3], "order-2": [1, 2, 3], "order-3": [1] });
+      expect(calls(effects)).toEqual([1, 1]);
+      expect(inbox.metrics).toMatchObject({ processed: 2, dead: 2 });
+      const items = await inbox.deadLetters();
+      expect(items.map(({ message }) => message?.payload)).toEqual(expect.arrayContaining([{ order: "order-2" }, { order: "order-3" }]));
+    });
+
+    test.concurrent("bytes that are no JSON: a dead letter with what came, and others go on", async (t) => {
+      if (broker.cannot?.undecodable !== undefined) return t.skip(broker.cannot.undecodable);
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store);
+      await lane.send([{ id: "bad", body: "{order" }, ...orders(1)]);
+      await consuming(t, lane, { inbox, handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1]);
+      const items = await inbox.deadLetters();
+      expect(items).toMatchObject([{ error: { message: expect.stringContaining("cannot be decoded") }, message: { payload: "{order" } }]);
+    });
+
+    test.concurrent("a store that fails: nothing is acknowledged, it is told, and everything is handled when it is back", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      let down = true;
+      const failing = Object.create(store, {
+        commit: { value: (batch: never) => (down ? Promise.reject(new Error("the store is down")) : store.commit(batch)) },
+      }) as Store;
+      const errors: unknown[] = [];
+      await lane.send(orders(3));
+      await consuming(t, lane, {
+        inbox: inboxOn(failing),
+        handle,
+        onError: (error, message) => errors.push([String(error), message?.payload]),
+      });
+      await poll(
+        boundMs,
+        () => errors.length >= 3 || undefined,
+        () => "nobody was told",
+      );
+      expect(errors[0]).toEqual(["Error: the store is down", { order: expect.stringMatching(/^order-/) }]);
+      expect(await lane.left()).toBe(3);
+      expect(effects.keys()).toEqual([]);
+      down = false;
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1, 1, 1]);
+    });
+
+    test.concurrent("stopped: what is under way is finished and acknowledged, no more is taken, and the rest is there for others", async (t) => {
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const gate = new Gate();
+      let underWay = 0;
+      let most = 0;
+      await lane.send(orders(8));
+      const first = await lane.consume({
+        inbox: inboxOn(store),
+        concurrency: 2,
+        handle: async (message, context) => {
+          most = Math.max(most, ++underWay);
+          await gate.pass();
+          underWay -= 1;
+          return await handle(message, context);
+        },
+      });
+      await gate.reached();
+      const stopped = first.stop().then(() => "stopped");
+      // As long as somebody is at work it is not: however long that is looked at.
+      expect(await Promise.race([stopped, delay(300, "under way")])).toBe("under way");
+      gate.open();
+      await stopped;
+      const done = effects.keys().length;
+      expect(underWay).toBe(0);
+      expect(most).toBeLessThanOrEqual(2);
+      expect(done).toBeGreaterThan(0);
+      expect(done).toBeLessThan(8);
+      await consuming(t, lane, { inbox: inboxOn(store), handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual(Array(8).fill(1));
+    });
+
+    test.concurrent("stopped while a message waits for its next attempt: it is the broker's again, not lost", async (t) => {
+      if (!broker.keeps) return t.skip("it waits at the broker anyway");
+      const lane = await laneOf(t);
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store, { backoffMs: 300_000 });
+      await lane.send(orders(2));
+      const first = await lane.consume({
+        inbox,
+        concurrency: 2,
+        handle: (message, context) =>
+          message.payload.order === "order-0" ? Promise.reject(new Error("not now")) : handle(message, context),
+      });
+      const waits = () => (inbox.metrics.retried === 1 && inbox.metrics.processed === 1) || undefined;
+      await poll(boundMs, waits, () => "nothing waits");
+      await first.stop();
+      await consuming(t, lane, { inbox: inboxOn(store), handle });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1, 1]);
+    });
+
+    test.for(broker.poisonings)(
+      "a message kills its process by $death, $consumers consumers: it dies alone, all others are handled",
+      {
+        timeout: 120_000,
+      },
+      async (poisoning, t) => {
+        const name = `onceflow-${randomUUID()}`;
+        const lane = await laneOf(t, { name });
+        await poisonAmongHealthy(t, { broker, lane, name, server: acquired.ok ? acquired.running.url : "" }, poisoning);
+      },
+    );
+
+    more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
+
+    // By themselves: one counts on time, the other takes the broker away.
+
+    test("a handler that takes longer than the broker waits: it is told in time, and no copy comes", async (t) => {
+      if (broker.cannot?.extend !== undefined) return t.skip(broker.cannot.extend);
+      const lane = await laneOf(t, { patienceMs: 3000 });
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const inbox = inboxOn(store);
+      const slow: LaneOptions["handle"] = async (message, context) => {
+        await delay(lane.patienceMs * 1.4);
+        return await handle(message, context);
+      };
+      await lane.send(orders(1));
+      await consuming(t, lane, { inbox, handle: slow });
+      await nothingLeft(lane);
+      expect(calls(effects)).toEqual([1]);
+      expect(inbox.metrics).toMatchObject({ processed: 1, held: 0, duplicates: 0 });
+    });
+
+    test("a broker that is killed and started again in the middle: every message is handled, one effect each", {
+      timeout: 180_000,
+    }, async (t) => {
+      const lane = await laneOf(t);
+      const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
+      if (kill === undefined || restart === undefined) return t.skip("it is not ours to kill, or has nothing left when it is");
+      const { handle, effects, inboxOn, store } = await shop(t);
+      const gate = new Gate();
+      await lane.send(orders(20));
+      const inbox = inboxOn(store);
+      await consuming(t, lane, {
+        inbox,
+        concurrency: 4,
+        onError: () => {},
+        handle: async (message, context) => {
+          // Some are done, some are in the middle, and some are still the broker's.
+          if (effects.keys().length >= 6) await gate.pass();
+          return await handle(message, context);
+        },
+      });
+      await gate.reached();
+      await kill();
+      gate.open();
+      await poll(
+        boundMs,
+        () => effects.keys().length >= 6 + gate.came || undefined,
+        () => "what was under way did not end",
+      );
+      await restart();
+      if (await lane.isLost?.()) return t.skip("the broker was killed before it had written down that there is such a queue");
+      // What is left is asked later: a queue that is still being read from disk says nothing.
+      await poll(
+        comesBackMs,
+        () => effects.keys().length >= 20 || undefined,
+        () => `only ${effects.keys().length} were handled`,
+      );
+      await nothingLeft(lane);
+      expect(effects.keys()).toHaveLength(20);
+      expect(calls(effects)).toEqual(Array(20).fill(1));
+    });
+  });
+}

@@ -1,0 +1,500 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect, key, MismatchError, open, type SqliteTx, type Store, type Tx } from "onceflow";
+import { createInbox, type Handled, type InboxOptions, type Message, PermanentError } from "onceflow/inbox";
+import { EffectLedger } from "onceflow/testing";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { newOwner } from "../../src/core/ledger/owner.js";
+import { freshDatabase } from "../servers/free-database.js";
+
+const postgres = inject("postgres");
+const redis = inject("redis");
+
+type Drop = () => Promise<void> | void;
+const places: Record<string, () => Promise<{ url: string; drop?: Drop } | string>> = {
+  memory: async () => ({ url: "memory:" }),
+  SQLite: async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-inbox-"));
+    return { url: `sqlite:${join(folder, "ledger.db")}`, drop: () => rmSync(folder, { recursive: true, force: true }) };
+  },
+  PostgreSQL: async () => (postgres.ok ? await freshDatabase(postgres.url) : postgres.reason),
+  Redis: async () => (redis.ok ? { url: `${redis.url}?prefix=inbox-${randomUUID()}` } : redis.reason),
+};
+
+interface Payment {
+  readonly order: string;
+  readonly amount: number;
+}
+
+const paymentOf = (order: string, id = randomUUID() as string, amount = 10): Message<Payment> => ({ id, payload: { order, amount } });
+const charge = key.template("{{payload.order}}-charge");
+const boom = () => {
+  throw new Error("boom");
+};
+const statuses = (handled: readonly Handled[]) => handled.map(({ status }) => status);
+
+describe.each(Object.keys(places))("an inbox on %s", (place) => {
+  let store: Store;
+  let missing: string | undefined;
+  let drop: Drop | undefined;
+  beforeAll(async () => {
+    const at = await (places[place] as (typeof places)[string])();
+    if (typeof at === "string") missing = at;
+    else {
+      store = await open(at.url);
+      drop = at.drop;
+    }
+  });
+  afterAll(async () => {
+    await store?.close();
+    await drop?.();
+  });
+  const on = (name: string, body: (consumer: string) => Promise<void>) =>
+    test(name, async ({ skip }) => (missing === undefined ? await body(randomUUID()) : skip(missing)));
+  const inboxOf = (consumer: string, options: Partial<InboxOptions> = {}) => createInbox(store, { consumer, key: charge, ...options });
+
+  on("handles a message once, and knows copies and resends of it again", async (consumer) => {
+    const inbox = inboxOf(consumer);
+    const effects = new EffectLedger({ honoursKeys: false });
+    const fn = ({ payload }: Message<Payment>, { effectKey, attempt }: { effectKey: string; attempt: number }) => {
+      effects.call(effectKey, { attempt, result: undefined });
+      return { charged: payload.amount, at: new Date(0) };
+    };
+    const first = await inbox.handle(paymentOf("o-1", "m-1"), fn);
+    expect(first).toEqual({ status: "processed", attempt: 1, result: { charged: 10, at: new Date(0) } });
+    const copy = await inbox.handle(paymentOf("o-1", "m-1"), fn);
+    const resend = await inbox.handle(paymentOf("o-1", "m-2"), fn);
+    expect([copy, resend]).toEqual(Array(2).fill({ status: "duplicate", result: { charged: 10, at: new Date(0) } }));
+    expect((await inbox.handle(paymentOf("o-2"), fn)).status).toBe("processed");
+    expect((await inboxOf(`${consumer}-other`).handle(paymentOf("o-1", "m-1"), fn)).status).toBe("processed");
+    expect(effects.keys().map((each) => effects.rawCalls(each))).toEqual([1, 1, 1]);
+    expect(inbox.metrics).toEqual({ processed: 2, duplicates: 2, held: 0, retried: 0, dead: 0, redriven: 0 });
+  });
+
+  on("runs one of many copies that come at once; the others wait for its result", async (consumer) => {
+    const inbox = inboxOf(consumer);
+    let calls = 0;
+    const message = paymentOf("o-1");
+    const all = await Promise.all(
+      Array.from({ length: 10 }, () =>
+        inbox.handle(message, async () => {
+          calls += 1;
+          await delay(20);
+          return calls;
+        }),
+      ),
+    );
+    expect(calls).toBe(1);
+    expect(statuses(all).sort()).toEqual([...Array(9).fill("duplicate"), "processed"]);
+    expect(all.map((handled) => "result" in handled && handled.result)).toEqual(Array(10).fill(1));
+  });
+
+  on("counts attempts, and puts aside what fails too often, with its history", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 3, backoffMs: 100 });
+    const seen: string[] = [];
+    const fn = (_: Message, { effectKey }: { effectKey: string }) => {
+      seen.push(effectKey);
+      throw new RangeError("no such account");
+    };
+    const message = { ...paymentOf("o-1", "m-1"), headers: { trace: "t" }, orderKey: "k", source: "payments" };
+    const handled: Handled[] = [];
+    for (let i = 0; i < 5; i++) handled.push(await inbox.handle(message, fn));
+    expect(handled).toMatchObject([
+      { status: "retry", attempt: 1, afterMs: 100, error: { message: "no such account" } },
+      { status: "retry", attempt: 2, afterMs: 200 },
+      { status: "dead", attempt: 3, error: { message: "no such account" } },
+      { status: "dead", attempt: 3, replayed: true, error: { message: "no such account" } },
+      { status: "dead", attempt: 3, replayed: true },
+    ]);
+    expect(seen).toHaveLength(3);
+    const [letter, ...more] = await inbox.deadLetters();
+    expect(more).toEqual([]);
+    expect(letter).toMatchObject({ key: "o-1-charge", effectKey: seen[0], attempt: 3, messageId: "m-1", message });
+    expect(letter?.error).toBeInstanceOf(RangeError);
+    const { attempts, redrives } = (await inbox.deadLetter("o-1-charge")) ?? {};
+    expect(attempts?.map(({ attempt, verdict, note }) => [attempt, verdict, note])).toEqual([
+      [1, "threw", "RangeError"],
+      [2, "threw", "RangeError"],
+      [3, "failed", "RangeError"],
+    ]);
+    expect(redrives).toEqual([]);
+    expect(inbox.metrics).toMatchObject({ retried: 2, dead: 1, duplicates: 2, processed: 0 });
+  });
+
+  on("redrives a dead letter with the same effect key; it stays one until that succeeds", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 1 });
+    const message = paymentOf("o-1", "m-1");
+    const seen = new Set<string>();
+    await inbox.handle(message, (_, { effectKey }) => {
+      seen.add(effectKey);
+      boom();
+    });
+    expect(await inbox.redrive("o-1-charge", boom)).toMatchObject({ status: "dead", attempt: 2, error: { message: "boom" } });
+    expect(await inbox.deadLetter("o-1-charge")).toMatchObject({ message, redrives: [{ attempt: 2, verdict: "threw" }] });
+    const redriven = await inbox.redrive<Payment, unknown>("o-1-charge", ({ id, payload }, { attempt, effectKey, key: own }) => {
+      seen.add(effectKey);
+      return { id, payload, attempt, own };
+    });
+    const result = { ...message, attempt: 3, own: "o-1-charge" };
+    expect(redriven).toEqual({ status: "processed", attempt: 3, result });
+    expect(seen.size).toBe(1);
+    expect(await inbox.deadLetters()).toEqual([]);
+    expect(await inbox.deadLetter("o-1-charge")).toBeUndefined();
+    // Its copies, and another redrive, find the result.
+    expect(await inbox.handle(message, boom)).toEqual({ status: "duplicate", result });
+    expect(await inbox.redrive("o-1-charge", boom)).toEqual({ status: "duplicate", result });
+    expect(inbox.metrics).toMatchObject({ dead: 1, redriven: 1, duplicates: 1 });
+    await expect(inbox.redrive("nobody", boom)).rejects.toThrow(/"nobody" is no dead letter: there is no such record/);
+  });
+
+  on("redrives once, when two ask at once", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 1 });
+    await inbox.handle(paymentOf("o-1"), boom);
+    let calls = 0;
+    let [ran, finish] = [() => {}, () => {}];
+    const running = new Promise<void>((go) => {
+      ran = go;
+    });
+    const finished = new Promise<void>((go) => {
+      finish = go;
+    });
+    const redrive = () =>
+      inbox.redrive("o-1-charge", async () => {
+        calls += 1;
+        ran();
+        await finished;
+        return calls;
+      });
+    const first = redrive();
+    await running;
+    expect(await redrive()).toMatchObject({ status: "held" });
+    await expect(inbox.discard("o-1-charge")).rejects.toMatchObject({ code: "RUNNING" });
+    finish();
+    expect(await first).toMatchObject({ status: "processed", result: 1 });
+    const both = await Promise.all([redrive(), redrive()]);
+    expect(statuses(both)).toEqual(["duplicate", "duplicate"]);
+    expect(calls).toBe(1);
+  });
+
+  on("a redrive that died before it could say so is not run again", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 1 });
+    await inbox.handle(paymentOf("o-1"), boom);
+    const died = new Error("died");
+    // The last write of a redrive is the one that makes the dead letter's record completed.
+    const dying = Object.create(store, {
+      commit: {
+        value: (batch: Parameters<Store["commit"]>[0]) =>
+          "ledger" in batch && (batch as { ledger: { verb: string } }).ledger.verb === "resolve"
+            ? Promise.reject(died)
+            : store.commit(batch as never),
+      },
+    }) as Store;
+    let calls = 0;
+    const charge1 = () => {
+      calls += 1;
+      return "charged";
+    };
+    await expect(createInbox(dying, { consumer, key: charge }).redrive("o-1-charge", charge1)).rejects.toBe(died);
+    expect(await inbox.deadLetters()).toHaveLength(1);
+    expect(await inbox.redrive("o-1-charge", charge1)).toEqual({ status: "duplicate", result: "charged" });
+    expect(await inbox.handle(paymentOf("o-1"), charge1)).toEqual({ status: "duplicate", result: "charged" });
+    expect([calls, (await inbox.deadLetters()).length]).toEqual([1, 0]);
+  });
+
+  on("discards a dead letter: nothing runs, and its copies are duplicates", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 1 });
+    for (const order of ["o-1", "o-2", "o-3"]) await inbox.handle(paymentOf(order), boom);
+    await inbox.discard("o-2-charge");
+    await inbox.discard("o-2-charge");
+    expect((await inbox.deadLetters()).map((letter) => letter.key)).toEqual(["o-1-charge", "o-3-charge"]);
+    expect(await inbox.handle(paymentOf("o-2"), boom)).toEqual({ status: "duplicate" });
+    const [first] = await inbox.deadLetters({ limit: 1 });
+    const rest = await inbox.deadLetters({ limit: 10, after: first?.key ?? "" });
+    expect([first?.key, ...rest.map((letter) => letter.key)]).toEqual(["o-1-charge", "o-3-charge"]);
+    expect((await inspect(store, { scope: `inbox ${consumer}`, key: "o-2-charge" }))?.attempts.at(-1)).toMatchObject({ note: "discarded" });
+  });
+
+  on("makes what says that it is permanent a dead letter at once", async (consumer) => {
+    const inbox = inboxOf(consumer);
+    const handled = await inbox.handle(paymentOf("o-1"), () => {
+      throw new PermanentError("cancelled", { cause: new Error("by the customer") });
+    });
+    expect(handled).toMatchObject({ status: "dead", attempt: 1 });
+    const own = await inbox.handle(paymentOf("o-2"), () => {
+      throw Object.assign(new Error("refused"), { retryable: false });
+    });
+    expect(own.status).toBe("dead");
+    const [letter] = await inbox.deadLetters();
+    expect(letter?.error).toBeInstanceOf(PermanentError);
+    expect(letter?.error.cause).toMatchObject({ message: "by the customer" });
+  });
+
+  on("puts aside another message under a key that is taken, and leaves the first as it is", async (consumer) => {
+    const inbox = inboxOf(consumer);
+    await inbox.handle(paymentOf("o-1", "m-1", 10), () => "ten");
+    for (const replayed of [undefined, true]) {
+      const other = await inbox.handle(paymentOf("o-1", "m-2", 11), () => "eleven");
+      expect(other).toMatchObject({ status: "dead", attempt: 1, ...(replayed && { replayed }) });
+      expect((other as { error: unknown }).error).toBeInstanceOf(MismatchError);
+    }
+    expect(await inbox.handle(paymentOf("o-1", "m-1", 10), boom)).toEqual({ status: "duplicate", result: "ten" });
+    const [letter] = await inbox.deadLetters();
+    expect(letter).toMatchObject({ key: expect.stringMatching(/^o-1-charge#[0-9a-f]{16}$/), message: { payload: { amount: 11 } } });
+    expect(await inbox.redrive<Payment, number>(letter?.key ?? "", ({ payload }) => payload.amount)).toMatchObject({ result: 11 });
+    expect(inbox.metrics.dead).toBe(1);
+    const lenient = inboxOf(consumer, { fingerprint: false });
+    expect(await lenient.handle(paymentOf("o-1", "m-3", 12), boom)).toEqual({ status: "duplicate", result: "ten" });
+  });
+
+  on("puts aside a message whose key cannot be made", async (consumer) => {
+    const inbox = inboxOf(consumer);
+    const message = { id: "m-1", payload: { amount: 1 } };
+    const handled = await inbox.handle(message, boom);
+    expect(handled).toMatchObject({ status: "dead", error: { code: "INVALID_INPUT", field: "payload.order" } });
+    expect(await inbox.handle(message, boom)).toMatchObject({ status: "dead", replayed: true });
+    expect(await inbox.deadLetters()).toMatchObject([{ key: "unkeyed:m-1", message }]);
+    expect(await inbox.redrive("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
+  });
+
+  /** What a process leaves that dies in its handler: an attempt that nobody renews. */
+  async function diesAt(consumer: string, attempt: number, aloneMs?: number): Promise<void> {
+    const id = { scope: `inbox ${consumer}`, key: "o-1-charge" };
+    const begin = {
+      ...{ verb: "begin" as const, ...id, owner: newOwner(aloneMs), fingerprint: null, effect: "idempotent" as const },
+      ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
+    };
+    await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 10_000 }).toMatchObject({ kind: "started", attempt });
+    store.release(begin.owner, id);
+  }
+
+  on("puts aside what kills its process again and again, without running it once more", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
+    const message = paymentOf("o-1", "m-1");
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    for (const attempt of [3, 4]) await diesAt(consumer, attempt, 60);
+    const handled = await inbox.handle(message, () => expect.unreachable("it would kill this process, too"));
+    expect(handled).toMatchObject({ status: "dead", attempt: 5, error: { code: "ATTEMPTS_EXHAUSTED" } });
+    const letter = await inbox.deadLetter("o-1-charge");
+    expect(letter?.attempts.map(({ verdict }) => verdict)).toEqual([...Array(4).fill("lapsed"), "failed"]);
+    expect(letter?.message).toEqual(message);
+  });
+
+  on("holds no death against a message that was handled beside others, as 0.1.0 did", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
+    for (let attempt = 1; attempt <= 3; attempt += 1) await diesAt(consumer, attempt);
+    // It lived for longer than it was alone.
+    for (const attempt of [4, 5]) await diesAt(consumer, attempt, 59);
+    expect(await inbox.handle(paymentOf("o-1", "m-1"), () => "done")).toMatchObject({ status: "processed", attempt: 7, result: "done" });
+    expect(await inbox.deadLetters()).toEqual([]);
+  });
+
+  on("clears a suspect whose attempt ended, however it ended", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 5, leaseMs: 60, backoffMs: 0 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    const message = paymentOf("o-1", "m-1");
+    expect(await inbox.handle(message, boom)).toMatchObject({ status: "retry", attempt: 4 });
+    await diesAt(consumer, 5);
+    // One death since then: it needs no begin of its own.
+    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed", attempt: 6 });
+  });
+
+  on("handles a suspect by itself: what runs ends first, and what comes meanwhile waits", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 5000 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    const said: string[] = [];
+    const ends: (() => void)[] = [];
+    const until = (name: string) => async () => {
+      said.push(`${name} begins`);
+      await new Promise<void>((end) => void ends.push(end));
+      said.push(`${name} ends`);
+    };
+    const first = inbox.handle(paymentOf("o-2"), until("first"));
+    await expect.poll(() => said).toEqual(["first begins"]);
+    const suspect = inbox.handle(paymentOf("o-1", "m-1"), until("suspect"));
+    const record = async () => (await store.read({ scope: `inbox ${consumer}`, key: "o-1-charge" }))?.record;
+    await expect.poll(record, { timeout: 10_000 }).toMatchObject({ state: "free", attempt: 3 });
+    const late = inbox.handle(paymentOf("o-3"), until("late"));
+    ends.shift()?.();
+    await expect.poll(() => said, { timeout: 10_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
+    ends.shift()?.();
+    await expect.poll(() => said, { timeout: 10_000 }).toContain("late begins");
+    ends.shift()?.();
+    expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
+    expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
+  });
+
+  on("lets others in again where a suspect takes long", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 60 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    let end = () => {};
+    let began = false;
+    const suspect = inbox.handle(paymentOf("o-1", "m-1"), async () => {
+      began = true;
+      await new Promise<void>((go) => {
+        end = go;
+      });
+    });
+    await expect.poll(() => began, { timeout: 10_000 }).toBe(true);
+    expect(await inbox.handle(paymentOf("o-2"), () => end())).toMatchObject({ status: "processed" });
+    expect((await suspect).status).toBe("processed");
+  });
+
+  on("lets others go on where they take longer than the suspect can wait", async (consumer) => {
+    const inbox = inboxOf(consumer, { leaseMs: 60 });
+    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
+    let end = () => {};
+    let began = false;
+    const first = inbox.handle(paymentOf("o-2"), async () => {
+      began = true;
+      await new Promise<void>((go) => {
+        end = go;
+      });
+    });
+    await expect.poll(() => began).toBe(true);
+    const message = paymentOf("o-1", "m-1");
+    expect(await inbox.handle(message, boom)).toEqual({ status: "held", forMs: 360 });
+    expect(await inbox.handle(paymentOf("o-3"), () => "done")).toMatchObject({ status: "processed" });
+    end();
+    expect((await first).status).toBe("processed");
+    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed" });
+  });
+
+  on("counts anew when the key is new again", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 2, retentionMs: 1 });
+    expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "retry", attempt: 1 });
+    expect(await inbox.handle(paymentOf("o-1"), () => 1)).toMatchObject({ status: "processed" });
+    await expect.poll(() => inbox.handle(paymentOf("o-1"), boom), { timeout: 10_000 }).toMatchObject({ status: "retry" });
+    expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "dead" });
+  });
+
+  on("holds a copy of what takes longer than it can wait", async (consumer) => {
+    const inbox = inboxOf(consumer, { waitMs: 0 });
+    let end = () => {};
+    let began = () => {};
+    const running = new Promise<void>((go) => {
+      began = go;
+    });
+    const message = paymentOf("o-1");
+    const first = inbox.handle(message, async () => {
+      began();
+      await new Promise<void>((go) => {
+        end = go;
+      });
+      return "done";
+    });
+    await running;
+    const held = await inbox.handle(message, boom);
+    expect(held.status).toBe("held");
+    expect((held as { forMs: number }).forMs).toBeGreaterThan(0);
+    expect((held as { forMs: number }).forMs).toBeLessThanOrEqual(30_000);
+    end();
+    expect((await first).status).toBe("processed");
+    expect(await inbox.handle(message, boom)).toEqual({ status: "duplicate", result: "done" });
+    expect(inbox.metrics).toMatchObject({ held: 1, processed: 1, duplicates: 1 });
+  });
+
+  on("handles a batch: one begin for all, an outcome for each, copies as the first of them", async (consumer) => {
+    const inbox = inboxOf(consumer, { attemptsMax: 2 });
+    const calls = new Map<string, number>();
+    const messages = Array.from({ length: 60 }, (_, i) => paymentOf(`o-${i % 40}`, `m-${i}`));
+    const before = store.metrics;
+    const batch = [...messages, { id: "no-key", payload: {} as Payment }, paymentOf("o-1", "other", 99)];
+    const handled = await inbox.handleBatch(batch, async ({ payload }) => {
+      calls.set(payload.order, (calls.get(payload.order) ?? 0) + 1);
+      // All have begun before the first one ends: they share a flush, which takes 512 of them.
+      await delay(1);
+      if (payload.order === "o-7") boom();
+      return payload.order;
+    });
+    expect([...calls.values()]).toEqual(Array(40).fill(1));
+    const expected = messages.map(({ payload }, i) =>
+      payload.order === "o-7" ? { status: "retry", attempt: 1 } : { status: i < 40 ? "processed" : "duplicate", result: payload.order },
+    );
+    expect(handled).toMatchObject([...expected, { status: "dead" }, { status: "dead" }]);
+    const flushes = store.metrics.flushes - before.flushes;
+    const started = store.metrics.started - before.started;
+    expect(started).toBe(42);
+    // One for each message and each settle would be 82.
+    if (place !== "Redis") expect(flushes).toBeLessThan(60);
+    expect(inbox.metrics).toMatchObject({ processed: 39, retried: 1, dead: 2 });
+  });
+
+  describe("with transactions", () => {
+    const tables: Record<string, string> = { SQLite: "rows", PostgreSQL: "rows" };
+    const insert = async (tx: Tx | undefined, order: string) => {
+      const sql = "INSERT INTO charged (name) VALUES ";
+      if (place === "SQLite") (tx as SqliteTx).prepare(`${sql}(?)`).run(order);
+      else await (tx as { query(sql: string, values: unknown[]): Promise<unknown> }).query(`${sql}($1)`, [order]);
+    };
+    const rows = async (): Promise<string[]> =>
+      await store.transact(async (tx) => {
+        const sql = "SELECT name FROM charged ORDER BY name";
+        if (place === "SQLite")
+          return (tx as SqliteTx)
+            .prepare(sql)
+            .all()
+            .map((row) => String((row as { name: string }).name));
+        return (await (tx as { query(sql: string): Promise<{ rows: { name: string }[] }> }).query(sql)).rows.map(({ name }) => name);
+      });
+    beforeAll(async () => {
+      if (tables[place] === undefined || missing !== undefined) return;
+      await store.transact(async (tx) => {
+        if (place === "SQLite") return void (tx as SqliteTx).prepare("CREATE TABLE charged (name TEXT)").run();
+        const sql = "CREATE TABLE charged (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)";
+        await (tx as { query(sql: string): Promise<unknown> }).query(sql);
+      });
+    });
+    const inTx = (name: string, body: (consumer: string) => Promise<void>) =>
+      test.runIf(tables[place] !== undefined)(name, async ({ skip }) => (missing === undefined ? await body(randomUUID()) : skip(missing)));
+
+    inTx("commits business rows and the record together, or neither", async (consumer) => {
+      const own = (work: (tx: Tx) => Promise<unknown>) => store.transact(work);
+      for (const tx of [true, own as never] as const) {
+        const inbox = inboxOf(consumer, { tx, attemptsMax: 2 });
+        const [good, bad] = [`${consumer}-${typeof tx}-a`, `${consumer}-${typeof tx}-b`];
+        const handle = (order: string, fail: boolean) =>
+          inbox.handle(paymentOf(order), async (_, { tx: handle }) => {
+            await insert(handle, order);
+            if (fail) boom();
+            return order;
+          });
+        expect(statuses([await handle(good, false), await handle(good, false), await handle(bad, true), await handle(bad, true)])).toEqual([
+          ...["processed", "duplicate", "retry", "dead"],
+        ]);
+        expect(await rows()).toContain(good);
+        expect(await rows()).not.toContain(bad);
+        const redriven = await inbox.redrive(`${bad}-charge`, async (_, { tx: handle }) => void (await insert(handle, bad)));
+        expect(redriven.status).toBe("processed");
+        expect((await rows()).filter((name) => name === bad)).toEqual([bad]);
+      }
+    });
+
+    inTx("handles a batch in transactions", async (consumer) => {
+      const inbox = inboxOf(consumer, { tx: true, concurrency: 4 });
+      const orders = Array.from({ length: 12 }, (_, i) => `${consumer}-${String(i).padStart(2, "0")}`);
+      const handled = await inbox.handleBatch(
+        orders.map((order) => paymentOf(order)),
+        async ({ payload }, { tx }) => {
+          await insert(tx, payload.order);
+          if (payload.order.endsWith("3")) boom();
+        },
+      );
+      expect(statuses(handled)).toEqual(orders.map((order) => (order.endsWith("3") ? "retry" : "processed")));
+      expect((await rows()).filter((name) => name.startsWith(consumer))).toEqual(orders.filter((order) => !order.endsWith("3")));
+    });
+
+    inTx("a COMMIT that fails is an attempt that failed, and in the end a dead letter", async (consumer) => {
+      if (place === "SQLite") return;
+      const inbox = inboxOf(consumer, { tx: true, attemptsMax: 2 });
+      await store.transact((tx) => insert(tx, consumer));
+      const handle = () => inbox.handle(paymentOf("o-1"), async (_, { tx }) => await insert(tx, consumer));
+      expect(await handle()).toMatchObject({ status: "retry", attempt: 1 });
+      expect(await handle()).toMatchObject({ status: "dead", error: { message: expect.stringMatching(/duplicate key/) } });
+      expect(await inbox.deadLetters()).toMatchObject([{ message: { payload: { order: "o-1" } } }]);
+      expect(await handle()).toMatchObject({ status: "dead", replayed: true });
+    });
+  });
+});

@@ -1,0 +1,428 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { StoreRefusedError, UnreachableError } from "../../src/core/errors/errors.js";
+import { operation } from "../../src/core/ledger/named-operation.js";
+import { once } from "../../src/core/ledger/once.js";
+import type { Operation } from "../../src/core/ledger/operation.js";
+import { resolve } from "../../src/core/ledger/resolve.js";
+import { createStore, type StoreOptions } from "../../src/core/store/create-store.js";
+import type { Backend, Store } from "../../src/core/store/store.js";
+import { createInbox, type Handled, type InboxOptions, type Message } from "../../src/exports/inbox.js";
+import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
+
+const boom = () => {
+  throw new Error("boom");
+};
+const statuses = (handled: readonly Handled[]) => handled.map(({ status }) => status);
+
+/** A store in memory, whose flushes a test can look at, or break. */
+function storeWith(options: StoreOptions = {}, wrap: (backend: Backend) => Backend = (backend) => backend) {
+  const ledger = createMemoryLedger();
+  const flushes: (readonly Operation[])[] = [];
+  const backend = memoryBackend(ledger);
+  const watched: Backend = {
+    ...backend,
+    flush(operations) {
+      flushes.push(operations);
+      return backend.flush(operations);
+    },
+  };
+  const store = createStore(wrap(watched), { purgeEveryMs: 0, ...options });
+  onTestFinished(() => store.close());
+  return { store, flushes };
+}
+
+let store: Store;
+beforeEach(() => {
+  store = storeWith().store;
+});
+
+const inboxOn = (options: Partial<InboxOptions> = {}) => createInbox(store, { consumer: "billing", ...options });
+
+describe("what is wrong is refused before anything is written", () => {
+  test.each([
+    [{ attemptMax: 3 }, /attemptMax: is not an option; did you mean "attemptsMax"/],
+    [{ consumer: "" }, /^consumer/],
+    [{ attemptsMax: 0 }, /^attemptsMax/],
+    [{ attemptsMax: 1.5 }, /^attemptsMax/],
+    [{ concurrency: 0 }, /^concurrency/],
+    [{ order: "total" }, /^order/],
+    [{ backoffMs: -1 }, /^backoffMs/],
+    [{ backoffMsMax: Number.NaN }, /^backoffMsMax/],
+    [{ waitMs: "1s" }, /^waitMs/],
+    [{ timeoutMs: 0 }, /^timeoutMs/],
+    [{ graceMs: -1 }, /^graceMs/],
+    [{ leaseMs: 1 }, /^leaseMs/],
+    [{ retentionMs: "long" }, /^retentionMs/],
+    [{ horizonMs: -1 }, /^horizonMs/],
+    [{ effect: "atMostOnce" }, /^effect/],
+    [{ key: "id" }, /^key/],
+    [{ fingerprint: true }, /^fingerprint/],
+    [{ tx: false }, /^tx/],
+    [{ tx: true }, /has no transactions/],
+    [{ operation: {} }, /^operation/],
+    [{ operation: operation({ name: "o", key: () => "k", run: () => 1 }), input: 1 }, /^input/],
+    [{ consumer: "x".repeat(600) }, /^scope/],
+  ])("option %o", (wrong, message) => {
+    expect(() => createInbox(store, { consumer: "billing", ...wrong } as InboxOptions)).toThrow(message);
+  });
+
+  test.each([
+    [null, /^message: must be an object/],
+    [{ payload: 1 }, /^message.id/],
+    [{ id: "", payload: 1 }, /^message.id/],
+    [{ id: "m", payload: 1, key: 7 }, /^message.key/],
+    [{ id: "m", payload: 1, orderKey: 7 }, /^message.orderKey/],
+    // Nobody would be helped by a dead letter that has lost it.
+    [{ id: "m", payload: { fn: () => {} } }, /^message.payload.fn/],
+  ])("message %o", async (wrong, message) => {
+    const { store: watched, flushes } = storeWith();
+    const inbox = createInbox(watched, { consumer: "billing" });
+    await expect(inbox.handle(wrong as Message, () => 1)).rejects.toThrow(message);
+    expect(flushes).toEqual([]);
+  });
+
+  test("handlers, batches and pages", async () => {
+    const inbox = inboxOn();
+    const message = { id: "m", payload: 1 };
+    await expect(inbox.handle(message, undefined as never)).rejects.toThrow(/^fn: must be a function/);
+    await expect(inbox.handleBatch("no" as never, boom)).rejects.toThrow(/^messages: must be an array/);
+    await expect(inbox.handleBatch(Array(10_001).fill(message), boom)).rejects.toThrow(/10000 at most/);
+    await expect(inbox.deadLetters({ limit: 0 })).rejects.toThrow(/^limit/);
+    await expect(inbox.redrive("k", boom)).rejects.toThrow(/no dead letter/);
+    await inbox.handle(message, boom);
+    await expect(inbox.redrive("m", boom)).rejects.toThrow(/"m" is no dead letter: it is free/);
+    await expect(inbox.discard("nobody")).rejects.toThrow(/no dead letter/);
+    const shared = createInbox(store, { consumer: "c", operation: operation({ name: "o", key: () => "k", run: () => 1 }) });
+    await expect(shared.handle(message, boom as never)).rejects.toThrow(/^fn: must be left out/);
+  });
+});
+
+describe("a key", () => {
+  test("is the producer's, else the broker's id, else what the option says", async () => {
+    const inbox = inboxOn();
+    const keys: string[] = [];
+    const note = (_: Message, { key }: { key: string }) => void keys.push(key);
+    await inbox.handle({ id: "m-1", payload: 1 }, note);
+    await inbox.handle({ id: "m-2", key: "order-1", payload: 1 }, note);
+    await inboxOn({ key: ({ headers }) => headers?.["id"] ?? "" }).handle({ id: "m-3", headers: { id: "h" }, payload: 1 }, note);
+    expect(keys).toEqual(["m-1", "order-1", "h"]);
+  });
+
+  test("that is too long, or whose function throws, makes a dead letter", async () => {
+    const inbox = inboxOn();
+    const long = { id: "x".repeat(600), payload: 1 };
+    expect(await inbox.handle(long, boom)).toMatchObject({ status: "dead", error: { field: "key" } });
+    const [letter] = await inbox.deadLetters();
+    expect(letter).toMatchObject({ key: expect.stringMatching(/^sha256:/), messageId: long.id });
+    expect(await inboxOn({ key: boom }).handle({ id: "m", payload: 1 }, boom)).toMatchObject({
+      status: "dead",
+      error: { message: "boom" },
+    });
+    const picky = inboxOn({ fingerprint: ({ payload }) => (payload as { a: { b: number } }).a.b });
+    expect(await picky.handle({ id: "n", payload: {} }, boom)).toMatchObject({ status: "dead", error: { name: "TypeError" } });
+  });
+
+  test("tells other payloads apart: bytes, JSON in any order, and what is no JSON", async () => {
+    const inbox = inboxOn();
+    const handle = (id: string, payload: unknown) => inbox.handle({ id, payload }, () => 1);
+    for (const [id, first, same, other] of [
+      ["bytes", Buffer.from("ab"), new Uint8Array([97, 98]), Buffer.from("ac")],
+      ["json", { a: 1, b: [2] }, { b: [2], a: 1 }, { a: 1, b: [3] }],
+      ["dates", { at: new Date(1) }, { at: new Date(1) }, { at: new Date(2) }],
+      ["text", "1", "1", 1],
+    ] as const)
+      expect(statuses([await handle(id, first), await handle(id, same), await handle(id, other)]), id).toEqual([
+        ...["processed", "duplicate", "dead"],
+      ]);
+    expect(statuses([await handle("none", undefined), await handle("none", 1)])).toEqual(["processed", "duplicate"]);
+  });
+});
+
+describe("a handler", () => {
+  test("that hangs is told to stop, given up, and tried again", async () => {
+    const inbox = inboxOn({ timeoutMs: 20, graceMs: 20 });
+    let reason: unknown;
+    const hang = (_: Message, { signal }: { signal: AbortSignal }) =>
+      new Promise<never>(() =>
+        signal.addEventListener("abort", () => {
+          reason = signal.reason;
+        }),
+      );
+    expect(await inbox.handle({ id: "m", payload: 1 }, hang)).toMatchObject({ status: "retry", error: { code: "HANDLER_TIMEOUT" } });
+    expect(String(reason)).toMatch(/longer than 20 ms/);
+    expect(await inbox.handle({ id: "m", payload: 1 }, () => "at last")).toMatchObject({ status: "processed", attempt: 2 });
+  });
+
+  test("says how long to wait, or the policy does, within its bound", async () => {
+    const afterMs = async (id: string, options: Partial<InboxOptions>, error: Error, times = 1) => {
+      const handled: Handled[] = [];
+      for (let i = 0; i < times; i++)
+        handled.push(
+          await inboxOn({ attemptsMax: 50, ...options }).handle({ id, payload: 1 }, () => {
+            throw error;
+          }),
+        );
+      return handled.map((each) => (each as { afterMs: number }).afterMs);
+    };
+    const error = new Error("no");
+    expect(await afterMs("a", {}, error, 4)).toEqual([1000, 2000, 4000, 8000]);
+    expect(await afterMs("b", { backoffMsMax: 3000 }, error, 3)).toEqual([1000, 2000, 3000]);
+    expect(await afterMs("c", { backoffMs: (attempt) => attempt * 7 }, error, 2)).toEqual([7, 14]);
+    expect(await afterMs("d", { backoffMs: () => Number.NaN, backoffMsMax: 5 }, error)).toEqual([5]);
+    expect(await afterMs("e", {}, Object.assign(new Error("wait"), { retryAfterMs: 77 }))).toEqual([77]);
+  });
+
+  test("that throws what is no error, or nothing, has failed all the same", async () => {
+    const inbox = inboxOn({ attemptsMax: 1 });
+    for (const [id, thrown] of [
+      ["a", undefined],
+      ["b", null],
+      ["c", "text"],
+    ] as const)
+      expect(
+        await inbox.handle({ id, payload: 1 }, () => {
+          throw thrown;
+        }),
+      ).toEqual({ status: "dead", error: thrown, attempt: 1 });
+    expect(await inbox.deadLetters()).toHaveLength(3);
+  });
+
+  test("may throw what another inbox has kept: it is its own failure here", async () => {
+    const dead = inboxOn({ consumer: "other", attemptsMax: 1 });
+    await dead.handle({ id: "m", payload: 1 }, boom);
+    const [letter] = await dead.deadLetters();
+    const inbox = inboxOn();
+    const rethrow = () => {
+      throw letter?.error;
+    };
+    expect(await inbox.handle({ id: "m", payload: 1 }, rethrow)).toMatchObject({ status: "retry", attempt: 1 });
+    expect(inbox.metrics).toMatchObject({ retried: 1, duplicates: 0 });
+  });
+
+  test("whose result cannot be kept has processed its message", async () => {
+    const inbox = inboxOn();
+    expect(await inbox.handle({ id: "m", payload: 1 }, () => () => {})).toMatchObject({ status: "processed" });
+    expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toEqual({ status: "duplicate" });
+  });
+});
+
+describe("a dead letter", () => {
+  test("that is too long is kept without its message, says so, and is redriven with one that is handed in", async () => {
+    store = storeWith({ valueBytesMax: 2000 }).store;
+    const inbox = inboxOn({ attemptsMax: 1 });
+    const message = { id: "m", payload: "x".repeat(3000) };
+    await inbox.handle(message, boom);
+    const [letter] = await inbox.deadLetters();
+    expect(letter).toMatchObject({ messageId: "m", message: undefined, error: { message: "boom" } });
+    expect(letter?.omitted).toMatch(/^it has 3\d{3} bytes when encoded/);
+    await expect(inbox.redrive("m", () => 1)).rejects.toThrow(/^message: was not kept.*hand it in/);
+    expect(await inbox.redrive<string, number>("m", ({ payload }) => payload.length, { message })).toMatchObject({ result: 3000 });
+  });
+
+  test("that the store will not take keeps its error at least, and the message is not tried for ever", async () => {
+    const refusing = (backend: Backend): Backend => ({
+      ...backend,
+      async flush(operations) {
+        for (const each of operations)
+          if (each.verb === "settle" && "outcome" in each.to && (each.to.outcome?.length ?? 0) > 1000)
+            throw new StoreRefusedError("too long for me");
+        return await backend.flush(operations);
+      },
+    });
+    store = storeWith({}, refusing).store;
+    const inbox = inboxOn({ attemptsMax: 1 });
+    expect(await inbox.handle({ id: "m", payload: "x".repeat(3000) }, boom)).toMatchObject({ status: "dead" });
+    expect(await inbox.deadLetters()).toMatchObject([{ key: "m", message: undefined, error: { message: "boom" } }]);
+  });
+
+  test("is encrypted with everything else", async () => {
+    const key = Buffer.alloc(32, 7).toString("base64");
+    const { store: sealed, flushes } = storeWith({ encryption: { keys: [{ id: "k1", key }] } });
+    const inbox = createInbox(sealed, { consumer: "billing", attemptsMax: 1 });
+    const message = { id: "m", payload: { card: "4242" } };
+    await inbox.handle(message, () => {
+      throw new Error("card 4242");
+    });
+    expect(JSON.stringify(flushes)).toContain("k1");
+    expect(JSON.stringify(flushes)).not.toContain("4242");
+    expect(await inbox.deadLetters()).toMatchObject([{ message, error: { message: "card 4242" } }]);
+    expect(await inbox.redrive("m", () => 1)).toMatchObject({ status: "processed" });
+  });
+
+  test("is over with its retention", async () => {
+    const inbox = inboxOn({ attemptsMax: 1, retentionMs: 1 });
+    await inbox.handle({ id: "m", payload: 1 }, boom);
+    await expect.poll(() => inbox.deadLetters()).toEqual([]);
+    expect(await inbox.deadLetter("m")).toBeUndefined();
+    await expect(inbox.redrive("m", boom)).rejects.toThrow(/"m" is no dead letter: its retention is over/);
+    await inbox.handle({ id: "n", payload: 1 }, boom);
+    await inboxOn({ attemptsMax: 1 }).handle({ id: "o", payload: 1 }, boom);
+    // What is over and not purged yet takes nobody's place on a page.
+    await expect.poll(async () => (await inbox.deadLetters({ limit: 1 })).map(({ key }) => key)).toEqual(["o"]);
+  });
+});
+
+describe("a store that fails", () => {
+  /** Begins of keys that match are refused. */
+  const failingFor = (keys: RegExp) => {
+    const { store: good } = storeWith();
+    return Object.create(good, {
+      commit: {
+        value: (batch: { readonly ledger: Operation }) =>
+          keys.test(batch.ledger.key) ? Promise.reject(new UnreachableError("no connection")) : good.commit(batch),
+      },
+      clock: { value: { ...good.clock, now: () => good.clock.now() + 3000 * asked++ } },
+    }) as Store;
+  };
+  /** Time flies: nobody waits for the ten seconds for which a begin is tried. */
+  let asked = 0;
+
+  test("is thrown: the message must not be acknowledged", async () => {
+    store = failingFor(/./);
+    await expect(inboxOn().handle({ id: "m", payload: 1 }, () => expect.unreachable())).rejects.toThrow(UnreachableError);
+    await expect(inboxOn().handleBatch([{ id: "m", payload: 1 }], () => expect.unreachable())).rejects.toThrow(UnreachableError);
+  });
+
+  test("for some of a batch: those are to come again, the others have their outcome", async () => {
+    store = failingFor(/^bad/);
+    const messages = ["a", "bad", "b", "bad"].map((id) => ({ id, payload: 1 }));
+    const handled = await inboxOn().handleBatch(messages, ({ id }) => id);
+    expect(handled).toMatchObject([
+      { status: "processed", result: "a" },
+      { status: "retry", attempt: 0, error: { code: "STORE_UNREACHABLE" } },
+      { status: "processed", result: "b" },
+      { status: "retry", attempt: 0 },
+    ]);
+  });
+});
+
+test("a dead letter that somebody else was to write is not taken for written", async () => {
+  const overtaken = Object.create(store, {
+    commit: {
+      value: (batch: { readonly ledger: Operation }) =>
+        batch.ledger.verb === "settle" ? Promise.resolve({ kind: "stale", record: undefined }) : store.commit(batch),
+    },
+  }) as Store;
+  // Acknowledged, the message would be nowhere, should that somebody die.
+  const inbox = createInbox(overtaken, { consumer: "billing", key: boom });
+  expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toMatchObject({ status: "held" });
+});
+
+describe("a batch", () => {
+  test("begins in one write", async () => {
+    const { store: watched, flushes } = storeWith();
+    const inbox = createInbox(watched, { consumer: "billing", concurrency: 500 });
+    const messages = Array.from({ length: 500 }, (_, i) => ({ id: `m-${i % 400}`, payload: 1 }));
+    const handled = await inbox.handleBatch(messages, async () => await delay(1));
+    expect(statuses(handled)).toEqual([...Array(400).fill("processed"), ...Array(100).fill("duplicate")]);
+    const begins = flushes.map((operations) => operations.filter(({ verb }) => verb === "begin").length);
+    expect(begins.filter((count) => count > 0)).toEqual([400]);
+  });
+
+  test("works on so many at a time", async () => {
+    let [now, most] = [0, 0];
+    const messages = Array.from({ length: 20 }, (_, i) => ({ id: `m-${i}`, payload: 1 }));
+    const handled = await inboxOn({ concurrency: 3 }).handleBatch(messages, async () => {
+      now += 1;
+      most = Math.max(most, now);
+      await delay(1);
+      now -= 1;
+      if (most > 3) boom();
+    });
+    expect(statuses(handled)).toEqual(Array(20).fill("processed"));
+    expect(most).toBe(3);
+  });
+
+  test("keeps the order of a key where asked to, also when one of them fails", async () => {
+    const seen: string[] = [];
+    const inbox = inboxOn({ order: "perKey" });
+    const messages = ["a1", "b1", "a2", "b2", "a3"].map((id) => ({ id, orderKey: id.slice(0, 1), payload: 1 }));
+    const fn = async ({ id }: Message) => {
+      await delay(id.endsWith("1") ? 20 : 1);
+      seen.push(id);
+      if (id === "a2" && seen.filter((each) => each === id).length === 1) boom();
+    };
+    expect(statuses(await inbox.handleBatch(messages, fn))).toEqual(["processed", "processed", "retry", "processed", "held"]);
+    expect(seen.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2"]);
+    expect(statuses(await inbox.handleBatch(messages, fn))).toEqual(["duplicate", "duplicate", "processed", "duplicate", "processed"]);
+    expect(seen.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a2", "a3"]);
+    expect(inbox.metrics).toEqual({ processed: 5, duplicates: 3, held: 1, retried: 1, dead: 0, redriven: 0 });
+  });
+});
+
+describe("an operation", () => {
+  const charges = (calls: string[], options: { readonly effect?: "atMostOnce"; readonly keepFailures?: boolean } = {}) =>
+    operation({
+      name: "charge",
+      scope: ({ tenant }: { tenant: string; order: string }) => tenant,
+      key: ({ order }) => order,
+      run: ({ order }, { effectKey }) => {
+        calls.push(effectKey);
+        if (order.startsWith("bad")) throw new Error("declined");
+        return `charged ${order}`;
+      },
+      ...options,
+    });
+  const message = (order: string, tenant = "t") => ({ id: `m-${order}`, payload: { tenant, order } });
+
+  test("has dead letters in its own scopes; a redrive has its effect key", async () => {
+    const calls: string[] = [];
+    const charge = charges(calls);
+    const inbox = createInbox(store, { consumer: "billing", operation: charge, attemptsMax: 1 });
+    expect(await inbox.handle(message("bad-1"))).toMatchObject({ status: "dead" });
+    expect(await inbox.deadLetters()).toEqual([]);
+    expect(await inbox.deadLetters({ scope: "t" })).toMatchObject([{ key: "bad-1", scope: "operation charge t" }]);
+    const ref = { key: "bad-1", scope: "t" };
+    expect((await inbox.deadLetter(ref))?.message).toEqual(message("bad-1"));
+    // Whoever else asks for it is told what it died of.
+    await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
+    expect(await inbox.redrive(ref)).toMatchObject({ status: "dead", attempt: 2 });
+    expect(new Set(calls).size).toBe(1);
+    expect(calls).toHaveLength(2);
+    await inbox.discard(ref);
+    expect(await inbox.deadLetters({ scope: "t" })).toEqual([]);
+  });
+
+  test("that may have taken effect is held, until somebody says what is true", async () => {
+    const inbox = createInbox(store, { consumer: "billing", operation: charges([], { effect: "atMostOnce" }) });
+    for (let i = 0; i < 2; i++) expect(await inbox.handle(message("bad-1"))).toMatchObject({ status: "held", unknown: true });
+    await resolve(store, { scope: "operation charge t", key: "bad-1", attempt: 1 }, { completed: "it had happened" });
+    expect(await inbox.handle(message("bad-1"))).toEqual({ status: "duplicate", result: "it had happened" });
+  });
+
+  test("that keeps its failures by itself has no message to redrive with", async () => {
+    const charge = charges([], { keepFailures: true });
+    await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
+    const inbox = createInbox(store, { consumer: "billing", operation: charge });
+    expect(await inbox.handle(message("bad-1"))).toMatchObject({ status: "dead", replayed: true });
+    expect(await inbox.deadLetters({ scope: "t" })).toMatchObject([
+      { message: undefined, omitted: expect.stringMatching(/only its error/) },
+    ]);
+  });
+
+  test("a key space of its own: an inbox, a route and once of the same names never meet", async () => {
+    const calls: string[] = [];
+    await createInbox(store, { consumer: "charge", key: () => "o-1" }).handle(message("o-1"), () => void calls.push("inbox"));
+    await once(store, { scope: "charge", key: "o-1" as never }, () => void calls.push("once"));
+    await createInbox(store, { consumer: "charge", operation: charges(calls) }).handle(message("o-1"));
+    expect(calls).toHaveLength(3);
+  });
+});
+
+test("a signal ends the waiting", async () => {
+  const inbox = inboxOn();
+  let end = () => {};
+  const first = inbox.handle({ id: "m", payload: 1 }, () => {
+    return new Promise<void>((go) => {
+      end = go;
+    });
+  });
+  const stop = new AbortController();
+  const second = inbox.handle({ id: "m", payload: 1 }, boom, { signal: stop.signal });
+  const refused = expect(second).rejects.toThrow("shutting down");
+  stop.abort(new Error("shutting down"));
+  await refused;
+  end();
+  expect((await first).status).toBe("processed");
+});

@@ -1,0 +1,52 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { onTestFinished } from "vitest";
+
+const repository = resolve(import.meta.dirname, "../..");
+
+/** An app of its own: a folder with these files, in which onceflow and the other packages named are installed. */
+export function appFolder(files: Readonly<Record<string, string>>, packages: readonly string[] = []): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "onceflow-app-")));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries({ "package.json": '{ "name": "app", "type": "module" }', ...files })) {
+    const file = join(folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+  mkdirSync(join(folder, "node_modules"), { recursive: true });
+  symlinkSync(repository, join(folder, "node_modules/onceflow"));
+  for (const name of packages) symlinkSync(join(repository, "node_modules", name), join(folder, "node_modules", name));
+  return folder;
+}
+
+export interface Ran {
+  readonly code: number | string | null | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const runMsMax = 50_000;
+
+/** Runs Node in a folder until it ends. */
+export function runNode(args: readonly string[], { cwd, node = process.execPath, env = {} }: RunOptions): Promise<Ran> {
+  // What the test runner tells its own processes is not for others.
+  const { NODE_OPTIONS: _, VITEST: __, ...inherited } = process.env;
+  return new Promise((ended) => {
+    execFile(node, args, { cwd, env: { ...inherited, ...env }, timeout: runMsMax }, (error, stdout, stderr) =>
+      ended({ code: error ? (error.code ?? error.signal) : 0, stdout, stderr }),
+    );
+  });
+}
+
+interface RunOptions {
+  readonly cwd: string;
+  readonly node?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** The line of a text, from 1, that has this in it. */
+export function lineOf(text: string, part: string): number {
+  return text.slice(0, text.indexOf(part)).split("\n").length;
+}

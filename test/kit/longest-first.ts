@@ -1,0 +1,67 @@
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/**
+ * Paths below test/, without `.test.ts`. Begun in this order, before all others: a long file that is begun last runs alone while the other processors rest.
+ *
+ * Those that take turns (heavy.ts) stand apart from each other. Side by side, one would only wait for the other, and keep
+ * a worker from the files that could run.
+ */
+export const longest: readonly string[] = [
+  "ledger/crash-table",
+  "contract/postgres",
+  "contract/mongodb",
+  "ledger/kill",
+  "contract/differential",
+  "flow/kill",
+  "workflow/crashes/kill",
+  "contract/redis",
+  "workflow/crashes/poison-kill",
+  "contract/pooler",
+  "graph/crashes/poison-kill",
+  "contract/encrypted",
+  "workflow/crashes/recovery",
+  "contract/dynamodb",
+  "inbox/kill",
+  "packets/crash",
+  "contract/sqlite",
+  "cli/flows",
+  "graph/crashes/kill",
+  "outbox/kill",
+  "workflow/runs/process-worker",
+  "inbox/kafka",
+  "contract/node24",
+  "graph/crashes/simulation",
+  "workflow/crashes/simulation",
+  "workflow/crashes/sabotage",
+  "workflow/crashes/stuck",
+  "contract/redis-cluster",
+  "stores/redis/slot-move",
+  "stores/upgrade",
+  "workflow/crashes/sufferings",
+  "stores/redis/failover",
+  "workflow/steps/determinism",
+  "workflow/steps/effects",
+  "graph/crashes/crash",
+  "graph/keys",
+  "workflow/streams/streams-kill",
+  "http/kill",
+  "ledger/values",
+  "cli/cli",
+  "stores/dynamodb/restart",
+  "graph/flows",
+  "graph/crashes/recovery",
+  "server/kill",
+  "transform/transform-plugins",
+  "inbox/redis-streams",
+  "stores/redis/restart",
+];
+
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const placeOf = ({ moduleId }: TestSpecification) => {
+      const place = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
+      return place === -1 ? longest.length : place;
+    };
+    return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+}

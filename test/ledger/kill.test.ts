@@ -1,0 +1,213 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Inspection, inspect, list, open, type Store } from "onceflow";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "../kit/heavy.js";
+import { freshTable } from "../servers/dynamodb-tables.js";
+import { freshDatabase } from "../servers/free-database.js";
+import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+
+takeTurns();
+
+/** How many keys and processes, and how often one of them is killed. */
+interface Pace {
+  readonly keys: number;
+  readonly workers: number;
+  readonly killEveryMs: number;
+}
+
+const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
+/** After a kill the next one waits for a call, for so long at most: who dies while it boots has shown nothing. */
+const patienceMs = 500;
+const program = new URL("../../.build/test/programs/kill-worker.js", import.meta.url);
+
+/** Counted at the other side, over every key, when the killing is done. */
+interface Tally {
+  kills: number;
+  attempts: number;
+  rawCalls: number;
+  applied: number;
+  unknown: number;
+}
+
+/** Kills a random worker at every turn until each key has an outcome or is unknown; then looks at every key. */
+async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", provider: EffectServer, node: string, pace: Pace) {
+  const { keys, workers, killEveryMs } = pace;
+  const store = await open(url);
+  onTestFinished(() => store.close());
+  const fleet = Array.from({ length: workers }, spawn);
+  onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
+  let kills = 0;
+
+  function spawn(): ChildProcess {
+    return fork(program, [url, provider.url, effect, String(keys)], {
+      execPath: node,
+      execArgv: [],
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+  }
+
+  let [calls, killedAt] = [0, performance.now()];
+  while ((await unsettled(store, keys)) > 0) {
+    await delay(killEveryMs * (0.5 + Math.random()));
+    const now = callsAt(provider);
+    if (now === calls && performance.now() - killedAt < patienceMs) continue;
+    [calls, killedAt] = [now, performance.now()];
+    const victim = Math.floor(Math.random() * workers);
+    fleet[victim]?.kill("SIGKILL");
+    fleet[victim] = spawn();
+    kills += 1;
+  }
+  // Nobody may still be about to settle while we look.
+  await Promise.all(fleet.map(end));
+  const inspections = await Promise.all(
+    Array.from({ length: keys }, async (_, i) => (await inspect(store, { scope: "kill", key: `charge:order-${i}` })) as Inspection),
+  );
+  const unknown = await listed(store, "unknown");
+  return { inspections, unknown, kills };
+}
+
+function callsAt({ effects }: EffectServer): number {
+  return effects.keys().reduce((sum, effectKey) => sum + effects.rawCalls(effectKey), 0);
+}
+
+function end(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null || worker.signalCode !== null) return Promise.resolve();
+  const ended = new Promise<void>((resolve) => void worker.once("exit", () => resolve()));
+  worker.kill("SIGKILL");
+  return ended;
+}
+
+async function unsettled(store: Store, keys: number): Promise<number> {
+  const [completed, unknown] = await Promise.all([listed(store, "completed"), listed(store, "unknown")]);
+  return keys - completed.length - unknown.length;
+}
+
+async function listed(store: Store, state: "completed" | "unknown") {
+  return (await list(store, { scope: "kill", state, limit: 1000 })).items;
+}
+
+/** Whatever happened, calls and attempts must add up: no call without its attempt, and no attempt called twice. */
+function tally(inspections: readonly Inspection[], { effects }: EffectServer, kills: number): Tally {
+  const sum: Tally = { kills, attempts: 0, rawCalls: 0, applied: 0, unknown: 0 };
+  for (const { effectKey, attempts, state } of inspections) {
+    const called = effects.calls(effectKey).map((call) => call.attempt);
+    const started = attempts.map((entry) => entry.attempt);
+    expect(new Set(called).size, `${effectKey}: an attempt called twice`).toBe(called.length);
+    expect(started).toEqual(started.map((_, i) => i + 1));
+    expect(started).toEqual(expect.arrayContaining(called));
+    // An attempt without a call died before it could call: the log says so, and it is never the one that completed.
+    for (const entry of attempts) if (!called.includes(entry.attempt)) expect(["lapsed", "running"]).toContain(entry.verdict);
+    sum.attempts += started.length;
+    sum.rawCalls += called.length;
+    sum.applied += effects.applied(effectKey);
+    if (state === "unknown") sum.unknown += 1;
+  }
+  return sum;
+}
+
+function slowProvider(honoursKeys: boolean): Promise<EffectServer> {
+  return serveEffects({ honoursKeys, latencyMs: () => 10 + Math.random() * 80 });
+}
+
+function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual): void {
+  const { keys } = pace;
+  test("keyed: one applied effect per key, whatever was killed", { timeout: 120_000 }, async () => {
+    const provider = await slowProvider(true);
+    onTestFinished(() => provider.close());
+    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node(), pace);
+    const sum = tally(inspections, provider, kills);
+    expect(kills).toBeGreaterThan(Math.min(5, keys / 20));
+    expect(unknown).toEqual([]);
+    expect(sum.applied).toBe(keys);
+    expect(sum.attempts).toBeGreaterThanOrEqual(sum.rawCalls);
+    expect(inspections.every(({ state }) => state === "completed")).toBe(true);
+    for (const { effectKey } of inspections) expect(provider.effects.applied(effectKey)).toBe(1);
+    console.log(`killed ${kills}: ${keys} keys, ${sum.attempts} attempts, ${sum.rawCalls} raw calls, ${sum.applied} applied`);
+  });
+
+  test("atMostOnce: no key is ever called twice, and the unknown ones are listed", { timeout: 120_000 }, async () => {
+    const provider = await slowProvider(false);
+    onTestFinished(() => provider.close());
+    const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "atMostOnce", provider, node(), pace);
+    const sum = tally(inspections, provider, kills);
+    expect(kills).toBeGreaterThan(Math.min(5, keys / 20));
+    for (const { effectKey } of inspections) expect(provider.effects.rawCalls(effectKey)).toBeLessThanOrEqual(1);
+    const inDoubt = inspections.filter(({ state }) => state === "unknown").map(({ key }) => key);
+    expect(unknown.map(({ key }) => key).sort()).toEqual(inDoubt.sort());
+    expect(sum.attempts).toBe(keys);
+    console.log(`killed ${kills}: ${keys} keys, ${sum.rawCalls} raw calls, ${sum.unknown} unknown and listed`);
+  });
+}
+
+function sqliteUrl(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "onceflow-kill-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return Promise.resolve(`sqlite:${join(folder, "ledger.db")}`);
+}
+
+describe(`SIGKILL every ${usual.killEveryMs} ms, ${usual.workers} processes, ${usual.keys} keys: SQLite`, () =>
+  cases(sqliteUrl, () => process.execPath));
+
+const node24 = inject("node24");
+describe.skipIf(!node24.ok)("the same on Node 24 with its built-in SQLite", () =>
+  cases(sqliteUrl, () => (node24.ok ? node24.path : process.execPath)),
+);
+
+const postgres = inject("postgres");
+describe.skipIf(!postgres.ok)("the same on PostgreSQL", () =>
+  cases(
+    async () => {
+      const database = await freshDatabase(postgres.ok ? postgres.url : "");
+      onTestFinished(() => database.drop());
+      return database.url;
+    },
+    () => process.execPath,
+  ),
+);
+
+// Its driver takes longer to load than the others' do: who is killed before that has shown nothing.
+const loading: Pace = { keys: 100, workers: 3, killEveryMs: 300 };
+const redis = inject("redis");
+describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.workers} processes: Redis`, () =>
+  cases(
+    async () => `${redis.ok ? redis.url : ""}?prefix=kill-${randomUUID()}`,
+    () => process.execPath,
+    loading,
+  ),
+);
+
+// Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
+const watching: Pace = { keys: 40, workers: 3, killEveryMs: 200 };
+const dynamodb = inject("dynamodb");
+describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>
+  cases(
+    async () => {
+      const table = freshTable(dynamodb.ok ? dynamodb.url : "");
+      onTestFinished(() => table.drop());
+      return table.url;
+    },
+    () => process.execPath,
+    watching,
+  ),
+);
+
+const mongodb = inject("mongodb");
+describe.skipIf(!mongodb.ok)(
+  `SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: MongoDB (an emulator, unless given)`,
+  () =>
+    cases(
+      async () => {
+        const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
+        onTestFinished(() => database.drop());
+        return database.url;
+      },
+      () => process.execPath,
+      watching,
+    ),
+);

@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once as happened } from "node:events";
+import { open, type Store } from "onceflow";
+import { createOutbox, type Outbox } from "onceflow/outbox";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { describe, expect, type TestContext, test } from "vitest";
+import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "../programs/outbox-worker.js";
+import { places, until } from "./scene.js";
+
+const program = new URL("../../.build/test/programs/outbox-worker.js", import.meta.url).pathname;
+
+type Doomed = Omit<OutboxDoom, "url" | "brokerUrl">;
+
+interface Death extends Doomed {
+  /** The message has been added before; or added, and is a dead letter. */
+  readonly given?: "added" | "dead";
+  /** Whether the message is there when the process has died, and as what. */
+  readonly left: "absent" | "due" | "publishing" | "dead";
+  /** The attempts that reached the broker, by the dead and by who comes next. */
+  readonly attempts: readonly number[];
+}
+
+/** What is true if a process dies on any line of the outbox. */
+const deaths: readonly Death[] = [
+  { act: "addInTransaction", dieAt: "before add", left: "absent", attempts: [] },
+  { act: "addInTransaction", dieAt: "after add", left: "absent", attempts: [] },
+  { act: "addInTransaction", dieAt: "after commit", left: "due", attempts: [1] },
+  { act: "add", dieAt: "before send", left: "absent", attempts: [] },
+  { act: "add", dieAt: "after send", left: "due", attempts: [1] },
+  { act: "relay", given: "added", dieAt: "after claim", left: "publishing", attempts: [2] },
+  { act: "relay", given: "added", dieAt: "before publish", left: "publishing", attempts: [2] },
+  { act: "relay", given: "added", dieAt: "after publish", left: "publishing", attempts: [1, 2] },
+  { act: "relay", given: "added", dieAt: "before settle", left: "publishing", attempts: [1, 2] },
+  { act: "relay", given: "added", dieAt: "after settle", left: "absent", attempts: [1] },
+  { act: "relay", given: "added", broker: "refuses", dieAt: "before settle", left: "publishing", attempts: [2] },
+  { act: "relay", given: "added", broker: "refuses", dieAt: "after settle", left: "due", attempts: [2] },
+  { act: "redrive", given: "dead", dieAt: "before redrive", left: "dead", attempts: [] },
+  { act: "redrive", given: "dead", dieAt: "after redrive", left: "due", attempts: [3] },
+  { act: "discard", given: "dead", dieAt: "before discard", left: "dead", attempts: [] },
+  { act: "discard", given: "dead", dieAt: "after discard", left: "absent", attempts: [] },
+];
+
+interface Scene {
+  readonly url: string;
+  readonly broker: EffectServer;
+  readonly store: Store;
+  readonly outbox: Outbox;
+}
+
+async function sceneOf(context: TestContext, place: string): Promise<Scene> {
+  const at = await (places[place] as (typeof places)[string])();
+  if (typeof at === "string") return context.skip(at);
+  context.onTestFinished(() => at.drop());
+  const broker = await serveEffects({ honoursKeys: true });
+  context.onTestFinished(() => broker.close());
+  const store = await open(at.url, { stallMsMax: 0 });
+  context.onTestFinished(() => store.close());
+  return { url: at.url, broker, store, outbox: createOutbox(store, outboxOptions) };
+}
+
+function start({ url, broker }: Scene, doom: Doomed): ChildProcess {
+  return spawn(process.execPath, [program, JSON.stringify({ url, brokerUrl: broker.url, ...doom })], { stdio: "inherit" });
+}
+
+async function isOver(outbox: Outbox): Promise<boolean> {
+  const { due, waiting, publishing } = await outbox.pending();
+  return due + waiting + publishing === 0;
+}
+
+async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
+  if (given === undefined) return;
+  await outbox.add(undefined, { id: messageId, key: "k", payload: { id: messageId } });
+  if (given === "added") return;
+  const relay = outbox.relay(() => {
+    throw new Error("refused");
+  });
+  await until(async () => (await outbox.pending()).dead === 1);
+  await relay.stop();
+}
+
+async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Promise<void> {
+  const { outbox, broker } = scene;
+  await give(scene, given);
+  const [, signal] = (await happened(start(scene, doom), "close")) as [number, NodeJS.Signals | null];
+  expect(signal).toBe("SIGKILL");
+
+  const pending = await outbox.pending();
+  const there = { absent: {}, due: { due: 1 }, publishing: { publishing: 1 }, dead: { dead: 1 } }[left];
+  expect(pending).toEqual({ due: 0, waiting: 0, publishing: 0, dead: 0, ...there });
+
+  // What comes behind it in its key waits for it, and goes on.
+  await outbox.add(undefined, { id: "next", key: "k", payload: null });
+  const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
+  if (left === "dead") {
+    await until(async () => (await outbox.pending()).waiting === 1);
+    expect(broker.effects.keys()).toEqual([]);
+    expect(await outbox.discard(messageId)).toBe(true);
+  }
+  await until(() => isOver(outbox));
+  await relay.stop();
+  expect(broker.effects.calls(messageId).map(({ attempt }) => attempt)).toEqual(attempts);
+  expect(broker.effects.keys()).toEqual(attempts.length > 0 ? [messageId, "next"] : ["next"]);
+  // By its id the broker knows it again.
+  if (attempts.length > 0) expect(broker.effects.applied(messageId)).toBe(1);
+  expect(await outbox.deadLetters()).toEqual([]);
+}
+
+describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose process is killed", { timeout: 60_000 }, (place) => {
+  // What is written, and when, is the same on both: on the second some points have to do.
+  for (const death of deaths.filter((_, i) => place === "SQLite" || i % 3 === 1)) {
+    const { act, broker, dieAt, left } = death;
+    test(`${act}${broker ? `, and the broker ${broker},` : ""} "${dieAt}": the message is ${left}, and nothing is lost or twice`, async (context) => {
+      await dies(await sceneOf(context, place), death);
+    });
+  }
+
+  test("relays are killed one after the other: everything comes, in the order of its key", async (context) => {
+    const scene = await sceneOf(context, place);
+    const { store, broker } = scene;
+    const outbox = createOutbox(store, { ...outboxOptions, attemptsMax: "unlimited" });
+    const keys = ["a", "b", "c"];
+    const count = 8;
+    const ids = (key: string) => Array.from({ length: count }, (_, i) => `${key}-${i}`);
+    for (let i = 0; i < count; i++) await Promise.all(keys.map((key) => outbox.add(undefined, { id: `${key}-${i}`, key, payload: i })));
+    for (const kills of [8, 16]) {
+      const child = start(scene, { act: "relay", attemptsMax: "unlimited" });
+      await until(() => broker.effects.keys().length >= kills);
+      child.kill("SIGKILL");
+      await happened(child, "close");
+    }
+    const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
+    await until(() => isOver(outbox));
+    await relay.stop();
+    for (const key of keys) expect(broker.effects.keys().filter((id) => id.startsWith(key))).toEqual(ids(key));
+    for (const id of broker.effects.keys()) {
+      const attempts = broker.effects.calls(id).map(({ attempt }) => attempt);
+      expect(new Set(attempts).size, `${id}: ${attempts}`).toBe(attempts.length);
+    }
+    expect(await outbox.deadLetters()).toEqual([]);
+  });
+});

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SqliteTx, Tx } from "onceflow";
+import type { OutboxMessage, PublishContext } from "onceflow/outbox";
+import type pg from "pg";
+import { inject } from "vitest";
+import { poll } from "../servers/bounded.js";
+import { freshDatabase } from "../servers/free-database.js";
+
+const postgres = inject("postgres");
+
+export interface Place {
+  readonly url: string;
+  readonly drop: () => Promise<void> | void;
+}
+
+/** Where an outbox can be. A text says why one can't be had here. */
+export const places: Readonly<Record<string, () => Promise<Place | string>>> = {
+  memory: async () => ({ url: "memory:", drop: () => {} }),
+  SQLite: async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-outbox-"));
+    return { url: `sqlite:${join(folder, "outbox.db")}`, drop: () => rmSync(folder, { recursive: true, force: true }) };
+  },
+  PostgreSQL: async () => (postgres.ok ? await freshDatabase(postgres.url) : postgres.reason),
+};
+
+/** A statement with one value, on whatever the store calls a transaction. */
+export async function statement(tx: Tx, sql: string, ...values: string[]): Promise<unknown[]> {
+  if ("query" in tx) return (await (tx as pg.Client).query(sql.replace("?", "$1"), values)).rows;
+  const prepared = (tx as SqliteTx).prepare(sql);
+  return /^select/i.test(sql) ? prepared.all(...values) : [prepared.run(...values)];
+}
+
+export interface Delivery {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly payload: unknown;
+  readonly attempt: number;
+  readonly redelivered: boolean;
+}
+
+/** The other side: takes down what it is given, and fails when told to. */
+export class Broker {
+  readonly deliveries: Delivery[] = [];
+  /** Throws for what it does not take; what it has taken down by then was given to it all the same. */
+  refuse: (message: OutboxMessage) => void = () => {};
+  inFlight = new Map<string | undefined, number>();
+  inFlightMax = 0;
+  overlapped = false;
+
+  readonly publish = async (message: OutboxMessage, { attempt }: PublishContext): Promise<void> => {
+    const { id, key, payload, redelivered } = message;
+    const before = this.inFlight.get(key) ?? 0;
+    if (key !== undefined && before > 0) this.overlapped = true;
+    this.inFlight.set(key, before + 1);
+    this.inFlightMax = Math.max(
+      this.inFlightMax,
+      [...this.inFlight.values()].reduce((sum, each) => sum + each, 0),
+    );
+    try {
+      await new Promise<void>((go) => void setImmediate(go));
+      this.refuse(message);
+      this.deliveries.push({ id, key, payload, attempt, redelivered });
+    } finally {
+      this.inFlight.set(key, (this.inFlight.get(key) ?? 1) - 1);
+    }
+  };
+
+  payloadsOf(key: string | undefined): unknown[] {
+    return this.deliveries.filter((each) => each.key === key).map(({ payload }) => payload);
+  }
+
+  get payloads(): unknown[] {
+    return this.deliveries.map(({ payload }) => payload);
+  }
+
+  async has(count: number): Promise<void> {
+    await until(
+      () => this.deliveries.length >= count,
+      () => `only ${this.deliveries.length} of ${count} messages came`,
+    );
+  }
+}
+
+/** Bounded generously: under load things take their time. */
+export async function until(holds: () => Promise<boolean> | boolean, late: () => string = () => "it never came"): Promise<void> {
+  await poll(20_000, async () => ((await holds()) ? true : undefined), late);
+}

@@ -1,0 +1,271 @@
+import { describe, expect, test } from "vitest";
+import { suspectDeaths } from "../../src/core/packets/worker/in-hand.js";
+import { createStore } from "../../src/core/store/create-store.js";
+import type { Store } from "../../src/core/store/store.js";
+import { createOutbox, type Outbox, type OutboxMessage, type OutboxRelay, type PublishContext } from "../../src/exports/outbox.js";
+import { Random } from "../../src/exports/testing.js";
+import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
+import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
+import { never, SimulatedProcess, World } from "../../src/testing/simulator/world.js";
+import { simulateSeeds } from "../kit/seeds.js";
+import "../kit/quiet-warnings.js";
+
+/**
+ * Processes that add and relay, crash, stall, stop and lose messages; a broker that is down now and then; messages that
+ * fail, and some that kill their process. Whatever happens: what was added comes at least once, as it was added; of a key
+ * in the order in which it was added, until each has come; what comes again says so.
+ */
+interface Event {
+  readonly id: string;
+  readonly key: string;
+  readonly seq: number;
+  readonly harm: "none" | "fails" | "poison" | "kills";
+  failuresLeft: number;
+  /** How often it was handed to an outbox: after a lost reply again. */
+  adds: number;
+  /** Publishers that began with it before somebody redrove it. */
+  begun: number;
+  dead: boolean;
+}
+
+interface Came {
+  readonly attempt: number;
+  readonly redelivered: boolean;
+}
+
+interface Host {
+  readonly process: SimulatedProcess;
+  readonly store: Store;
+  readonly outbox: Outbox;
+  relay: OutboxRelay;
+}
+
+interface Totals {
+  crashes: number;
+  stops: number;
+  came: number;
+  again: number;
+  dead: number;
+  readds: number;
+}
+
+const triesMax = 3;
+/** Before each try that fails: deaths beside others, and deaths by itself. */
+const begunMax = triesMax * (suspectDeaths + triesMax + 1);
+
+class Storm {
+  readonly random: Random;
+  readonly world: World;
+  readonly ledger: ReturnType<typeof createMemoryLedger>;
+  readonly events: Event[];
+  readonly came = new Map<string, Came[]>();
+  /** By key, the ids in the order in which they came for the first time. */
+  readonly first = new Map<string, string[]>();
+  readonly totals: Totals = { crashes: 0, stops: 0, came: 0, again: 0, dead: 0, readds: 0 };
+  readonly leaseMs: number;
+  readonly #hosts: Host[] = [];
+  readonly #retentionMs: number;
+  #weather: Weather;
+  #downUntil = 0;
+  #open = 0;
+  broken: unknown;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+    this.world = new World(this.random);
+    this.ledger = createMemoryLedger(() => Math.floor(this.world.now()));
+    this.leaseMs = this.random.pick([100, 300]);
+    this.#retentionMs = this.random.pick([0, 0, 1_000_000]);
+    const bad = () => (this.random.chance(0.5) ? this.random.next() * 0.08 : 0);
+    this.#weather = {
+      ...{ crashBefore: bad(), crashAfter: bad(), loseRequest: bad(), loseReply: bad(), unreachable: bad(), pause: bad() },
+      ...{ pauseMsMax: this.leaseMs * 4, latencyMsMax: this.random.pick([0, 3, 30]) },
+    };
+    const keys = ["a", "b", "c"].slice(0, this.random.between(1, 3));
+    this.events = keys.flatMap((key) =>
+      Array.from({ length: this.random.between(1, 5) }, (_, seq) => {
+        const harm = this.random.pick(["none", "none", "none", "fails", "poison", "kills"] as const);
+        return { id: `${key}-${seq}`, key, seq, harm, failuresLeft: this.random.between(1, 2), adds: 0, begun: 0, dead: false };
+      }),
+    );
+  }
+
+  host(slot: number = this.random.between(0, 2)): Host {
+    const current = this.#hosts[slot];
+    if (current && !current.process.dead) return current;
+    if (current) this.totals.crashes += 1;
+    const process = new SimulatedProcess(this.world, slot);
+    const backend = withFaults(memoryBackend(this.ledger), this.world, process, this.#weather);
+    const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
+    const outbox = createOutbox(store, {
+      ...{ name: "o", attemptsMax: triesMax, backoffMs: 10, backoffMsMax: 100, retentionMs: this.#retentionMs },
+    });
+    const host: Host = { process, store, outbox, relay: this.relay(process, outbox) };
+    this.#hosts[slot] = host;
+    return host;
+  }
+
+  relay(process: SimulatedProcess, outbox: Outbox): OutboxRelay {
+    const work = () => new Promise<void>((go) => void process.clock.after(this.random.between(0, this.leaseMs), go));
+    const publisher = async (message: OutboxMessage, { attempt }: PublishContext): Promise<void> => {
+      const event = this.eventOf(message);
+      event.begun += 1;
+      if (!event.dead) expect(event.begun, `${message.id}: tried too often`).toBeLessThanOrEqual(begunMax * Math.max(1, event.adds));
+      await work();
+      if (process.dead) return await never();
+      if (this.world.now() < this.#downUntil) throw new Error("the broker is down");
+      if (!event.dead && event.harm === "poison") throw new Error("poison");
+      if (!event.dead && event.harm === "kills" && this.random.chance(0.7)) {
+        process.dead = true;
+        return await never();
+      }
+      if (event.harm === "fails" && event.failuresLeft-- > 0) throw new Error("failed");
+      this.take(message, attempt);
+      await work();
+      // It was published, and the broker's reply was lost.
+      if (this.random.chance(0.05)) throw new Error("no reply");
+    };
+    const options = {
+      leaseMs: this.leaseMs,
+      pollMs: this.leaseMs / 2,
+      concurrency: this.random.between(1, 4),
+      timeoutMs: this.leaseMs * 20,
+    };
+    return outbox.relay((message, context) => publisher(message, context).catch((error) => this.#fault(error)), options);
+  }
+
+  /** What an expectation throws is not the broker's. */
+  #fault(error: unknown): never {
+    if ((error as Error).name === "AssertionError") this.broken ??= error;
+    throw error;
+  }
+
+  eventOf({ id, key, payload }: OutboxMessage): Event {
+    const event = this.events.find((each) => each.id === id);
+    expect(event, `${id} was never added`).toBeDefined();
+    expect([key, payload]).toEqual([event?.key, { seq: event?.seq }]);
+    return event as Event;
+  }
+
+  take(message: OutboxMessage, attempt: number): void {
+    const { id, key = "", redelivered } = message;
+    const came = this.came.get(id) ?? [];
+    this.came.set(id, came);
+    if (came.length === 0) this.first.set(key, [...(this.first.get(key) ?? []), id]);
+    else this.totals.again += 1;
+    came.push({ attempt, redelivered });
+    this.totals.came += 1;
+  }
+
+  /** Added until the store has said so, by whatever process there is; the next one of the key not before that. */
+  async produce(key: string): Promise<void> {
+    for (const event of this.events.filter((each) => each.key === key)) {
+      for (;;) {
+        const { process, outbox } = this.host();
+        event.adds += 1;
+        if (event.adds > 1) this.totals.readds += 1;
+        const adding = outbox.add(undefined, { id: event.id, key, payload: { seq: event.seq } });
+        if ((await this.asked(process, adding)) === event.id) break;
+        await this.world.wait(this.random.between(0, this.leaseMs));
+      }
+      await this.world.wait(this.random.between(0, this.leaseMs));
+    }
+  }
+
+  /** What a process that dies answers: nothing. */
+  async asked<Answer>(process: SimulatedProcess, answer: Promise<Answer>): Promise<Answer | undefined> {
+    let over = false;
+    const died = new Promise<undefined>((go) => {
+      const look = () => (over ? undefined : process.dead ? go(undefined) : void this.world.after(50, look));
+      look();
+    });
+    try {
+      return await Promise.race([answer.catch(storeFailed), died]);
+    } finally {
+      over = true;
+    }
+  }
+
+  /** Somebody starts what has crashed, stops a relay now and then, and redrives what is dead. */
+  operate(): void {
+    for (const slot of [0, 1, 2]) {
+      const host = this.host(slot);
+      if (this.random.chance(0.05)) {
+        this.totals.stops += 1;
+        const stopping = host.relay.stop({ graceMs: this.random.pick([0, this.leaseMs * 2]) });
+        void this.asked(host.process, stopping).catch((error) => {
+          this.broken ??= error;
+        });
+        host.relay = this.relay(host.process, host.outbox);
+      }
+    }
+    if (this.random.chance(0.1)) this.#downUntil = this.world.now() + this.random.between(0, this.leaseMs * 2);
+    void this.redrive(this.host());
+    this.world.after(this.leaseMs, () => this.operate());
+  }
+
+  async redrive({ process, outbox }: Host): Promise<void> {
+    const letters = await this.asked(process, outbox.deadLetters());
+    for (const { id, attempts } of letters ?? []) {
+      expect(attempts).toBeGreaterThanOrEqual(1);
+      const event = this.events.find((each) => each.id === id) as Event;
+      if (!event.dead) this.totals.dead += 1;
+      event.dead = true;
+      await this.asked(process, outbox.redrive(id));
+    }
+  }
+
+  async run(stepsMax: number): Promise<boolean> {
+    const keys = [...new Set(this.events.map(({ key }) => key))];
+    this.#open = keys.length;
+    for (const key of keys)
+      this.produce(key).then(
+        () => void this.#open--,
+        (error: unknown) => {
+          this.broken ??= error;
+        },
+      );
+    this.operate();
+    return await this.world.run(
+      () => this.broken !== undefined || (this.#open === 0 && this.ledger.packets.table.packets.size === 0),
+      stepsMax,
+    );
+  }
+}
+
+/** The store failed, and said so: whoever asked asks again. Anything else is a fault. */
+function storeFailed(error: unknown): undefined {
+  const { code } = error as { readonly code?: string };
+  if (code !== "STORE_UNREACHABLE" && code !== "NOT_KNOWN") throw error;
+}
+
+async function simulateSeed(seed: number): Promise<Totals> {
+  const storm = new Storm(seed);
+  const ended = await storm.run(100_000);
+  if (storm.broken !== undefined) throw new Error(`seed ${seed}: ${String(storm.broken)}`, { cause: storm.broken });
+  expect(ended, `seed ${seed}: something is still in the outbox`).toBe(true);
+  for (const { id, key, seq, adds } of storm.events) {
+    const came = storm.came.get(id) ?? [];
+    const about = `seed ${seed}: ${id}, added ${adds} times, came as ${JSON.stringify(came)}`;
+    expect(came.length, about).toBeGreaterThanOrEqual(1);
+    expect(storm.first.get(key)?.[seq], `${about}; its key came as ${storm.first.get(key)}`).toBe(id);
+    // Of what one add has put there, one delivery at most does not say that there may have been another.
+    expect(came.filter(({ redelivered }) => !redelivered).length, about).toBeLessThanOrEqual(adds);
+    for (const { attempt, redelivered } of came) expect(redelivered, about).toBe(attempt > 1);
+  }
+  return storm.totals;
+}
+
+describe("an outbox, simulated", () => {
+  const seeds = 150;
+
+  test(`keeps its promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
+    const total = await simulateSeeds(seeds, simulateSeed);
+    // A storm in which nothing goes wrong proves nothing.
+    expect(total.crashes).toBeGreaterThan(200);
+    expect(total.stops).toBeGreaterThan(100);
+    expect(total.again).toBeGreaterThan(100);
+    expect(total.dead).toBeGreaterThan(100);
+    expect(total.readds).toBeGreaterThan(20);
+  });
+});

@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { expect, test } from "vitest";
+
+/**
+ * Who may import whom (ARCHITECTURE.md): core imports nothing of ours; stores import core; front ends import core and
+ * are given a store. `ambient` binds front ends to the process's own store. `exports` has one file per subpath of the
+ * package, and may import any folder.
+ */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  stores: ["core"],
+  flow: ["core"],
+  workflow: ["core"],
+  transform: ["core"],
+  graph: ["core", "workflow"],
+  http: ["core"],
+  inbox: ["core"],
+  outbox: ["core"],
+  testing: ["core", "stores", "workflow", "graph"],
+  ambient: ["core", "stores", "flow", "workflow"],
+  bundlers: ["core", "transform", "ambient", "stores"],
+  server: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
+  cli: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
+};
+
+const src = resolve(import.meta.dirname, "../../src");
+const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(src, file), "utf8");
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) =>
+    relative(src, resolve(src, dirname(file), path)),
+  );
+}
+
+const folderOf = (file: string) => (file.includes("/") ? file.slice(0, file.indexOf("/")) : "");
+
+test("imports go only in the directions of the design", () => {
+  expect(files.length).toBeGreaterThan(30);
+  const wrong = files.flatMap((file) => {
+    const from = folderOf(file);
+    if (from === "exports") return [];
+    const may = allowed[from];
+    if (may === undefined) return [`src/${from}/ has no rule in test/package/imports.test.ts`];
+    return importsOf(file)
+      .filter((to) => folderOf(to) !== from && !may.includes(folderOf(to)))
+      .map((to) => `${file} imports ${to}`);
+  });
+  expect(wrong).toEqual([]);
+});
+
+test("a store does not import another store", () => {
+  const storeOf = (file: string) => file.split("/")[1] ?? "";
+  // The heartbeat thread opens any of them.
+  const isStore = (file: string) => /^stores\/(?!heartbeat\/|shared\/)[^/]+\//.test(file);
+  const wrong = files
+    .filter((file) => isStore(file))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter((to) => isStore(to) && storeOf(to) !== storeOf(file))
+        .map((to) => `${file} → ${to}`),
+    );
+  expect(wrong).toEqual([]);
+});
+
+test("drivers are loaded when they are used, never by importing the package", () => {
+  const eager = files.filter((file) =>
+    /^import (?!type)[^;]*from "(pg|@photostructure\/sqlite|node:sqlite|@aws-sdk\/client-dynamodb|redis|ioredis|mongodb|@aws-sdk\/client-sqs|@nats-io\/jetstream|amqplib|bullmq|kafkajs)"/m.test(
+      readFileSync(join(src, file), "utf8"),
+    ),
+  );
+  expect(eager).toEqual([]);
+});

@@ -1,0 +1,59 @@
+import type { Store } from "onceflow";
+import type { PacketBackend } from "../../dist/core/packets/operation.js";
+import type { SqliteDatabase, SqliteStatement } from "../../dist/stores/sqlite/driver.js";
+import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
+import { OwnTransactions } from "../../dist/stores/sqlite/own-transactions.js";
+import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
+import { prepareOnce } from "../../dist/stores/sqlite/prepared.js";
+import { migrate } from "../../dist/stores/sqlite/schema.js";
+import { Hand } from "../../dist/testing/contract/packets/packet-operations.js";
+
+export interface WatchedPackets {
+  readonly packets: PacketBackend;
+  readonly hand: Hand;
+  readonly database: SqliteDatabase;
+  /** Statements since the last look, by their first words. */
+  readonly said: () => string[];
+  readonly all: Set<string>;
+}
+
+/** Packets on this handle, without group commit; every statement is noted. */
+export async function watchedPackets(database: SqliteDatabase, path: string): Promise<WatchedPackets> {
+  migrate(database, path);
+  const all = new Set<string>();
+  let said: string[] = [];
+  const note = (sql: string, statement: SqliteStatement): SqliteStatement => {
+    const noted =
+      <A extends unknown[], R>(method: (...values: A) => R) =>
+      (...values: A): R => {
+        all.add(sql);
+        said.push(sql.replace(/\s+/g, " "));
+        return method.apply(statement, values);
+      };
+    return { run: noted(statement.run), get: noted(statement.get), all: noted(statement.all) };
+  };
+  const watching = { prepare: (sql: string) => note(sql, database.prepare(sql)) };
+  const inTurn = async <T>(work: () => T) => work();
+  const packets = createPackets({
+    sql: prepareOnce(watching),
+    records: new RecordStatements(watching),
+    transactions: new OwnTransactions(database),
+    watching: { watch: () => () => {}, tell: () => {}, close: () => {} },
+    writing: inTurn,
+    reading: inTurn,
+  });
+  const commit = async ({ packet }: { packet: Parameters<PacketBackend["flush"]>[0][number] }) => (await packets.flush([packet]))[0];
+  const store = { packets, commit } as unknown as Store;
+  const look = () => {
+    const since = said.filter((text) => !text.includes("julianday"));
+    said = [];
+    return since.map((text) => outside(text).replace(/^(\w+) .*?(onceflow_\w+).*$/, "$1 $2"));
+  };
+  return { packets, hand: await Hand.on(store), database, said: look, all };
+}
+
+/** Without what is in brackets: a table that a statement only looks into is not what it is about. */
+function outside(text: string): string {
+  const shorter = text.replace(/\([^()]*\)/g, "");
+  return shorter === text ? text : outside(shorter);
+}

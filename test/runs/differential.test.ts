@@ -1,0 +1,260 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, test } from "vitest";
+import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRun, Then } from "../../dist/core/runs/operation.js";
+import type { Backend } from "../../dist/core/store/store.js";
+import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
+import { fc } from "../kit/properties.js";
+import { PostgresClock } from "../stores/postgres/clock.js";
+import { database, direct, server } from "../stores/postgres/own-postgres.js";
+
+const hold: Then = { kind: "hold" };
+const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };
+
+/**
+ * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
+ * ours, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
+ */
+describe.skipIf(!server.ok)("postgres does with runs what memory does", { timeout: 120_000 }, () => {
+  const ids = ["a", "b", "c", 'd"\\,{}', "é"] as const;
+  const id = fc.constantFrom(...ids);
+  const token = fc.constantFrom("t1", "t2", "t3");
+  const text = fc.constantFrom("[]", '["\\u0000 \\"\\\\ ü😀"]', "NULL", "", "{1,2}");
+  const maybe = fc.option(text);
+  const owner = fc.constantFrom("one", "two");
+  const durationMs = fc.constantFrom(0, 3, 10_000);
+  const workflow = fc.constantFrom("w", "v");
+  const rarely = <T>(arbitrary: fc.Arbitrary<T>, otherwise: T) =>
+    fc.oneof({ weight: 3, arbitrary: fc.constant(otherwise) }, { weight: 1, arbitrary });
+
+  const instant = fc.integer({ min: 1_000_000, max: 1_000_400 });
+  const then: fc.Arbitrary<Then> = fc.oneof(
+    { weight: 4, arbitrary: fc.constant(hold) },
+    {
+      weight: 3,
+      arbitrary: fc.record(
+        {
+          kind: fc.constant("release" as const),
+          wakeAt: fc.option(instant),
+          status: fc.constantFrom("running", "unknown", "diverged", "parked"),
+          trouble: maybe,
+          avoid: fc.record({ workers: fc.subarray(["one", "two", 'd"\\,{}']), until: instant }),
+        },
+        { requiredKeys: ["kind", "wakeAt", "status", "trouble"] },
+      ) as fc.Arbitrary<Then>,
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record(
+        {
+          kind: fc.constant("end" as const),
+          status: fc.constantFrom("completed", "failed", "cancelled"),
+          output: maybe,
+          unsettled: fc.constantFrom(0, 1, 2),
+        },
+        { requiredKeys: ["kind", "status", "output"] },
+      ) as fc.Arbitrary<Then>,
+    },
+  );
+  const hook: fc.Arbitrary<HookChange> = fc.oneof(
+    { weight: 3, arbitrary: fc.record({ add: token, about: text, metadata: maybe }) },
+    { weight: 1, arbitrary: fc.record({ drop: token }) },
+  );
+  const trial: fc.Arbitrary<NonNullable<Entry["trial"]> | null> = fc.record({
+    deaths: fc.integer({ min: 0, max: 3 }),
+    crashes: fc.integer({ min: 0, max: 2 }),
+    alone: fc.boolean(),
+  });
+  const entryWith = (children: fc.Arbitrary<StartRun[]>): fc.Arbitrary<Entry> =>
+    fc
+      .record({
+        events: fc.oneof({ weight: 5, arbitrary: text }, { weight: 1, arbitrary: fc.constant(null) }),
+        consumed: rarely(fc.option(fc.integer({ min: 0, max: 4 })), null),
+        hooks: rarely(fc.array(hook, { maxLength: 3 }), []),
+        children,
+        then,
+        trial: rarely(trial, null),
+      })
+      .map(({ trial, ...entry }) => (trial === null ? entry : { ...entry, trial }));
+  const startWith = (entry: fc.Arbitrary<Entry>): fc.Arbitrary<StartRun> =>
+    fc.record({
+      verb: fc.constant("start" as const),
+      id,
+      workflow,
+      input: text,
+      fingerprint: maybe,
+      parent: rarely(id, null as string | null) as fc.Arbitrary<string | null>,
+      creator: fc.constantFrom("x", "y"),
+      retentionMs: fc.option(durationMs),
+      first: fc.option(fc.record({ owner, leaseMs: durationMs, entry: fc.oneof(fc.constant(plain), entry) })),
+    });
+  const child = startWith(entryWith(fc.constant([])));
+  const entry = entryWith(rarely(fc.array(child, { maxLength: 2 }), []));
+
+  /** `epoch` and `seq` are how far off they are from what would be right. */
+  const off = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
+  const append = fc.record({ verb: fc.constant("append" as const), id, epoch: off, seq: off, entry });
+  const late = fc.record({
+    verb: fc.constant("appendLate" as const),
+    id,
+    epoch: off,
+    seq: off,
+    events: text,
+    unsettled: fc.constantFrom(0, 1),
+  });
+  const send: fc.Arbitrary<Send> = fc.record({
+    verb: fc.constant("send" as const),
+    to: fc.oneof(fc.record({ run: id }), fc.record({ token })),
+    kind: fc.constantFrom("hook", "cancel", "wake", "resolve"),
+    about: maybe,
+    payload: maybe,
+    key: fc.constantFrom("k1", "k2", "k3", "child\0a"),
+  });
+  const operation = fc.oneof(
+    { weight: 3, arbitrary: startWith(entry) },
+    { weight: 6, arbitrary: append },
+    { weight: 2, arbitrary: late },
+    { weight: 2, arbitrary: send },
+  ) as fc.Arbitrary<RunOperation>;
+  const signOfLife = fc.record({ workflows: fc.subarray(["w", 'v"\\,{}', "NULL"]), version: fc.option(fc.constantFrom("1.0", "")) });
+  const step = fc.oneof(
+    { weight: 10, arbitrary: fc.record({ flush: fc.array(operation, { minLength: 1, maxLength: 4 }) }) },
+    { weight: 2, arbitrary: fc.record({ within: append as fc.Arbitrary<Append>, commit: fc.boolean() }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        claim: fc.record(
+          {
+            owner,
+            workflows: fc.uniqueArray(fc.constantFrom("w", "v", "other"), { minLength: 1 }),
+            leaseMs: durationMs,
+            limit: fc.constantFrom(1, 2, 50),
+            suspects: fc.boolean(),
+            run: id,
+          },
+          { requiredKeys: ["owner", "workflows", "leaseMs", "limit"] },
+        ),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({ renew: fc.record({ owner, leaseMs: durationMs, signOfLife }, { requiredKeys: ["owner", "leaseMs"] }) }),
+    },
+    { weight: 1, arbitrary: fc.record({ leave: owner }) },
+    { weight: 2, arbitrary: fc.record({ pass: fc.constantFrom(1, 5, 20_000, 3_600_000) }) },
+    { weight: 1, arbitrary: fc.record({ purge: fc.constant(100) }) },
+  );
+  const history = fc.array(step, { minLength: 15, maxLength: 40, size: "max" });
+  type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+  let backend: Backend;
+  let clock: PostgresClock;
+  let runs: RunBackend;
+
+  beforeAll(async () => {
+    ({ backend, clock } = await PostgresClock.open(database.url));
+    assert.ok(backend.runs);
+    runs = backend.runs;
+  });
+  afterAll(async () => {
+    await backend.close();
+    await clock.close();
+  });
+
+  /** Whatever else an operation can touch: of a flush, what touches the same run twice is left out, because its order is open. */
+  async function touched(model: RunBackend, operation: RunOperation): Promise<Set<string>> {
+    if (operation.verb === "send") {
+      const run = "run" in operation.to ? operation.to.run : (await model.hook(operation.to.token))?.run;
+      return new Set(run === undefined ? [] : [run]);
+    }
+    if (operation.verb === "write" || operation.verb === "appendLate") return new Set([operation.id]);
+    const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
+    const parents = [operation.verb === "append" ? (await model.read(operation.id))?.parent : operation.parent];
+    for (const each of entry?.children ?? []) parents.push(each.id, each.parent);
+    const tokens = (entry?.hooks ?? []).map((change) => `token ${"add" in change ? change.add : change.drop}`);
+    return new Set([operation.id, ...parents.filter((each) => typeof each === "string"), ...tokens]);
+  }
+
+  async function aimed(model: RunBackend, operation: RunOperation): Promise<RunOperation> {
+    if (operation.verb !== "append" && operation.verb !== "appendLate") return operation;
+    const found = await model.load(operation.id);
+    const epoch = Math.max(0, (found?.run.epoch ?? 1) + operation.epoch);
+    return { ...operation, epoch, seq: Math.max(1, (found?.journal.length ?? 0) + 1 + operation.seq) };
+  }
+
+  async function expectEqual(model: RunBackend): Promise<void> {
+    const look = async (of: RunBackend) => ({
+      all: await of.list({ limit: 100 }),
+      page: await of.list({ limit: 2, after: { createdAt: clock.now(), id: "b" } }),
+      some: await of.list({ limit: 3, workflow: "w", status: "running" }),
+      ended: await of.list({ limit: 1, status: "completed" }),
+      parked: await of.list({ limit: 100, status: "parked" }),
+      workers: [...(await of.workers())].sort((a, b) => (a.id < b.id ? -1 : 1)),
+      each: await Promise.all(
+        ids.map(async (one) => {
+          const loaded = await of.load(one);
+          const hooks = loaded && [...loaded.hooks].sort((a, b) => (a.token < b.token ? -1 : 1));
+          return [{ ...loaded, hooks }, await of.read(one), await of.journal(one, 1, 2), await of.mail(one, 1)];
+        }),
+      ),
+    });
+    assert.deepEqual(await look(runs), await look(model));
+  }
+
+  async function play(steps: readonly Step[]): Promise<void> {
+    await direct.query("TRUNCATE differential.runs, differential.journal, differential.mail, differential.hooks, differential.run_workers");
+    await clock.set(1_000_000);
+    const memory = createMemoryRuns();
+    const model = memoryRunBackend(memory, () => clock.now());
+    for (const one of steps) {
+      // Two instants are never the same: what is older is told apart from what is newer.
+      await clock.pass(1);
+      if ("pass" in one) await clock.pass(one.pass);
+      else if ("purge" in one) assert.equal(await runs.purge(one.purge), await model.purge(one.purge));
+      else if ("renew" in one) {
+        const sorted = async (of: RunBackend) => [...(await of.renew(one.renew))].sort((a, b) => (a.id < b.id ? -1 : 1));
+        assert.deepEqual(await sorted(runs), await sorted(model));
+      } else if ("leave" in one) await Promise.all([runs.leave(one.leave), model.leave(one.leave)]);
+      else if ("claim" in one) {
+        // Which of two runs of the same instant is the older one is nobody's business.
+        const times = [...memory.runs.values()]
+          .filter(({ wakeAt, owner }) => wakeAt !== null && owner !== one.claim.owner)
+          .map(({ wakeAt, avoid, avoidUntil }) => Math.max(wakeAt ?? 0, avoid.includes(one.claim.owner) ? (avoidUntil ?? 0) : 0));
+        const due = times.filter((at) => at <= clock.now());
+        const ties = new Set(due).size < due.length;
+        const query = ties ? { ...one.claim, limit: 50, suspects: false } : one.claim;
+        const taken = async (of: RunBackend) => {
+          const { claimed, ...rest } = await of.claim(query);
+          const each = claimed.map(({ hooks, ...more }) => ({ ...more, hooks: [...hooks].sort((a, b) => (a.token < b.token ? -1 : 1)) }));
+          return { ...rest, claimed: ties ? each.sort((a, b) => (a.run.id < b.run.id ? -1 : 1)) : each };
+        };
+        assert.deepEqual(await taken(runs), await taken(model));
+      } else if ("within" in one) {
+        const append = (await aimed(model, one.within)) as Append;
+        const mine = one.commit ? (await model.flush([append]))[0] : undefined;
+        const theirs = await backend
+          .transact?.(async (tx) => {
+            const answer = await runs.appendWithin?.(tx, append);
+            if (!one.commit) throw new Error("rolled back");
+            return answer;
+          })
+          .catch((error: Error) => assert.equal(error.message, "rolled back"));
+        assert.deepEqual(theirs, mine);
+      } else {
+        const operations: RunOperation[] = [];
+        const used = new Set<string>();
+        for (const asked of one.flush) {
+          const both = await touched(model, asked);
+          if ([...both].some((each) => used.has(each))) continue;
+          for (const each of both) used.add(each);
+          operations.push(await aimed(model, asked));
+        }
+        assert.deepEqual(await runs.flush(operations), await model.flush(operations));
+      }
+    }
+    await expectEqual(model);
+  }
+
+  test("on 80 random histories", async () => {
+    await fc.assert(fc.asyncProperty(history, play), { numRuns: 80 });
+  });
+});

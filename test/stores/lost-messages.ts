@@ -1,0 +1,63 @@
+import { inspect, key as keyOf, NotKnownError, once, type Store } from "onceflow";
+import type { Begin, Settle } from "onceflow/store";
+import type { CuttingProxy } from "onceflow/testing";
+import { expect, test } from "vitest";
+import { beginOf } from "../../src/testing/contract/ledger/operations.js";
+
+export interface Broken {
+  readonly store: Store;
+  readonly proxy: CuttingProxy;
+  /** A new one in every test. */
+  readonly key: string;
+}
+
+/** What is lost: before the server could read it, or on its way back. */
+export const lostThings = ["request", "reply"] as const;
+
+export function beginIn({ key }: Pick<Broken, "key">, owner: string): Begin {
+  return beginOf({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
+}
+
+/** The same of every store, with a server behind a proxy that cuts. `resends`: its driver sends again by itself. */
+export function testLostMessages(what: (typeof lostThings)[number], broken: () => Broken, { resends = false } = {}): void {
+  /** Not known, and found when it is sent again; or the driver has done that. */
+  async function lost<T>(send: () => Promise<T>): Promise<T> {
+    if (resends) return await send();
+    await expect(send()).rejects.toThrow(NotKnownError);
+    return await send();
+  }
+
+  test(`a begin whose ${what} is lost finds the truth when it is sent again`, async () => {
+    const { store, proxy, key } = broken();
+    const before = proxy.cuts;
+    proxy.cutNext(what);
+    expect(await lost(() => store.commit({ ledger: beginIn({ key }, "me") }))).toMatchObject({ kind: "started", attempt: 1 });
+    expect(proxy.cuts).toBe(before + 1);
+    expect(await store.commit({ ledger: beginIn({ key }, "another") })).toMatchObject({ kind: "running", attempt: 1 });
+  });
+
+  test(`a settle whose ${what} is lost finds the truth when it is sent again`, async () => {
+    const { store, proxy, key } = broken();
+    await store.commit({ ledger: beginIn({ key }, "me") });
+    const to = { state: "completed", outcome: "1" } as const;
+    const settle: Settle = { verb: "settle", scope: "", key, owner: "me", attempt: 1, to, note: null };
+    proxy.cutNext(what);
+    expect(await lost(() => store.commit({ ledger: settle }))).toEqual({ kind: "settled" });
+    expect((await inspect(store, { key }))?.value).toBe(1);
+  });
+
+  test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
+    const { store, proxy, key } = broken();
+    let calls = 0;
+    const before = proxy.cuts;
+    proxy.cutNext(what);
+    const result = await once(store, { key: keyOf.of(key), effect: "atMostOnce" }, () => {
+      calls += 1;
+      proxy.cutNext(what);
+      return "done";
+    });
+    expect(result).toMatchObject({ status: "executed", value: "done", attempt: 1 });
+    expect([calls, proxy.cuts - before]).toEqual([1, 2]);
+    expect((await inspect(store, { key }))?.attempts).toHaveLength(1);
+  });
+}

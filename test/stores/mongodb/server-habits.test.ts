@@ -1,0 +1,114 @@
+import { type CommandStartedEvent, MongoClient } from "mongodb";
+import { inspect, key, once, open, type Store } from "onceflow";
+import { mongoStore } from "onceflow/store";
+import { beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from "vitest";
+import { sayWhatIsUnusual } from "../../../src/stores/mongodb/server.js";
+import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
+import { acquire } from "../../servers/acquire.js";
+
+/** What MongoDB's documentation and sources say about servers, done by the emulator: a server of its own, because it is made to fail. */
+describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
+  let url = "";
+  let prefix = "";
+  let prefixes = 0;
+  beforeAll(async () => {
+    const acquired = await acquire("mongodb");
+    if (!acquired.ok) return;
+    const { url: place, kill, stop } = acquired.running;
+    if (kill !== undefined) url = place;
+    return stop;
+  });
+  beforeEach(({ skip }) => {
+    if (url === "") skip("this server is not ours to make fail");
+    prefixes += 1;
+    prefix = `habits_${prefixes}`;
+  });
+
+  async function client(options: ConstructorParameters<typeof MongoClient>[1] = {}): Promise<MongoClient> {
+    const one = await new MongoClient(url, options).connect();
+    onTestFinished(() => one.close());
+    return one;
+  }
+
+  async function opened(): Promise<Store> {
+    const store = await open(`${url}${url.includes("?") ? "&" : "?"}prefix=${prefix}`, { purgeEveryMs: 0 });
+    onTestFinished(() => store.close());
+    return store;
+  }
+
+  describe("an executed findAndModify that the driver sends again is answered without the projection", () => {
+    /** The next one is done, and the driver is told that the server goes down: it sends the command again. */
+    async function interruptNext(): Promise<void> {
+      const data = {
+        failCommands: ["findAndModify"],
+        writeConcernError: { code: 91, codeName: "ShutdownInProgress", errmsg: "Replication is being shut down" },
+        errorLabels: ["RetryableWriteError"],
+      };
+      await (await client()).db("admin").command({ configureFailPoint: "failCommand", mode: { times: 1 }, data });
+    }
+
+    test("open does not take the server for an unsupported one", async () => {
+      await interruptNext();
+      const store = await opened();
+      expect(await once(store, { key: key.of("a") }, () => 1)).toMatchObject({ status: "executed" });
+    });
+
+    test("begin, renew and resolve are answered as if nothing had happened", async () => {
+      const store = await opened();
+      await interruptNext();
+      const begin = beginOf({ leaseMs: 1, effect: "atMostOnce", owner: "me" });
+      const began = await store.commit({ ledger: begin });
+      expect(began).toMatchObject({ kind: "started", attempt: 1, startedAt: expect.any(Number), leaseUntil: expect.any(Number) });
+      const of = { scope: "", key: begin.key, attempt: 1 };
+      await interruptNext();
+      const renewed = await store.commit({ ledger: { verb: "renew", ...of, owner: "me", leaseMs: 1 } });
+      expect(renewed).toEqual({ kind: "renewed", leaseUntil: expect.any(Number) });
+      await expect.poll(async () => (await store.list({ limit: 1, state: "unknown" })).length, { timeout: 10_000 }).toBe(1);
+      await interruptNext();
+      const to = { state: "completed", outcome: "1" } as const;
+      expect(await store.commit({ ledger: { verb: "resolve", ...of, owner: "you", to, note: null } })).toEqual({ kind: "settled" });
+      expect(await inspect(store, { key: begin.key })).toMatchObject({ state: "completed", attempt: 1, value: 1 });
+    });
+
+    test("a run that is started has its time", async () => {
+      const store = await opened();
+      await interruptNext();
+      const start = { verb: "start", id: "run", workflow: "w", input: "1", fingerprint: null, parent: null, creator: "c" } as const;
+      const answer = await store.commit({ run: { ...start, retentionMs: 0, first: null } });
+      const { createdAt } = (await store.runs.read("run")) ?? {};
+      expect(answer).toMatchObject({ kind: "created", now: createdAt });
+    });
+  });
+
+  test("a command has at most 16 MB: progress of 9 MiB is sent once, and taken over by the next attempt", { timeout: 30_000 }, async () => {
+    const store = await opened();
+    const progress = JSON.stringify("x".repeat(9 * 1024 * 1024));
+    expect(await store.commit({ ledger: beginOf({ leaseMs: 1, progress }) })).toMatchObject({ kind: "started", attempt: 1 });
+    const next = beginOf({ progress: JSON.stringify("y".repeat(9 * 1024 * 1024)) });
+    const again = () => store.commit({ ledger: next });
+    await expect.poll(async () => (await again()).kind, { timeout: 10_000 }).toBe("started");
+    const answer = await again();
+    expect(answer.kind === "started" && answer.attempt === 2 && answer.progress === progress).toBe(true);
+  });
+
+  test("a sharded collection has no unique index without its shard key, which is _id", async () => {
+    const own = await client({ monitorCommands: true });
+    const sent: CommandStartedEvent[] = [];
+    own.on("commandStarted", (event) => sent.push(event));
+    await (await mongoStore({ client: own, prefix })).close();
+    const indexes = sent.filter(({ commandName }) => commandName === "createIndexes").flatMap(({ command }) => command["indexes"]);
+    expect(indexes.length).toBeGreaterThan(8);
+    expect(indexes.filter(({ unique }) => unique)).toEqual([]);
+  });
+});
+
+test("a router's clock is what leases behind it go by, and that is said", () => {
+  const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+  onTestFinished(() => said.mockRestore());
+  const client = new MongoClient("mongodb://127.0.0.1:1");
+  sayWhatIsUnusual(client, { replicated: true, routed: true });
+  expect(String(said.mock.calls[0]?.[0])).toMatch(/mongos.*two thirds of the shortest leaseMs/);
+  said.mockClear();
+  sayWhatIsUnusual(client, { replicated: true, routed: false });
+  expect(said).not.toHaveBeenCalled();
+});

@@ -1,0 +1,79 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { key as keyOf, once, open, type Store } from "onceflow";
+import { createClient } from "redis";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { type Guard, startGuard } from "../../servers/guard.js";
+import { redisProgram } from "../../servers/redis.js";
+import { urlOf } from "../../servers/redis-cluster.js";
+import { type RedisProcess, startRedisProcess } from "../../servers/redis-server.js";
+import { until } from "../../workflow/scene.js";
+import { effect, effects, expectDoneOnce } from "../counted-effects.js";
+
+interface Fault {
+  readonly on: readonly string[];
+  readonly off: readonly string[];
+}
+
+/** What makes a real server refuse writes for a while, by the word that its replies begin with. */
+const faults: Readonly<Record<string, Fault>> = {
+  // As a master after a failover.
+  READONLY: { on: ["REPLICAOF", "127.0.0.1", "1"], off: ["REPLICAOF", "NO", "ONE"] },
+  NOREPLICAS: { on: ["CONFIG", "SET", "min-replicas-to-write", "1"], off: ["CONFIG", "SET", "min-replicas-to-write", "0"] },
+  OOM: { on: ["CONFIG", "SET", "maxmemory", "1"], off: ["CONFIG", "SET", "maxmemory", "0"] },
+};
+
+/** A server of its own: it refuses the writes of all its clients. */
+describe.skipIf(!inject("redis").ok)("replies of Redis that pass", () => {
+  let guard: Guard;
+  let server: RedisProcess;
+  let admin: ReturnType<typeof createClient>;
+  let store: Store;
+
+  beforeAll(async () => {
+    guard = await startGuard(join(tmpdir(), "onceflow-redis-passing-"), "SIGKILL");
+    server = await startRedisProcess(await redisProgram(), guard, {
+      appendonly: "yes",
+      appendfsync: "always",
+      "maxmemory-policy": "noeviction",
+    });
+    admin = createClient({ url: urlOf(server) });
+    admin.on("error", () => {});
+    await admin.connect();
+    store = await open(urlOf(server), { purgeEveryMs: 0 });
+  });
+  afterAll(async () => {
+    await store?.close();
+    admin?.destroy();
+    await server?.end();
+    await guard?.release();
+  });
+
+  /** How many commands the server has refused in this way. */
+  async function refusals(word: string): Promise<number> {
+    const stats = String(await admin.sendCommand(["INFO", "errorstats"]));
+    return Number(new RegExp(`errorstat_${word}:count=(\\d+)`).exec(stats)?.[1] ?? 0);
+  }
+
+  test.for(Object.entries(faults))(
+    "%s at a begin and at a settle: the effect runs once, and its result is kept",
+    async ([word, { on, off }]) => {
+      let [refused, ran] = [await refusals(word), false];
+      await admin.sendCommand(on);
+      const executed = once(store, { key: keyOf.of(word), leaseMs: 60_000 }, async () => {
+        refused = await refusals(word);
+        await admin.sendCommand(on);
+        ran = true;
+        return effect(word);
+      });
+      await until("the begin was refused", async () => (await refusals(word)) > refused);
+      expect(effects.get(word)).toBeUndefined();
+      await admin.sendCommand(off);
+      await until("the handler has run", () => ran);
+      await until("the settle was refused", async () => (await refusals(word)) > refused);
+      await admin.sendCommand(off);
+      expect(await executed).toMatchObject({ status: "executed", value: `done ${word}` });
+      await expectDoneOnce(store, word);
+    },
+  );
+});

@@ -1,0 +1,26 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { onTestFinished } from "vitest";
+import { strip } from "../../src/transform/load/strip.js";
+import { transform } from "../../src/transform/transform.js";
+
+const folder = resolve(import.meta.dirname, "../../.build/transformed");
+let modules = 0;
+
+/** Transforms and runs TypeScript files, of which the first is imported. Their ids are those of an app whose package has no name. */
+export async function importTransformed<Exports = Record<string, never>>(files: Readonly<Record<string, string>>): Promise<Exports> {
+  modules += 1;
+  const root = join(folder, `${process.pid}-${modules}`);
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  for (const [name, code] of Object.entries(files)) {
+    const file = join(root, name);
+    const transformed = transform(code, { file: join("/app", name), root: "/app" });
+    mkdirSync(dirname(file), { recursive: true });
+    const stripped = strip(file, transformed?.code ?? code, transformed?.map).code;
+    // This is run from its sources; what it writes is not.
+    writeFileSync(file.replace(/\.tsx?$/, ".js"), stripped.replace("/src/transform/load/lowered.js", "/dist/transform/load/lowered.js"));
+  }
+  const [first = ""] = Object.keys(files);
+  return (await import(pathToFileURL(join(root, first.replace(/\.tsx?$/, ".js"))).href)) as Exports;
+}

@@ -1,0 +1,136 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { open, type Store } from "onceflow";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { workflow } from "onceflow/workflow";
+import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
+import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { takeTurns } from "../../kit/heavy.js";
+import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
+
+takeTurns();
+
+const runs = 500;
+const stepsPerRun = 5;
+const workers = 4;
+/** One is killed whenever so many calls more have reached the other side, however long that takes here. */
+const callsPerKill = 40;
+const program = new URL("../../../.build/test/programs/workflow-kill-worker.js", import.meta.url);
+
+/** The same name as in the workers; this process only starts, and never executes it. */
+const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));
+
+interface Weather {
+  /** What else goes wrong at every fourth kill. */
+  readonly worse?: () => Promise<void>;
+}
+
+/** Starts all runs, then kills a random worker at every turn until all have ended. */
+async function killUntilDone(url: string, provider: EffectServer, { worse }: Weather = {}): Promise<{ store: Store; kills: number }> {
+  const store = await open(url);
+  onTestFinished(() => store.close());
+  await Promise.all(Array.from({ length: runs }, (_, i) => start(killed, [], { id: `killed-${i}`, store })));
+  // Only those that have come to work are killed: on a busy machine the others would never do any.
+  const ready = new WeakSet<ChildProcess>();
+  const spawn = () => {
+    const worker = fork(program, [url, provider.url], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    return worker.once("message", () => ready.add(worker));
+  };
+  const fleet = Array.from({ length: workers }, spawn);
+  onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
+  let kills = 0;
+  let killAt = callsPerKill;
+  while (!(await allEnded(store))) {
+    await delay(20);
+    if (callsAt(provider) < killAt) continue;
+    const victim = Math.floor(Math.random() * workers);
+    if (!ready.has(fleet[victim] as ChildProcess)) continue;
+    fleet[victim]?.kill("SIGKILL");
+    fleet[victim] = spawn();
+    kills += 1;
+    killAt = callsAt(provider) + callsPerKill;
+    if (kills % 4 === 0) await worse?.();
+  }
+  await Promise.all(fleet.map(end));
+  return { store, kills };
+}
+
+function callsAt({ effects }: EffectServer): number {
+  return effects.keys().reduce((sum, stepId) => sum + effects.rawCalls(stepId), 0);
+}
+
+function end(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null || worker.signalCode !== null) return Promise.resolve();
+  const ended = new Promise<void>((resolve) => void worker.once("exit", () => resolve()));
+  worker.kill("SIGKILL");
+  return ended;
+}
+
+/** The store itself may be down at the moment. */
+async function allEnded(store: Store): Promise<boolean> {
+  try {
+    for (const status of ["pending", "running"] as const) if ((await listRuns({ store, status, limit: 1 })).items.length > 0) return false;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Counted at the other side: one applied effect per step, every call accounted for by an attempt in the journal. */
+async function tally(store: Store, { effects }: EffectServer): Promise<{ attempts: number; calls: number; takeovers: number }> {
+  const sum = { attempts: 0, calls: 0, takeovers: 0 };
+  for (let i = 0; i < runs; i++) {
+    const id = `killed-${i}`;
+    expect(await getRun(id, { store }).returnValue).toBe(15);
+    const journal = await readJournal(id, { store });
+    sum.takeovers += journal.filter(({ type }) => type === "claim").length;
+    // Attempt 0 is a call that was asked for and not begun: its worker handed the run back to execute a suspect alone.
+    const started = journal.filter(({ type, attempt = 0 }) => type === "step" && attempt > 0);
+    const stepIds = new Set(started.map(({ stepId }) => stepId as string));
+    expect(stepIds.size).toBe(stepsPerRun);
+    for (const stepId of stepIds) {
+      const numbers = started.filter((item) => item.stepId === stepId).map(({ attempt }) => attempt);
+      const called = effects.calls(stepId).map(({ attempt }) => attempt);
+      expect(numbers).toEqual(numbers.map((_, n) => n + 1));
+      expect(new Set(called).size, `${id}: an attempt called twice`).toBe(called.length);
+      expect(numbers).toEqual(expect.arrayContaining(called));
+      expect(effects.applied(stepId)).toBe(1);
+      expect(journal.filter(({ type, stepId: of }) => type === "done" && of === stepId)).toHaveLength(1);
+      sum.attempts += numbers.length;
+      sum.calls += called.length;
+    }
+  }
+  return sum;
+}
+
+async function slowProvider(): Promise<EffectServer> {
+  const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 10 + Math.random() * 50 });
+  onTestFinished(() => provider.close());
+  return provider;
+}
+
+describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
+  test("SQLite", { timeout: 180_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-workflow-kill-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const provider = await slowProvider();
+    const { store, kills } = await killUntilDone(`sqlite:${join(folder, "runs.db")}`, provider);
+    report("SQLite", kills, await tally(store, provider));
+  });
+
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 180_000 }, async (context) => {
+    const { url, strike, restarts } = await mortalPostgres(context);
+    const provider = await slowProvider();
+    const { store, kills } = await killUntilDone(url, provider, { worse: strike });
+    expect(restarts()).toBe(3);
+    report("PostgreSQL", kills, await tally(store, provider));
+  });
+});
+
+function report(name: string, kills: number, { attempts, calls, takeovers }: { attempts: number; calls: number; takeovers: number }): void {
+  expect(kills).toBeGreaterThan((runs * stepsPerRun) / callsPerKill / 4);
+  console.log(`${name}: ${kills} kills, ${takeovers} take-overs, ${runs * stepsPerRun} steps, ${attempts} attempts, ${calls} raw calls`);
+}

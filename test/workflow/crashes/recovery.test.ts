@@ -1,0 +1,374 @@
+import type { SqliteTx, Store, Tx } from "onceflow";
+import { type EffectServer, serveEffects } from "onceflow/testing";
+import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
+import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
+import type pg from "pg";
+import { expect } from "vitest";
+import { takeTurns } from "../../kit/heavy.js";
+import { Process } from "../process.js";
+import { durableStores, everyStore, gate, onStores, type Scene, story, until, untilReleased } from "../scene.js";
+
+takeTurns();
+
+const leaseMs = 2500;
+
+/** By name the one of the processes: whoever takes it over here runs this, and is found out. */
+const computed = workflow("process computed", async (_ms: number) => Promise.reject(new Error("it was taken over")));
+
+async function provider(scene: Scene, latencyMs = 0): Promise<EffectServer> {
+  const served = await serveEffects({ honoursKeys: false, latencyMs: () => latencyMs });
+  scene.onEnd(() => served.close());
+  return served;
+}
+
+onStores("starts in several processes", durableStores, (test) => {
+  test("20 starts of one id in 4 processes: one run, one call", async ({ scene }) => {
+    const { url: providerUrl, effects } = await provider(scene);
+    const fleet = await Promise.all([1, 2, 3, 4].map((n) => Process.of(scene, { providerUrl, ...(n < 4 ? { worker: {} } : {}) })));
+    for (const each of fleet) each.tell({ tell: "start", times: 5, workflow: "charge", id: "one", args: [] });
+    const started = await Promise.all(fleet.map((each) => each.says("started")));
+    expect(started.flatMap(({ ids }) => ids)).toEqual(Array(20).fill("one"));
+    const store = await scene.open();
+    expect(await getRun("one", { store }).returnValue).toMatch(/^effect-/);
+    expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1]);
+    expect((await listRuns({ store })).items).toHaveLength(1);
+  });
+
+  test("durable before it returns: whoever started it may die at once", async ({ scene }) => {
+    const { url: providerUrl, effects } = await provider(scene);
+    const worker = await Process.of(scene, { providerUrl, worker: { leaseMs: 1000 } });
+    worker.tell({ tell: "startAndDie", workflow: "held", id: "by a worker", args: [] });
+    await worker.end("SIGCONT");
+    const client = await Process.of(scene, { providerUrl });
+    client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
+    await client.end("SIGCONT");
+    const store = await scene.open();
+    expect(await getRun("by a client", { store }).exists).toBe(true);
+    expect(await story(store, "by a worker")).toEqual(["step hold#0"]);
+    const next = await Process.of(scene, { providerUrl, worker: {} });
+    next.tell({ tell: "free" });
+    expect(await getRun("by a client", { store }).returnValue).toMatch(/^effect-/);
+    expect(await getRun("by a worker", { store }).returnValue).toMatch(/^attempt/);
+    expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1]);
+  });
+});
+
+onStores("processes that die, stall or compute", durableStores, (test) => {
+  test("killed in the middle of a step: another takes over after the lease, without a boot", async ({ scene }) => {
+    const victim = await Process.of(scene, { worker: { leaseMs } });
+    const survivor = await Process.of(scene, { worker: { leaseMs } });
+    victim.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await victim.says("called");
+    const killedAt = performance.now();
+    await victim.end("SIGKILL");
+    expect(await survivor.says("called")).toMatchObject({ stepId, attempt: 2 });
+    // Two leases on an idle machine, and what a busy one may need.
+    expect(performance.now() - killedAt).toBeLessThan(2 * leaseMs + 20_000);
+    const store = await scene.open();
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
+    const attempts = await readAttempts("r", stepId, { store });
+    expect(attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "completed"]);
+  });
+
+  test("stalled and taken over: when it wakes up it cannot commit, and its signal aborts", async ({ scene }) => {
+    const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
+    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.says("called");
+    stalled.tell({ tell: "stall" });
+    const next = await Process.of(scene, { worker: {} });
+    expect(await next.says("called")).toMatchObject({ stepId, attempt: 2 });
+    const store = await scene.open();
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
+    const journal = await readJournal("r", { store });
+    stalled.signal("SIGCONT");
+    expect((await stalled.says("aborted")).reason).toContain("lost its lease");
+    stalled.tell({ tell: "free" });
+    await stalled.says("ended");
+    // A turn of its own, in which it would have written what it brought.
+    stalled.tell({ tell: "measure", ms: 50 });
+    await stalled.says("cpu");
+    expect(await readJournal("r", { store })).toEqual(journal);
+  });
+
+  test("stalled, and nobody took over: it goes on as if nothing had been", async ({ scene }) => {
+    const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
+    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.says("called");
+    const store = await scene.open();
+    stalled.tell({ tell: "stall" });
+    const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
+    await until(
+      "its lease is over",
+      async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
+    );
+    stalled.signal("SIGCONT");
+    stalled.tell({ tell: "free" });
+    expect(await getRun("r", { store }).returnValue).toBe("attempt 1");
+    expect(await readAttempts("r", stepId, { store })).toHaveLength(1);
+  });
+
+  test("a step that computes for longer than its lease does not lose it", async ({ scene }) => {
+    const computing = await Process.of(scene, { worker: { leaseMs: 3000 } });
+    const { store, worker } = await scene.work({ workflows: [computed] as never });
+    computing.tell({ tell: "start", times: 1, workflow: "computed", id: "r", args: [6500] });
+    const { stepId } = await computing.says("called");
+    let taken = 0;
+    await until("it has ended", async () => {
+      taken += await worker.tick();
+      return taken > 0 || (await getRun("r", { store }).status) !== "running";
+    });
+    expect(taken).toBe(0);
+    expect(await getRun("r", { store }).returnValue).toBe(1);
+    expect(await readAttempts("r", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
+  });
+
+  test("stopped by its process: what runs is finished, what waits is handed back, the next one goes on at once", async ({ scene }) => {
+    const first = await Process.of(scene, { worker: {} });
+    first.tell({ tell: "start", times: 1, workflow: "held", id: "busy", args: [] });
+    const { stepId } = await first.says("called");
+    first.tell({ tell: "start", times: 1, workflow: "waiting", id: "idle", args: ["t"] });
+    await first.says("started");
+    first.tell({ tell: "stop" });
+    first.tell({ tell: "free" });
+    await first.says("stopped");
+    const store = await scene.open();
+    for (const id of ["busy", "idle"]) expect((await store.runs.read(id))?.owner).toBeNull();
+    await Process.of(scene, { worker: {} });
+    await resumeHook("t", "resumed", { store });
+    expect(await getRun("idle", { store }).returnValue).toBe("resumed");
+    expect(await getRun("busy", { store }).returnValue).toBe("attempt 1");
+    expect(await readAttempts("busy", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
+  });
+});
+
+async function ask(tx: Tx, sql: string): Promise<Record<string, unknown>[]> {
+  return "prepare" in tx
+    ? ((tx as SqliteTx).prepare(sql).all() as Record<string, unknown>[])
+    : (await (tx as pg.PoolClient).query(sql)).rows;
+}
+
+onStores("killed around the commit of a transaction", durableStores, (test) => {
+  for (const [dies, row] of [
+    ["before commit", "attempt 2"],
+    ["after commit", "attempt 1"],
+  ] as const) {
+    test(`${dies}: exactly one row, and it is the one that the journal has`, async ({ scene }) => {
+      const store = await scene.open();
+      const table = scene.name("booked").replace(" ", "_");
+      await store.transact((tx) => ask(tx, `CREATE TABLE ${table} (row_text text NOT NULL)`));
+      const victim = await Process.of(scene, { dies, worker: { leaseMs: 1000 } });
+      victim.tell({ tell: "start", times: 1, workflow: "booked", id: "r", args: [table] });
+      await victim.end("SIGCONT");
+      await Process.of(scene, { worker: {} });
+      expect(await getRun("r", { store }).returnValue).toBe(Number(row.at(-1)));
+      const rows = await store.transact((tx) => ask(tx, `SELECT row_text FROM ${table}`));
+      expect(rows.map((each) => each["row_text"])).toEqual([row]);
+    });
+  }
+});
+
+onStores("a graceful stop", everyStore, (test) => {
+  test("lets bodies finish, begins nothing new, and the next worker goes on without a crash counted", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const attempts: string[] = [];
+    const note = (name: string) => attempts.push(`${name} ${getStepMetadata().attempt}`);
+    const first = step("first", async () => {
+      note("first");
+      called.open();
+      await free.opened;
+      return 1;
+    });
+    const second = step("second", async () => note("second"), { crashMax: 0 });
+    const run = workflow(scene.name("run"), async () => [await first(), await second()]);
+    const { store, worker } = await scene.work();
+    const started = await start(run, [], { store });
+    await called.opened;
+    const stopped = worker.stop();
+    free.open();
+    await stopped;
+    expect(attempts).toEqual(["first 1"]);
+    expect(worker.running).toBe(0);
+    expect((await store.runs.read(started.id))?.owner).toBeNull();
+    const next = await scene.work();
+    expect(await getRun(started.id, { store: next.store }).returnValue).toEqual([1, 2]);
+    expect(attempts).toEqual(["first 1", "second 1"]);
+    expect((await story(store, started.id)).filter((line) => line.startsWith("claim"))).toEqual([]);
+  });
+
+  test("begins nothing new while a claim is under way, and hands back what that brings", async ({ scene }) => {
+    const own = await scene.open();
+    const [called, free, claiming, claimed] = [gate(), gate(), gate(), gate()];
+    let holds = false;
+    const claim: Store["runs"]["claim"] = async (query) => {
+      if (holds) {
+        claiming.open();
+        await claimed.opened;
+      }
+      return await own.runs.claim(query);
+    };
+    const runs = { value: Object.create(own.runs, { claim: { value: claim } }) as unknown };
+    const { store, worker } = await scene.work({}, Object.create(own, { runs }) as Store);
+    const begun: string[] = [];
+    const first = step("first", async () => {
+      called.open();
+      await free.opened;
+    });
+    const second = step("second", async () => void begun.push("second"));
+    const run = workflow(scene.name("run"), async () => {
+      await first();
+      await second();
+    });
+    const endless = workflow(scene.name("endless"), async () => await new Promise(() => {}));
+    const { id } = await start(run, [], { store });
+    await called.opened;
+    holds = true;
+    const brought = await start(endless, [], { store: await scene.open() });
+    const ticked = worker.tick();
+    await claiming.opened;
+    const stopped = worker.stop({ graceMs: 60_000 });
+    free.open();
+    await until("the first step is done", async () => (await story(own, id)).includes("done first#0"));
+    claimed.open();
+    await Promise.all([ticked, stopped]);
+    expect(begun).toEqual([]);
+    expect(await own.runs.read(brought.id)).toMatchObject({ epoch: 1, owner: null });
+  });
+
+  test("a run that is given up in its replay is claimed first: its last owner's entry would find its place taken", async ({ scene }) => {
+    const called = gate();
+    const hold = step("hold", async () => {
+      called.open();
+      await new Promise(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await hold());
+    const doomed = await scene.workAndDie({ workflows: [run] });
+    const { id } = await start(run, [], { store: doomed.store });
+    await called.opened;
+    doomed.die();
+    const { store, worker } = await scene.work({ workflows: [run], auto: false });
+    await until("its lease is over", async () => ((await store.runs.read(id))?.wakeAt ?? 0) < Date.now() - 50);
+    const ticked = worker.tick();
+    // The bound is over before the code was told anything.
+    await worker.stop({ graceMs: 0 });
+    expect(await ticked).toBe(1);
+    expect(await story(store, id)).toEqual(["step hold#0", expect.stringMatching(/^claim /)]);
+    expect(await store.runs.read(id)).toMatchObject({ epoch: 2, owner: null, status: "running" });
+  });
+
+  test("a body that does not end is left behind after its bound: its signal aborts, the next worker need not wait for a lease", async ({
+    scene,
+  }) => {
+    const called = gate<AbortSignal>();
+    const deaf = step("deaf", async () => {
+      const { attempt, signal } = getStepMetadata();
+      if (attempt > 1) return attempt;
+      called.open(signal);
+      return await new Promise<never>(() => {});
+    });
+    const run = workflow(scene.name("run"), async () => await deaf());
+    const { store, worker } = await scene.work();
+    const started = await start(run, [], { store });
+    const signal = await called.opened;
+    await worker.stop({ graceMs: 20 });
+    expect(signal.aborted).toBe(true);
+    expect((await store.runs.read(started.id))?.owner).toBeNull();
+    const next = await scene.work();
+    expect(await getRun(started.id, { store: next.store }).returnValue).toBe(2);
+  });
+
+  test("sleepers, waiting ones and retries are handed back as they are", async ({ scene }) => {
+    let fails = 0;
+    const flaky = step(
+      "flaky",
+      async () => {
+        fails += 1;
+        if (fails === 1) throw new Error("once");
+        return fails;
+      },
+      { backoff: { minMs: 700, maxMs: 700, jitter: 0 } },
+    );
+    const asleep = workflow(scene.name("asleep"), async () => {
+      await sleep(700);
+      return "awake";
+    });
+    const waiting = workflow(scene.name("waiting"), async () => await createHook({ token: "t" }));
+    const retrying = workflow(scene.name("retrying"), async () => await flaky());
+    const { store, worker } = await scene.work();
+    const runs = [await start(asleep, [], { store }), await start(waiting, [], { store }), await start(retrying, [], { store })];
+    await until("it has failed once", async () => (await story(store, runs[2]?.id ?? "")).includes("fail flaky#0"));
+    await worker.stop();
+    for (const { id } of runs) expect((await store.runs.read(id))?.owner).toBeNull();
+    await resumeHook("t", "resumed", { store });
+    const next = await scene.work();
+    const results = runs.map(({ id }) => getRun(id, { store: next.store }).returnValue);
+    expect(await Promise.all(results)).toEqual(["awake", "resumed", 2]);
+  });
+
+  test("stopped is stopped: nothing is claimed any more, and starts go to whoever works", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => 1);
+    const { store, worker } = await scene.work();
+    await Promise.all([worker.stop(), worker.stop()]);
+    expect(worker.stopped).toBe(true);
+    const started = await start(run, [], { store });
+    expect(await started.status).toBe("pending");
+    expect(await worker.tick()).toBe(0);
+    expect(await started.status).toBe("pending");
+    await scene.work();
+    expect(await started.returnValue).toBe(1);
+  });
+
+  test("a second stop waits for the first", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const slow = step("slow", async () => {
+      called.open();
+      await free.opened;
+    });
+    const run = workflow(scene.name("run"), async () => await slow());
+    const { store, worker } = await scene.work();
+    await start(run, [], { store });
+    await called.opened;
+    const stops = [worker.stop(), worker.stop()];
+    setImmediate(() => free.open());
+    await stops[1];
+    expect(worker.running).toBe(0);
+    await stops[0];
+  });
+});
+
+onStores("tick", everyStore, (test) => {
+  test("one round by hand: claims what is due, works until it waits, says how many it claimed", async ({ scene }) => {
+    const calls: string[] = [];
+    const act = step("act", async (name: string) => void calls.push(name));
+    const run = workflow(scene.name("run"), async (name: string) => {
+      await act(`${name} before`);
+      await createHook({ token: name });
+      await act(`${name} after`);
+      return name;
+    });
+    const { store, worker } = await scene.work({ auto: false });
+    const runs = [await start(run, ["a"], { store }), await start(run, ["b"], { store })];
+    expect(await Promise.all(runs.map((each) => each.status))).toEqual(["pending", "pending"]);
+    expect(calls).toEqual([]);
+    expect(await worker.tick()).toBe(2);
+    expect(calls.sort()).toEqual(["a before", "b before"]);
+    expect(await worker.tick()).toBe(0);
+    for (const { id } of runs) await untilReleased(store, id);
+    await resumeHook("a", 1, { store });
+    expect(await worker.tick()).toBe(1);
+    expect(calls).toContain("a after");
+    expect(await runs[0]?.returnValue).toBe("a");
+    expect(await runs[1]?.status).toBe("running");
+  });
+
+  test("nothing happens without it", async ({ scene }) => {
+    let calls = 0;
+    const act = step("act", async () => ++calls);
+    const run = workflow(scene.name("run"), async () => await act());
+    const { store, worker } = await scene.work({ auto: false, pollMs: 1 });
+    const started = await start(run, [], { store });
+    for (let look = 0; look < 10; look++) await store.runs.read(started.id);
+    expect(calls).toBe(0);
+    expect(await worker.tick()).toBe(1);
+    expect(await started.returnValue).toBe(1);
+  });
+});

@@ -1,0 +1,66 @@
+import { open } from "onceflow";
+import { replayJournal, simulateWorkflows } from "onceflow/testing";
+import { step, work, workflow } from "onceflow/workflow";
+import { start } from "onceflow/workflow/api";
+import { describe, expect, test } from "vitest";
+import { seenWarnings } from "../../kit/warnings.js";
+import "../../kit/quiet-warnings.js";
+
+/** Every seed that ever failed stays here for ever. */
+const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016];
+const seedsOfEveryRun = 1000;
+const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
+
+describe("the workflow engine, simulated", () => {
+  test(`keeps its promises in ${seeds} seeds`, { timeout: 600_000 }, async () => {
+    const total = { runs: 0, bodies: 0, crashes: 0 };
+    for (const seed of [...keptSeeds, ...Array.from({ length: seeds }, (_, i) => i + 1)]) {
+      const report = await simulateWorkflows(seed);
+      total.runs += report.runs;
+      total.bodies += report.bodies;
+      total.crashes += report.crashes;
+    }
+    // A simulator in which nothing goes wrong proves nothing.
+    expect(total.runs).toBeGreaterThan(seeds * 2);
+    expect(total.bodies).toBeGreaterThan(seeds * 5);
+    expect(total.crashes).toBeGreaterThan(seeds * 2);
+  });
+
+  test("keeps its promises with the replay check on, which finds nothing: the simulated code is deterministic", {
+    timeout: 300_000,
+  }, async () => {
+    const warnings = seenWarnings();
+    for (let seed = 1; seed <= Math.max(1, seeds / 10); seed++) await simulateWorkflows(seed, { replayCheck: true });
+    // Workers with other code, and with other versions, decide by whether the run has begun elsewhere: those are rightly found.
+    const found = warnings.filter(
+      ({ code, message }) => code === "ONCEFLOW_REPLAY_CHECK" && !message.includes("Found: the code has ended"),
+    );
+    expect(found).toEqual([]);
+  });
+
+  test("replays a seed to the letter", async () => {
+    for (const seed of [3, 77, 1234, 5754]) expect((await simulateWorkflows(seed)).trace).toEqual((await simulateWorkflows(seed)).trace);
+  });
+});
+
+describe("a journal, replayed", () => {
+  test("tells how its code ends, that it would go on, or that the code is another one; and executes nothing", async () => {
+    const store = await open("memory:");
+    let calls = 0;
+    const count = step("count", async (by: number) => {
+      calls += by;
+      return calls;
+    });
+    const twice = workflow("replayed twice", async () => [await count(1), await count(2)]);
+    const thrice = workflow("replayed thrice", async () => [await count(3), await count(1), await count(2)]);
+    await work(store, { workflows: [twice] });
+    await start(twice, [], { id: "r", store }).then((run) => run.returnValue);
+    const run = (await store.runs.read("r")) ?? expect.fail("the run is there");
+    const journal = await store.runs.journal("r", 0, 100);
+    expect(await replayJournal({ workflow: twice, run, journal })).toEqual({ kind: "ended", status: "completed", output: "[1,3]" });
+    expect(await replayJournal({ workflow: twice, run, journal: journal.slice(0, 1) })).toEqual({ kind: "open" });
+    expect(await replayJournal({ workflow: thrice, run, journal })).toMatchObject({ kind: "diverged" });
+    expect(calls).toBe(3);
+    await store.close();
+  });
+});

@@ -1,0 +1,185 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { inspect, key, once, open } from "onceflow";
+import { describe, expect, inject, type TestContext, test } from "vitest";
+import { takeTurns } from "../../kit/heavy.js";
+import { freshTable } from "../../servers/dynamodb-tables.js";
+import { freshDatabase } from "../../servers/free-database.js";
+import { freshMongoDatabase } from "../../servers/mongodb-databases.js";
+
+takeTurns();
+
+const program = new URL("../../../.build/test/programs/stuck-worker.js", import.meta.url);
+const packetProgram = new URL("../../../.build/test/programs/stuck-packets.js", import.meta.url);
+const runProgram = new URL("../../../.build/test/programs/stuck-runs.js", import.meta.url);
+const leaseMs = 4000;
+
+/** Side by side: they do little but wait. */
+const options = { concurrent: true };
+type StoreUrl = (context: TestContext) => Promise<string>;
+
+function start({ onTestFinished }: TestContext, url: string, stuckMs: number, stallMsMax: number, of = program): ChildProcess {
+  const worker = fork(of, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
+  onTestFinished(() => void worker.kill("SIGKILL"));
+  return worker;
+}
+
+function message(worker: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("exit", () => reject(new Error("the worker ended without a word")));
+  });
+}
+
+function cases(storeUrl: StoreUrl): void {
+  test("in a healthy process the stand-in renews nothing, also when a short lease was held before", async (context) => {
+    const store = await open(await storeUrl(context));
+    context.onTestFinished(() => store.close());
+    await once(store, { key: key.of("short"), leaseMs: 50 }, () => 1);
+    await once(store, { key: key.of("long"), leaseMs: 10_000 }, async () => {
+      await delay(600);
+      const held = await inspect(store, { key: "long" });
+      expect(Number(held?.leaseUntil) - Number(held?.startedAt)).toBe(10_000);
+    });
+  });
+
+  test("a handler that blocks the event loop for three leases keeps its key", async (context) => {
+    const url = await storeUrl(context);
+    const store = await open(url);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 3, 60_000);
+    expect(await message(worker)).toBe("started");
+    const ended = message(worker);
+    let asked = 0;
+    let outcome: unknown;
+    void ended.then((value) => {
+      outcome = value;
+    });
+    while (outcome === undefined) {
+      const { status } = await once(store, { key: key.of("stuck"), onRunning: "return", leaseMs }, () => "taken over");
+      expect(["running", "replayed"]).toContain(status);
+      asked += 1;
+      await delay(20);
+    }
+    expect(outcome).toBe("executed");
+    expect(asked).toBeGreaterThan(3);
+    expect((await inspect(store, { key: "stuck" }))?.attempts).toHaveLength(1);
+  });
+
+  test("a process that is stuck for longer than the bound loses its key, and cannot settle it", async (context) => {
+    const url = await storeUrl(context);
+    const store = await open(url);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 4, leaseMs);
+    expect(await message(worker)).toBe("started");
+    const ended = message(worker);
+    const taken = await once(store, { key: key.of("stuck"), leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
+    expect(taken).toMatchObject({ status: "executed", value: "taken over", attempt: 2 });
+    expect(await ended).toBe("LEASE_LOST");
+    expect((await inspect(store, { key: "stuck" }))?.value).toBe("taken over");
+  });
+}
+
+/** Packets of a worker, under its one lease. */
+function packetCases(storeUrl: StoreUrl): void {
+  async function stuck(context: TestContext, stuckMs: number, stallMsMax: number) {
+    const url = await storeUrl(context);
+    const store = await open(url);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, stuckMs, stallMsMax, packetProgram);
+    expect(await message(worker)).toBe("started");
+    const own = await store.packets.join({ leaseMs: 600_000 });
+    const claim = () => store.packets.claim({ worker: own, queues: [{ flow: "flow", queue: "edge", limit: 1 }], limit: 1 });
+    let outcome: unknown;
+    void message(worker).then((value) => {
+      outcome = value;
+    });
+    const claims: number[] = [];
+    while (outcome === undefined) {
+      claims.push((await claim()).claimed.length);
+      await delay(20);
+    }
+    return { outcome, claims };
+  }
+
+  test("a worker that blocks the event loop for three leases keeps its packets", async (context) => {
+    const { outcome, claims } = await stuck(context, leaseMs * 3, 60_000);
+    expect(claims.length).toBeGreaterThan(3);
+    expect(Math.max(...claims)).toBe(0);
+    expect(outcome).toBe("packetSettled");
+  });
+}
+
+/** Runs of a worker, under its one lease, and its sign of life. */
+function runCases(storeUrl: StoreUrl): void {
+  test("a worker that blocks the event loop for three leases keeps its runs, and stays live", async (context) => {
+    const url = await storeUrl(context);
+    const store = await open(url);
+    context.onTestFinished(() => store.close());
+    const worker = start(context, url, leaseMs * 3, 60_000, runProgram);
+    expect(await message(worker)).toBe("started");
+    let outcome: unknown;
+    void message(worker).then((value) => {
+      outcome = value;
+    });
+    let looks = 0;
+    while (outcome === undefined) {
+      const { claimed } = await store.runs.claim({ owner: "other", workflows: ["work"], leaseMs, limit: 1 });
+      expect(claimed).toEqual([]);
+      expect(await store.runs.workers()).toMatchObject([{ id: "stuck", workflows: ["work"], version: "1", live: true }]);
+      looks += 1;
+      await delay(20);
+    }
+    expect(outcome).toBe("appended");
+    expect(looks).toBeGreaterThan(3);
+  });
+}
+
+describe("a stuck event loop on SQLite", options, () => {
+  const url = async ({ onTestFinished }: TestContext) => {
+    const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    return `sqlite:${join(folder, "ledger.db")}`;
+  };
+  cases(url);
+  packetCases(url);
+  runCases(url);
+});
+
+const postgres = inject("postgres");
+describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", options, () => {
+  const url = async ({ onTestFinished }: TestContext) => {
+    const database = await freshDatabase(postgres.ok ? postgres.url : "");
+    onTestFinished(() => database.drop());
+    return database.url;
+  };
+  cases(url);
+  runCases(url);
+});
+
+const redis = inject("redis");
+describe.skipIf(!redis.ok)("a stuck event loop on Redis", options, () => {
+  cases(async () => `${redis.ok ? redis.url : ""}?prefix=stuck-${randomUUID()}`);
+});
+
+const dynamodb = inject("dynamodb");
+describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", options, () => {
+  cases(async ({ onTestFinished }) => {
+    const table = freshTable(dynamodb.ok ? dynamodb.url : "");
+    onTestFinished(() => table.drop());
+    return table.url;
+  });
+});
+
+const mongodb = inject("mongodb");
+describe.skipIf(!mongodb.ok)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", options, () => {
+  cases(async ({ onTestFinished }) => {
+    const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
+    onTestFinished(() => database.drop());
+    return database.url;
+  });
+});

@@ -1,0 +1,363 @@
+import { AssertionError } from "node:assert";
+import { InvalidInputError } from "onceflow";
+import { EffectLedger, testWorkflows, type WorkflowTest } from "onceflow/testing";
+import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
+import { listRuns, readAttempts, resumeHook, start } from "onceflow/workflow/api";
+import { describe, expect, expectTypeOf, onTestFinished, test } from "vitest";
+import { gate } from "../scene.js";
+
+async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promise<WorkflowTest> {
+  const t = await testWorkflows(options);
+  onTestFinished(() => t.close());
+  return t;
+}
+
+interface Order {
+  readonly id: string;
+  readonly amount: number;
+}
+
+let realCharges = 0;
+const charge = step("steps: charge", async (order: Order) => {
+  realCharges += 1;
+  return { chargeId: `real-${order.id}` };
+});
+const mail = step("steps: mail", async (to: string) => `mailed ${to}`);
+const fulfil = workflow("steps: fulfil", async (order: Order) => {
+  const { chargeId } = await charge(order);
+  await mail(order.id);
+  return chargeId;
+});
+const order: Order = { id: "o1", amount: 5 };
+
+/** The charge calls a provider that honours keys. */
+function withProvider(t: WorkflowTest) {
+  return t.mockStep(charge, ({ id }) => {
+    const { stepId, attempt } = getStepMetadata();
+    return t.effects.call(stepId, { attempt, result: { chargeId: `ch_${id}` } });
+  });
+}
+
+describe("mocks", () => {
+  test("stand in for a step, know their calls, and are typed by it", async () => {
+    const t = await runner();
+    realCharges = 0;
+    const mock = t.mockStep(charge, async ({ id, amount }) => ({ chargeId: `${id} for ${amount}` }));
+    expectTypeOf(mock.calls[0]?.args).toEqualTypeOf<[Order] | undefined>();
+    const run = await t.start(fulfil, [order]);
+    expect(await t.result(run)).toBe("o1 for 5");
+    expect(mock.calls).toMatchObject([{ args: [order], attempt: 1, runId: "run-1", mocked: true }]);
+    expect(mock.calls[0]?.stepId).toMatch(/^step_/);
+    expect(t.calls(mail)).toMatchObject([{ args: ["o1"], mocked: false }]);
+    expect(realCharges).toBe(0);
+    // @ts-expect-error a mock gives what its step gives
+    t.mockStep(charge, () => 5);
+  });
+
+  test("are retried as their step is; the newest counts; restored, the one before does, then the step itself", async () => {
+    const t = await runner();
+    realCharges = 0;
+    const first = t.mockStep("steps: charge", () => ({ chargeId: "first" }));
+    const second = t.mockStep(charge, () => {
+      if (getStepMetadata().attempt < 3) throw new Error("not yet");
+      return { chargeId: "second" };
+    });
+    expect(await t.result(await t.start(fulfil, [order]))).toBe("second");
+    expect(second.calls.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
+    second.restore();
+    expect(await t.result(await t.start(fulfil, [order]))).toBe("first");
+    first.restore();
+    expect(await t.result(await t.start(fulfil, [order]))).toBe("real-o1");
+    expect([first.calls.length, second.calls.length, realCharges]).toEqual([1, 3, 1]);
+  });
+
+  test("are there for this runner only", async () => {
+    const t = await runner();
+    const other = await runner({ ambient: false });
+    t.mockStep(charge, () => ({ chargeId: "mocked" }));
+    expect(await t.result(await t.start(fulfil, [order]))).toBe("mocked");
+    expect(await other.result(await other.start(fulfil, [order]))).toBe("real-o1");
+    expect((await charge(order)).chargeId).toBe("real-o1");
+  });
+
+  test("of what is no step are refused", async () => {
+    const t = await runner();
+    expect(() => t.mockStep("steps: chrage", () => 1)).toThrow(/no step is named "steps: chrage"; known here are .*"steps: charge"/);
+    const plain = async () => 1;
+    expect(() => t.mockStep(plain, () => 1)).toThrow(/was given function "plain", which is no step/);
+    expect(() => t.mockStep(charge, undefined as never)).toThrow(InvalidInputError);
+    for (const use of [() => t.calls("nothing"), () => t.expectCalls("nothing", 0), () => t.crash({ step: "nothing", when: "before" })])
+      expect(use).toThrow(/no step is named "nothing"/);
+  });
+
+  test("stand in for a transactional step, which has no tables here", async () => {
+    const t = await runner();
+    const insert = step.tx("steps: insert", async (tx: { run(sql: string): void }, id: string) => tx.run(`INSERT ${id}`) ?? id);
+    const book = workflow("steps: book", async (id: string) => await insert(id));
+    await expect(t.result(await t.start(book, ["a"]))).rejects.toThrow(
+      /"steps: insert" is transactional, .*: mock it \(mockStep\), or give/,
+    );
+    const mock = t.mockStep(insert, async (id) => `row ${id}`);
+    const run = await t.start(book, ["b"]);
+    expect(await t.result(run)).toBe("row b");
+    expect(mock.calls).toMatchObject([{ args: ["b"] }]);
+    await t.expectReplay(run);
+    for (const when of ["before", "after", "committed"] as const) {
+      const crash = t.crash({ step: insert, when });
+      expect(await t.result(await t.start(book, [when]))).toBe(`row ${when}`);
+      expect(crash.happened).toBe(true);
+    }
+    expect(mock.calls.map(({ args, attempt }) => `${args} ${attempt}`)).toEqual(["b 1", "before 2", "after 1", "after 2", "committed 1"]);
+  });
+});
+
+describe("crashes", () => {
+  test.each([
+    { when: "before" as const, calls: 1, attempts: ["lapsed", "completed"] },
+    { when: "after" as const, calls: 2, attempts: ["lapsed", "completed"] },
+    { when: "committed" as const, calls: 1, attempts: ["completed"] },
+  ])("$when: $calls calls, one effect", async ({ when, calls, attempts }) => {
+    const t = await runner();
+    const mock = withProvider(t);
+    const crash = t.crash({ step: charge, when });
+    expect(crash.happened).toBe(false);
+    const run = await t.start(fulfil, [order]);
+    expect(await run.returnValue).toBe("ch_o1");
+    expect(crash.happened).toBe(true);
+    const [{ stepId } = { stepId: "" }] = mock.calls;
+    t.expectCalls(charge, calls);
+    t.expectCalls(mail, 1);
+    t.expectEffect(stepId, { applied: 1, calls });
+    expect((await readAttempts(run.id, stepId)).map(({ verdict }) => verdict)).toEqual(attempts);
+    // The lease of the dead had to end.
+    expect(t.now).toEqual(new Date("2030-01-01T00:00:10.000Z"));
+    await t.expectReplay(run);
+  });
+
+  test("what may not be repeated is unknown afterwards", async () => {
+    const t = await runner();
+    const wire = step("steps: wire", async () => "sent", { effect: "atMostOnce" });
+    const run = await t.start(workflow("steps: pay", async () => await wire()));
+    expect(await t.result(run)).toBe("sent");
+    t.crash({ step: wire, when: "after" });
+    const lost = await t.start(workflow("steps: pay once", async () => await wire()));
+    await t.settle();
+    expect(await lost.status).toBe("unknown");
+    t.expectCalls(wire, 2);
+  });
+
+  test("only at that attempt, only in that run, and each once", async () => {
+    const t = await runner();
+    withProvider(t);
+    const second = t.crash({ step: charge, when: "after", attempt: 2 });
+    await t.result(await t.start(fulfil, [order]));
+    expect(second.happened).toBe(false);
+    const other = t.crash({ step: mail, when: "before", runId: "run-3" });
+    const first = t.crash({ step: charge, when: "before" });
+    await t.result(await t.start(fulfil, [order]));
+    expect([first.happened, second.happened, other.happened]).toEqual([true, true, false]);
+    await t.result(await t.start(fulfil, [order]));
+    expect(other.happened).toBe(true);
+    // 1; 2 (died after) and 3; 1
+    expect(t.calls(charge).map(({ attempt }) => attempt)).toEqual([1, 2, 3, 1]);
+    expect(() => t.crash({ step: charge, when: "sometimes" as never })).toThrow(/must be one of before, after, committed/);
+    expect(() => t.crash({ step: charge, when: "after", attempt: 0 })).toThrow(InvalidInputError);
+  });
+
+  test("a restart loses nothing: sleeps, hooks, and what was done", async () => {
+    const t = await runner();
+    withProvider(t);
+    const long = workflow("steps: long", async () => {
+      const { chargeId } = await charge(order);
+      await sleep("1d");
+      using hook = createHook<string>({ token: "go" });
+      return [chargeId, await hook];
+    });
+    const run = await t.start(long);
+    const { until } = await t.waitForSleep(run);
+    await t.restart();
+    expect((await t.waitForSleep(run)).until).toEqual(until);
+    await t.advance("1d");
+    const hook = await t.waitForHook(run);
+    await t.restart();
+    await hook.resume("gone");
+    expect(await t.result(run)).toEqual(["ch_o1", "gone"]);
+    t.expectCalls(charge, 1);
+    await t.expectReplay(run);
+  });
+
+  test("what the dead had not begun does not begin, and their code does not go on", async () => {
+    const t = await runner();
+    const told: string[] = [];
+    const both = workflow("steps: both", async () => {
+      await Promise.all([charge(order), mail("x")]);
+      told.push("steps done");
+      await sleep(500);
+      told.push("slept");
+    });
+    t.crash({ step: charge, when: "before" });
+    const run = await t.start(both);
+    await t.waitForSleep(run);
+    // The mail was to begin right after the charge.
+    expect([t.calls(charge), t.calls(mail)].map((calls) => calls.map(({ attempt }) => attempt))).toEqual([[2], [2]]);
+    // Half a second is waited for in memory: the timer of the dead must not fire.
+    await t.restart();
+    await t.advance("1m");
+    await t.result(run);
+    expect(told).toEqual(["steps done", "steps done", "slept"]);
+  });
+
+  test("the other side is asked about an attempt that died", async () => {
+    const t = await runner();
+    const asked: string[] = [];
+    const reconcile = async ({ stepId }: { readonly stepId: string }) => {
+      // However long it takes to ask, time does not pass meanwhile.
+      await new Promise<void>((resolve) => void setTimeout(resolve, 30));
+      asked.push(stepId);
+      return t.effects.find(stepId) as { found: string } | "absent";
+    };
+    const pay = step("steps: pay", async () => t.effects.call(getStepMetadata().stepId, { result: "paid" }), {
+      effect: "reconcile",
+      reconcile,
+    });
+    const paying = workflow("steps: paying", async () => await pay());
+    const crash = t.crash({ step: pay, when: "after" });
+    expect(await t.result(await t.start(paying))).toBe("paid");
+    expect(crash.happened).toBe(true);
+    expect(t.now).toEqual(new Date("2030-01-01T00:00:10.000Z"));
+    t.expectCalls(pay, 1);
+    expect(asked).toHaveLength(1);
+    t.crash({ step: pay, when: "before" });
+    expect(await t.result(await t.start(paying))).toBe("paid");
+    t.expectCalls(pay, 2);
+  });
+
+  test("whatever dies with it: two runs, a body that still runs, and a failure that nobody heard of", async () => {
+    const t = await runner();
+    const free = gate<string>();
+    const held = step("steps: held", () => free.opened);
+    const holding = await t.start(workflow("steps: holding", async () => await held()));
+    t.mockStep(charge, () => {
+      if (getStepMetadata().attempt === 1) throw new Error("nobody hears this");
+      return { chargeId: "second" };
+    });
+    t.crash({ step: charge, when: "after" });
+    const run = await t.start(fulfil, [order]);
+    // Its first body belongs to the dead; the second one holds the time.
+    await expect.poll(() => t.calls(held).length).toBe(2);
+    free.open("free");
+    expect([await t.result(holding), await t.result(run)]).toEqual(["free", "second"]);
+    t.expectCalls(held, 2);
+  });
+});
+
+describe("twice", () => {
+  test("every message: one run, one payload by its key", async () => {
+    const t = await runner();
+    withProvider(t);
+    const chat = workflow("steps: chat", async () => {
+      using hook = createHook<string>({ token: "chat" });
+      const heard: string[] = [];
+      for await (const said of hook) if (heard.push(said) && said === "bye") return heard;
+      return heard;
+    });
+    t.deliverTwice();
+    const run = await t.start(chat, [], { id: "chat" });
+    const hook = await t.waitForHook(run);
+    await hook.resume("keyed", { key: "1" });
+    await hook.resume("plain");
+    await resumeHook("chat", "bye", { key: "2" });
+    // Who resumes without a key is heard twice.
+    expect(await t.result(run)).toEqual(["keyed", "plain", "plain", "bye"]);
+    expect(await t.result(await t.start(fulfil, [order], { id: "fulfil" }))).toBe("ch_o1");
+    expect((await listRuns()).items.map(({ id }) => id).sort()).toEqual(["chat", "fulfil"]);
+    t.expectCalls(charge, 1);
+  });
+
+  test("a handler, at once: both results; with an id one run, without two", async () => {
+    const t = await runner();
+    withProvider(t);
+    const keyed = async () => (await start({ id: "event-1", workflow: fulfil, input: order })).id;
+    expect(await t.deliverTwice(keyed)).toEqual(["event-1", "event-1"]);
+    await t.settle();
+    t.expectCalls(charge, 1);
+    const [one, two] = await t.deliverTwice(async () => (await start(fulfil, [order])).id);
+    expect(one).not.toBe(two);
+    await t.settle();
+    t.expectCalls(charge, 3);
+    await expect(t.deliverTwice(() => Promise.reject(new Error("no handler")))).rejects.toThrow("no handler");
+  });
+});
+
+describe("assertions", () => {
+  test("say what was found", async () => {
+    const t = await runner({ effects: new EffectLedger({ honoursKeys: false, now: () => 0 }) });
+    t.expectCalls(charge, 0);
+    t.effects.call("charge:1", { attempt: 1, result: 1 });
+    t.effects.call("charge:1", { attempt: 2, result: 1 });
+    t.expectEffect("charge:1", { applied: 2 });
+    t.expectEffect("charge:2", { applied: 0, calls: 0 });
+    const failure = thrown(() => t.expectEffect("charge:1", { applied: 1, calls: 2 }));
+    expect(failure).toBeInstanceOf(AssertionError);
+    expect(failure).toMatchObject({ actual: { applied: 2, calls: 2 }, expected: { applied: 1, calls: 2 }, operator: "expectEffect" });
+    expect(failure.message).toBe(
+      [
+        'the effect "charge:1" was applied 2 times in 2 calls, and applied once in 2 calls was expected',
+        "  attempt  at                        applied",
+        "  1        1970-01-01T00:00:00.000Z  yes",
+        "  2        1970-01-01T00:00:00.000Z  yes",
+      ].join("\n"),
+    );
+    expect(thrown(() => t.expectEffect("charge:2", { calls: 1 })).message).toContain("other keys: charge:1");
+    await t.result(await t.start(fulfil, [order]));
+    const calls = thrown(() => t.expectCalls(mail, 2));
+    expect(calls).toMatchObject({ actual: 1, expected: 2 });
+    expect(calls.message).toMatch(
+      /^step "steps: mail" was executed once, and 2 times was expected\n {2}run +stepId +attempt +at +arguments\n {2}run-1 +step_\S+ +1 +2030-01-01T00:00:00.000Z +\[ 'o1' \]$/,
+    );
+    expect(thrown(() => t.expectCalls(charge, 0)).message).toContain("executed once, and never was expected");
+    expect(() => t.expectCalls(charge, -1)).toThrow(InvalidInputError);
+    expect(() => t.expectEffect("x", {})).toThrow(InvalidInputError);
+  });
+
+  test("a replay that asks for something else is told", async () => {
+    const t = await runner();
+    let version = 1;
+    const changing = workflow("steps: changing", async () => {
+      if (version === 1) await mail("a");
+      else await charge(order);
+      await sleep("1h");
+      return version;
+    });
+    const run = await t.start(changing);
+    await t.waitForSleep(run);
+    await t.expectReplay(run);
+    version = 2;
+    await expect(t.expectReplay(run)).rejects.toThrow(/the replay of run "run-1" differs: .*diverged.*steps: mail/s);
+    version = 1;
+    await t.wakeUp(run);
+    await t.expectReplay(run);
+    version = 3;
+    const end = workflow("steps: ending", async () => version);
+    const ended = await t.start(end);
+    await t.result(ended);
+    version = 4;
+    await expect(t.expectReplay(ended)).rejects.toThrow(/differs: completed with 4; and its journal says: completed with 3/);
+    const failing = await t.start(
+      workflow("steps: failing", async () => {
+        throw new FatalError(`version ${version}`);
+      }),
+    );
+    await t.settle();
+    await t.expectReplay(failing);
+  });
+});
+
+function thrown(work: () => unknown): Error {
+  try {
+    work();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("nothing was thrown");
+}

@@ -1,0 +1,426 @@
+import { InvalidInputError } from "onceflow";
+import {
+  ContextError,
+  createHook,
+  defineHook,
+  getStepMetadata,
+  HookConflictError,
+  HookNotFoundError,
+  sleep,
+  step,
+  workflow,
+} from "onceflow/workflow";
+import { getHookByToken, getRun, resumeHook, start } from "onceflow/workflow/api";
+import { expect, test as plain } from "vitest";
+import { everyStore, gate, onStores, story, until, untilReleased } from "../scene.js";
+
+onStores("hooks", everyStore, (test) => {
+  test("awaited, it gives the payload", async ({ scene }) => {
+    const approval = workflow(scene.name("approval"), async () => {
+      const hook = createHook<{ approved: boolean; at: Date }>({ token: "approval:1" });
+      const { approved, at } = await hook;
+      return [approved, at];
+    });
+    const { store } = await scene.work();
+    const run = await start(approval, [], { store });
+    expect(await resumeHook("approval:1", { approved: true, at: new Date(7) }, { store })).toEqual({ token: "approval:1", runId: run.id });
+    expect(await run.returnValue).toEqual([true, new Date(7)]);
+  });
+
+  test("a run that waits longer leaves the worker, and comes back for its payload", async ({ scene }) => {
+    const approval = workflow(scene.name("approval"), async () => await createHook({ token: "t" }));
+    const { store, worker } = await scene.work();
+    const run = await start(approval, [], { store });
+    await untilReleased(store, run.id);
+    // The store says so before the worker hears of it.
+    await until("the worker has nothing left", () => worker.running === 0);
+    await resumeHook("t", "late", { store });
+    expect(await run.returnValue).toBe("late");
+  });
+
+  test("for await: one payload after the other", async ({ scene }) => {
+    const chat = workflow(scene.name("chat"), async () => {
+      const hook = createHook<string>({ token: "chat" });
+      const heard: string[] = [];
+      for await (const message of hook) {
+        heard.push(message);
+        if (message === "bye") break;
+      }
+      return heard;
+    });
+    const { store } = await scene.work();
+    const run = await start(chat, [], { store });
+    for (const message of ["hello", "how are you", "bye"]) await resumeHook("chat", message, { store });
+    expect(await run.returnValue).toEqual(["hello", "how are you", "bye"]);
+  });
+
+  test("payloads that come while nobody awaits are kept, in order", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const busy = step("busy", async () => {
+      called.open();
+      await free.opened;
+    });
+    const queue = workflow(scene.name("queue"), async () => {
+      const hook = createHook<number>({ token: "queue" });
+      await busy();
+      return [await hook, await hook, await hook, await hook, await hook];
+    });
+    const { store } = await scene.work();
+    const run = await start(queue, [], { store });
+    await called.opened;
+    for (let i = 1; i <= 4; i++) await resumeHook("queue", i, { store });
+    free.open();
+    await resumeHook("queue", 5, { store });
+    expect(await run.returnValue).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test("payloads come in order also when they are sent at once from two handles", async ({ scene }) => {
+    const queue = workflow(scene.name("queue"), async () => {
+      const hook = createHook<string>({ token: "queue" });
+      const heard: string[] = [];
+      while (heard.length < 40) heard.push(await hook);
+      return heard;
+    });
+    const { store } = await scene.work();
+    const other = await scene.open();
+    const run = await start(queue, [], { store });
+    const send = async (from: typeof store, name: string) => {
+      for (let i = 0; i < 20; i++) await resumeHook("queue", `${name} ${i}`, { store: from });
+    };
+    await Promise.all([send(store, "a"), send(other, "b")]);
+    const heard = (await run.returnValue) as string[];
+    for (const name of ["a", "b"]) {
+      const own = heard.filter((each) => each.startsWith(name));
+      expect(own).toEqual(Array.from({ length: 20 }, (_, i) => `${name} ${i}`));
+    }
+  });
+
+  test("kept payloads survive the worker", async ({ scene }) => {
+    const [called, free] = [gate(), gate()];
+    const busy = step("busy", async () => {
+      called.open();
+      await free.opened;
+    });
+    const queue = workflow(scene.name("queue"), async () => {
+      const hook = createHook<number>({ token: "queue" });
+      const first = await hook;
+      await busy();
+      return [first, await hook, await hook];
+    });
+    const doomed = await scene.workAndDie();
+    const run = await start(queue, [], { store: doomed.store });
+    const outside = await scene.open();
+    await resumeHook("queue", 1, { store: outside });
+    await called.opened;
+    await resumeHook("queue", 2, { store: outside });
+    doomed.die();
+    await resumeHook("queue", 3, { store: outside });
+    free.open();
+    const { store } = await scene.work();
+    expect(await getRun(run.id, { store }).returnValue).toEqual([1, 2, 3]);
+  });
+
+  test("a token belongs to one active hook: getConflict says so, and awaiting it rejects", async ({ scene }) => {
+    const holder = workflow(scene.name("holder"), async () => await createHook({ token: "mine" }));
+    const second = workflow(scene.name("second"), async () => {
+      const hook = createHook({ token: "mine" });
+      const conflict = await hook.getConflict();
+      const rejected = await hook.then(
+        () => "resolved",
+        (error: unknown) => (error instanceof HookConflictError ? error.token : "another error"),
+      );
+      return [conflict instanceof HookConflictError, rejected];
+    });
+    const waiting = workflow(scene.name("waiting"), async () => {
+      const hook = createHook({ token: "mine" });
+      return await hook.then(
+        () => "resolved",
+        (error: Error) => error.name,
+      );
+    });
+    const free = workflow(scene.name("free"), async () => {
+      const hook = createHook({ token: "free" });
+      return [await hook.getConflict(), await hook.getConflict()];
+    });
+    const { store } = await scene.work();
+    const first = await start(holder, [], { store });
+    expect(await (await start(second, [], { store })).returnValue).toEqual([true, "mine"]);
+    expect(await (await start(waiting, [], { store })).returnValue).toBe("HookConflictError");
+    expect(await (await start(free, [], { store })).returnValue).toEqual([null, null]);
+    await resumeHook("mine", "for the first", { store });
+    expect(await first.returnValue).toBe("for the first");
+  });
+
+  test("resumeHook takes a hook, and answers with its token and run; so does the resume of a defined hook", async ({ scene }) => {
+    const approval = defineHook<number>();
+    const waiting = workflow(scene.name("waiting"), async () => {
+      const hook = approval.create({ token: "t" });
+      return [await hook, await hook];
+    });
+    const { store } = await scene.work();
+    const run = await start(waiting, [], { store });
+    expect(await resumeHook("t", 1, { store })).toEqual({ token: "t", runId: run.id });
+    const hook = await getHookByToken("t", { store });
+    expect(await approval.resume(hook, 2, { store })).toEqual({ token: "t", runId: run.id });
+    expect(await run.returnValue).toEqual([1, 2]);
+    for (const bad of ["", undefined, 7, {}, { token: 7 }])
+      await expect(resumeHook(bad as never, 1, { store })).rejects.toThrow(InvalidInputError);
+  });
+
+  test("a conflict names the run that has the token, also after a replay", async ({ scene }) => {
+    const holding = workflow(scene.name("holding"), async () => await createHook({ token: "t" }));
+    const second = workflow(scene.name("second"), async (go: string) => {
+      const hook = createHook({ token: "t" });
+      const conflict = await hook.getConflict();
+      const error = await Promise.resolve(hook).catch((thrown: HookConflictError) => thrown);
+      const mine = createHook({ token: go });
+      const twin = await createHook({ token: go }).getConflict();
+      await mine;
+      return [conflict?.runId, (error as HookConflictError).runId, twin?.runId];
+    });
+    const { store, worker } = await scene.work();
+    const holder = await start(holding, [], { store });
+    await until("the token is taken", async () => (await store.runs.hook("t")) !== undefined);
+    const run = await start(second, ["go"], { store });
+    await until("it waits", async () => (await store.runs.hook("go")) !== undefined);
+    await untilReleased(store, run.id);
+    await until("it has left memory", () => !worker.has(run.id));
+    await resumeHook("go", null, { store });
+    expect(await run.returnValue).toEqual([holder.id, holder.id, run.id]);
+  });
+
+  test("an uncaught conflict fails the run", async ({ scene }) => {
+    const holder = workflow(scene.name("holder"), async () => await createHook({ token: "mine" }));
+    const { store } = await scene.work();
+    await start(holder, [], { store });
+    await expect((await start(holder, [], { store })).returnValue).rejects.toThrow(/already in use by run/);
+  });
+
+  test("two hooks of one run cannot share a token either", async ({ scene }) => {
+    const twice = workflow(scene.name("twice"), async () => {
+      const [one, two] = [createHook({ token: "same" }), createHook({ token: "same" })];
+      return [(await two.getConflict())?.name, await one.getConflict(), await one];
+    });
+    const { store } = await scene.work();
+    const run = await start(twice, [], { store });
+    await until("it is there", async () => (await story(store, run.id)).includes("hooked hook#1"));
+    await resumeHook("same", "payload", { store });
+    expect(await run.returnValue).toEqual(["HookConflictError", null, "payload"]);
+  });
+
+  test("the token is free again after dispose, after using, and after the end", async ({ scene }) => {
+    const disposing = workflow(scene.name("disposing"), async () => {
+      const hook = createHook({ token: "t" });
+      await hook;
+      hook.dispose();
+      await sleep("1h");
+    });
+    const ending = workflow(scene.name("ending"), async () => await createHook({ token: "t" }));
+    const again = workflow(scene.name("again"), async () => {
+      const first = createHook<string>({ token: "t" });
+      const heard = [await first];
+      first[Symbol.dispose]();
+      const second = createHook<string>({ token: "t" });
+      heard.push(await second);
+      return heard;
+    });
+    const { store } = await scene.work();
+    const sleeping = await start(disposing, [], { store });
+    await resumeHook("t", 1, { store });
+    await until("it is disposed of", async () => (await story(store, sleeping.id)).includes("drop hook#0"));
+    await expect(resumeHook("t", 2, { store })).rejects.toThrow(HookNotFoundError);
+    const second = await start(ending, [], { store });
+    await resumeHook("t", "for the second", { store });
+    expect(await second.returnValue).toBe("for the second");
+    const third = await start(again, [], { store });
+    await resumeHook("t", "one", { store });
+    await until("the next hook is there", async () => (await story(store, third.id)).includes("hook hook#1"));
+    await resumeHook("t", "two", { store });
+    expect(await third.returnValue).toEqual(["one", "two"]);
+    await expect(resumeHook("t", 3, { store })).rejects.toThrow(HookNotFoundError);
+  });
+
+  test("the token is free again after a cancel and after a failure", async ({ scene }) => {
+    const holder = workflow(scene.name("holder"), async (fail: boolean) => {
+      const hook = createHook({ token: "t" });
+      await hook.getConflict();
+      if (fail) throw new Error("no");
+      return await hook;
+    });
+    const { store } = await scene.work();
+    await expect((await start(holder, [true], { store })).returnValue).rejects.toThrow("no");
+    const cancelled = await start(holder, [false], { store });
+    await cancelled.cancel();
+    await expect(cancelled.returnValue).rejects.toThrow("cancelled");
+    const third = await start(holder, [false], { store });
+    await resumeHook("t", "free", { store });
+    expect(await third.returnValue).toBe("free");
+  });
+
+  test("a resume with a key counts once: while it waits, and after it was consumed", async ({ scene }) => {
+    const queue = workflow(scene.name("queue"), async () => {
+      const hook = createHook<string>({ token: "queue" });
+      return [await hook, await hook, await hook];
+    });
+    const { store } = await scene.work();
+    const other = await scene.open();
+    const run = await start(queue, [], { store });
+    await Promise.all(Array.from({ length: 10 }, (_, i) => resumeHook("queue", "a", { store: i % 2 ? store : other, key: "delivery-1" })));
+    await until("it is consumed", async () => (await story(store, run.id)).includes("got hook#0"));
+    await resumeHook("queue", "a", { store, key: "delivery-1" });
+    await untilReleased(store, run.id);
+    await resumeHook("queue", "a", { store: other, key: "delivery-1" });
+    await resumeHook("queue", "b", { store, key: "delivery-2" });
+    await resumeHook("queue", "a", { store });
+    expect(await run.returnValue).toEqual(["a", "b", "a"]);
+  });
+
+  test("the same key for another token is another delivery", async ({ scene }) => {
+    const both = workflow(scene.name("both"), async () => {
+      const [a, b] = [createHook({ token: "a" }), createHook({ token: "b" })];
+      return [await a, await b];
+    });
+    const { store } = await scene.work();
+    const run = await start(both, [], { store });
+    await resumeHook("a", 1, { store, key: "k" });
+    await resumeHook("b", 2, { store, key: "k" });
+    expect(await run.returnValue).toEqual([1, 2]);
+  });
+
+  test("right after a start the hook is not there yet: resumeHook waits for it", async ({ scene }) => {
+    const prepare = step("prepare", async () => "prepared");
+    const approval = workflow(scene.name("approval"), async (token: string) => {
+      await prepare();
+      return await createHook({ token });
+    });
+    const { store } = await scene.work();
+    const away = await scene.open();
+    const runs = [await start(approval, ["here"], { store }), await start(approval, ["elsewhere"], { store: away })];
+    await resumeHook("here", 1, { store });
+    await resumeHook("elsewhere", 2, { store: away });
+    expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual([1, 2]);
+  });
+
+  test("waitMs says how long it waits; what is no duration is refused", async ({ scene }) => {
+    const late = workflow(scene.name("late"), async () => {
+      await createHook({ token: "go on" });
+      return await createHook({ token: "late" });
+    });
+    const { store } = await scene.work();
+    const run = await start(late, [], { store });
+    await expect(resumeHook("late", 1, { store, waitMs: 0 })).rejects.toThrow(HookNotFoundError);
+    await expect(resumeHook("late", 1, { store, waitMs: -1 })).rejects.toThrow(InvalidInputError);
+    const resumed = resumeHook("late", 1, { store, waitMs: 60_000 });
+    await resumeHook("go on", 0, { store, waitMs: 60_000 });
+    await resumed;
+    expect(await run.returnValue).toBe(1);
+  });
+
+  test("an unknown token is an error of its own, and so is an ended run's", async ({ scene }) => {
+    const store = await scene.open();
+    await expect(resumeHook("nobody", 1, { store })).rejects.toThrow(HookNotFoundError);
+    await expect(getHookByToken("nobody", { store })).rejects.toThrow(HookNotFoundError);
+    await expect(resumeHook("nobody", () => 1, { store })).rejects.toThrow(InvalidInputError);
+    await expect(resumeHook("nobody", 1, { store, key: "" })).rejects.toThrow(InvalidInputError);
+  });
+
+  test("getHookByToken: run, metadata, time", async ({ scene }) => {
+    const rich = workflow(scene.name("rich"), async () => {
+      await Promise.all([createHook({ token: "rich", metadata: { for: new Set(["finance"]) } }), createHook({ token: "bare" })]);
+    });
+    const { store } = await scene.work();
+    const run = await start(rich, [], { store });
+    const hook = await getHookByToken("rich", { store });
+    expect(hook).toEqual({
+      token: "rich",
+      runId: run.id,
+      hookId: `${run.id}/hook#0`,
+      metadata: { for: new Set(["finance"]) },
+      createdAt: expect.any(Date),
+    });
+    expect((await getHookByToken("bare", { store })).metadata).toBeUndefined();
+    await run.cancel();
+    await expect(run.returnValue).rejects.toThrow();
+    await expect(getHookByToken("rich", { store })).rejects.toThrow(HookNotFoundError);
+  });
+
+  test("without a token it gets one that nobody can guess, and the same after a takeover", async ({ scene }) => {
+    const tokens: string[] = [];
+    const tell = step("tell", async (token: string) => void tokens.push(token));
+    const secret = workflow(scene.name("secret"), async () => {
+      const hook = createHook<number>();
+      await tell(hook.token);
+      const first = await hook;
+      await tell(hook.token);
+      return first;
+    });
+    const doomed = await scene.workAndDie();
+    const run = await start(secret, [], { store: doomed.store });
+    await until("it has told its token", () => tokens.length === 1);
+    doomed.die();
+    const { store } = await scene.work();
+    await until("the next worker has it", async () => (await story(store, run.id)).some((line) => line.startsWith("claim")));
+    await resumeHook(tokens[0] ?? "", 5, { store });
+    expect(await getRun(run.id, { store }).returnValue).toBe(5);
+    expect(tokens[0]).toMatch(/^[\w-]{32}$/);
+    expect(new Set(tokens).size).toBe(1);
+  });
+
+  test("a conflict is the same after a takeover", async ({ scene }) => {
+    const holder = workflow(scene.name("holder"), async () => await createHook({ token: "mine" }));
+    const reached = gate();
+    const hold = step("hold", async () => {
+      reached.open();
+      if (getStepMetadata().attempt === 1) await new Promise(() => {});
+    });
+    const second = workflow(scene.name("second"), async () => {
+      const hook = createHook({ token: "mine" });
+      const conflict = await hook.getConflict();
+      await hold();
+      return conflict?.name ?? null;
+    });
+    const { store } = await scene.work({ workflows: [holder] });
+    const holding = await start(holder, [], { store });
+    const doomed = await scene.workAndDie({ workflows: [second] });
+    const run = await start(second, [], { store: doomed.store });
+    await reached.opened;
+    doomed.die();
+    await resumeHook("mine", 1, { store });
+    await holding.returnValue;
+    const next = await scene.work({ workflows: [second] });
+    expect(await getRun(run.id, { store: next.store }).returnValue).toBe("HookConflictError");
+  });
+
+  test("a hook or a timeout, whichever comes first", async ({ scene }) => {
+    const waiting = workflow(scene.name("waiting"), async (ms: number) => {
+      const hook = createHook({ token: `t${ms}` });
+      return await Promise.race([hook, sleep(ms).then(() => "too late")]);
+    });
+    const { store } = await scene.work();
+    const late = await start(waiting, [30], { store });
+    const inTime = await start(waiting, [3_600_000], { store });
+    await untilReleased(store, inTime.id);
+    await resumeHook("t3600000", "in time", { store });
+    expect(await Promise.all([late.returnValue, inTime.returnValue])).toEqual(["too late", "in time"]);
+  });
+
+  test("bad tokens are refused in the workflow", async ({ scene }) => {
+    const bad = workflow(scene.name("bad"), async () => {
+      const errors: boolean[] = [];
+      for (const token of ["", "x".repeat(513), 5]) {
+        try {
+          void createHook({ token: token as string });
+        } catch (error) {
+          errors.push(error instanceof InvalidInputError);
+        }
+      }
+      return errors;
+    });
+    const { store } = await scene.work();
+    expect(await (await start(bad, [], { store })).returnValue).toEqual([true, true, true]);
+  });
+});
+
+plain("outside of a workflow a hook is an error", () => {
+  expect(() => createHook()).toThrow(ContextError);
+});

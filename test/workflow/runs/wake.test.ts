@@ -1,0 +1,158 @@
+import { createHook, sleep, step, workflow } from "onceflow/workflow";
+import { getRun, resumeHook, start } from "onceflow/workflow/api";
+import { expect } from "vitest";
+import { Process } from "../process.js";
+import { durableStores, everyStore, gate, onStores, story, until, untilReleased } from "../scene.js";
+
+/** By itself such a worker would look only every half minute: whatever comes sooner came because it was told. */
+const patient = { leaseMs: 60_000, pollMs: 30_000 } as const;
+/** Much sooner than the next poll, and late enough for a machine that is busy with other things. */
+const longBeforeMs = 15_000;
+
+/** The names of what the processes work on; this one only starts and asks. */
+const foreign = <Args extends unknown[]>(name: string) =>
+  workflow(`process ${name}`, async (..._args: Args): Promise<string> => Promise.reject(new Error("this process must not execute it")));
+const waiting = foreign<[string]>("waiting");
+const either = foreign<[string, number]>("either");
+const held = foreign<[]>("held");
+
+async function beforeTheNextPoll(what: Promise<unknown>): Promise<unknown> {
+  const began = performance.now();
+  const result = await what;
+  expect(performance.now() - began).toBeLessThan(longBeforeMs);
+  return result;
+}
+
+onStores("wake-ups in one process", everyStore, (test) => {
+  test("a start, a resume, a wake-up and a cancel are heard at once", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => {
+      const payload = await createHook({ token: "t" });
+      await sleep("1h");
+      return payload;
+    });
+    const { store } = await scene.work(patient);
+    const started = await start(run, [], { store });
+    await untilReleased(store, started.id);
+    await resumeHook("t", "payload", { store });
+    await until("it sleeps", async () => (await story(store, started.id)).includes("sleep sleep#0"));
+    await untilReleased(store, started.id);
+    await started.wakeUp();
+    expect(await beforeTheNextPoll(started.returnValue)).toBe("payload");
+    const second = await start(run, [], { store });
+    await untilReleased(store, second.id);
+    await second.cancel();
+    await beforeTheNextPoll(expect(second.returnValue).rejects.toThrow("cancelled"));
+  });
+
+  test("what one handle writes wakes the worker of another, and its end those who wait", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => await createHook({ token: "t" }));
+    await scene.work(patient);
+    const client = await scene.open();
+    const started = await start(run, [], { store: client });
+    await until("it was claimed", async () => (await started.status) === "running");
+    await untilReleased(client, started.id);
+    await resumeHook("t", "across", { store: client });
+    expect(await beforeTheNextPoll(started.returnValue)).toBe("across");
+  });
+
+  test("a worker that is full looks again when it has room", async ({ scene }) => {
+    const free = gate();
+    const slow = step("slow", async (n: number) => {
+      await free.opened;
+      return n;
+    });
+    const run = workflow(scene.name("run"), async (n: number) => await slow(n));
+    const { store, worker } = await scene.work({ ...patient, concurrency: 2 });
+    const runs = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => start(run, [n], { store })));
+    await until("it is full", () => worker.running === 2);
+    free.open();
+    expect(await beforeTheNextPoll(Promise.all(runs.map((each) => each.returnValue)))).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  test("timers of runs that have left the worker are not late", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => {
+      await sleep(1200);
+      return "awake";
+    });
+    const { store } = await scene.work(patient);
+    const started = await start(run, [], { store });
+    expect(await beforeTheNextPoll(started.returnValue)).toBe("awake");
+  });
+});
+
+onStores("wake-ups across processes", durableStores, (test) => {
+  test("a start, a resume of one that waits and of one that has left, a cancel: each is heard long before the next poll", async ({
+    scene,
+  }) => {
+    await Process.of(scene, { worker: patient });
+    const store = await scene.open();
+    const first = await start(waiting, ["first"], { store });
+    await beforeTheNextPoll(until("it has begun", async () => (await story(store, first.id)).includes("hook hook#0")));
+    await resumeHook("first", "at once", { store });
+    expect(await beforeTheNextPoll(first.returnValue)).toBe("at once");
+    const second = await start(waiting, ["second"], { store });
+    await until("it has begun", async () => (await story(store, second.id)).includes("hook hook#0"));
+    await untilReleased(store, second.id);
+    await resumeHook("second", "later", { store });
+    expect(await beforeTheNextPoll(second.returnValue)).toBe("later");
+    const third = await start(waiting, ["third"], { store });
+    await until("it has begun", async () => (await story(store, third.id)).includes("hook hook#0"));
+    await third.cancel();
+    await beforeTheNextPoll(expect(third.returnValue).rejects.toThrow("cancelled"));
+  });
+
+  test("mail reaches a run whose step is under way in another process", async ({ scene }) => {
+    const worker = await Process.of(scene, { worker: patient });
+    const store = await scene.open();
+    const run = await start(held, [], { store });
+    await worker.says("called");
+    await run.cancel();
+    await beforeTheNextPoll(worker.says("aborted"));
+    worker.tell({ tell: "free" });
+    await expect(getRun(run.id, { store }).returnValue).rejects.toThrow("cancelled");
+  });
+
+  test("an idle worker does next to nothing, whatever its runs wait for", async ({ scene }) => {
+    const worker = await Process.of(scene, { worker: {} });
+    const store = await scene.open();
+    for (let i = 0; i < 20; i++) await start(waiting, [`w${i}`], { store });
+    const last = await start(waiting, ["last"], { store });
+    await until("all have begun", async () => (await story(store, last.id)).includes("hook hook#0"));
+    await untilReleased(store, last.id);
+    expect(await quietest(worker, { windows: 12, ms: 1000, enough: 50 })).toBeLessThan(50);
+  });
+
+  test("a run that waits in memory for a hook or its time costs nothing either", async ({ scene }) => {
+    const worker = await Process.of(scene, { worker: {} });
+    const store = await scene.open();
+    // What it costs to boot is another thing.
+    worker.tell({ tell: "measure", ms: 700 });
+    await worker.says("cpu");
+    // Longer than a run waits for a hook in memory, and soon enough to be kept there for its timer.
+    const run = await start(either, ["t", 1200], { store });
+    await until("it has begun", async () => (await story(store, run.id)).includes("sleep sleep#0"));
+    // Three of them: afterwards it no longer waits.
+    expect(await quietest(worker, { windows: 3, ms: 300, enough: 25 })).toBeLessThan(100);
+    expect(await run.returnValue).toBe("too late");
+  });
+});
+
+interface Windows {
+  readonly windows: number;
+  readonly ms: number;
+  /** As little CPU time as this is looked for; less need not be. */
+  readonly enough: number;
+}
+
+/**
+ * CPU time of the least busy of several windows: what is compiled and collected after a start falls into some of them, and
+ * on a busy machine all of that takes longer. A worker that polls has none that is quiet.
+ */
+async function quietest(worker: Process, { windows, ms, enough }: Windows): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < windows && least >= enough; i++) {
+    worker.tell({ tell: "measure", ms });
+    least = Math.min(least, (await worker.says("cpu")).ms);
+  }
+  return least;
+}

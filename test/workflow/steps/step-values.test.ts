@@ -1,0 +1,113 @@
+import { FatalError, step, workflow } from "onceflow/workflow";
+import { start } from "onceflow/workflow/api";
+import { expect } from "vitest";
+import { everyStore, onStores, quick, thrownBy } from "../scene.js";
+
+onStores("what steps are given and return", everyStore, (test) => {
+  test("a result that cannot be journaled is a clear error with its path, and nothing is retried", async ({ scene }) => {
+    let calls = 0;
+    class Money {
+      amount = 1;
+    }
+    const returns = (name: string, value: () => unknown) =>
+      step(name, async () => {
+        calls += 1;
+        return value();
+      });
+    const bodies = [
+      returns("function", () => ({ items: [{ fn: () => 1 }] })),
+      returns("class", () => ({ money: new Money() })),
+      returns("symbol", () => Symbol("s")),
+      returns("hostile", () => ({
+        get boom() {
+          throw new Error("no entry");
+        },
+      })),
+      returns("large", () => "x".repeat(5 * 1024 * 1024)),
+    ];
+    const run = workflow(scene.name("run"), async () => {
+      const results = await Promise.allSettled(bodies.map((body) => body()));
+      return results.map((result) => result.status === "rejected" && FatalError.is(result.reason) && (result.reason as Error).message);
+    });
+    const { store } = await scene.work();
+    const messages = (await (await start(run, [], { store })).returnValue) as string[];
+    expect(calls).toBe(5);
+    expect(messages[0]).toContain(".items[0].fn");
+    expect(messages[1]).toContain(".money");
+    expect(messages[2]).toContain('step "symbol" succeeded, but its result cannot be journaled');
+    expect(messages[3]).toContain("no entry");
+    expect(messages[4]).toContain("bytes");
+  });
+
+  test("a run whose own result cannot be stored fails with its path", async ({ scene }) => {
+    const run = workflow(scene.name("run"), async () => ({ deep: { fn: () => 1 } }));
+    const { store } = await scene.work();
+    const started = await start(run, [], { store });
+    expect((await thrownBy(started.returnValue)).message).toContain(".deep.fn");
+    expect(await started.status).toBe("failed");
+  });
+
+  test("results are copies, rich ones come back as they were", async ({ scene }) => {
+    const shared = { list: [1], at: new Date(5), tags: new Map([["a", 1n]]) };
+    const give = step("give", async () => shared);
+    const run = workflow(scene.name("run"), async () => {
+      const first = await give();
+      first.list.push(2);
+      const second = await give();
+      return [first === shared, first.list, second.list, second.at, second.tags];
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual([false, [1, 2], [1], new Date(5), new Map([["a", 1n]])]);
+    expect(shared.list).toEqual([1]);
+  });
+
+  test("what a body does to its arguments stays in that attempt", async ({ scene }) => {
+    const seen: number[][] = [];
+    const greedy = step(
+      "greedy",
+      async (basket: { items: number[] }) => {
+        seen.push([...basket.items]);
+        basket.items.push(99);
+        if (seen.length === 1) throw new Error("again");
+      },
+      quick,
+    );
+    const run = workflow(scene.name("run"), async () => {
+      const basket = { items: [1] };
+      await greedy(basket);
+      return basket.items;
+    });
+    const { store } = await scene.work();
+    // After a replay the body is not called: the workflow must not see what it did.
+    expect(await (await start(run, [], { store })).returnValue).toEqual([1]);
+    expect(seen).toEqual([[1], [1]]);
+  });
+
+  test("functions and instances can be arguments: they are handed on as they are", async ({ scene }) => {
+    const call = step("call", async (fn: (n: number) => number, counter: { count(): number }) => fn(counter.count()));
+    const run = workflow(scene.name("run"), async () => {
+      class Counter {
+        count() {
+          return 20;
+        }
+      }
+      return await call((n) => n + 1, new Counter());
+    });
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toBe(21);
+  });
+
+  test("undefined, null, NaN and nothing at all are results", async ({ scene }) => {
+    const echo = step("echo", async (value: unknown) => value);
+    const run = workflow(scene.name("run"), async () => [await echo(undefined), await echo(null), await echo(Number.NaN), await echo(-0)]);
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toEqual([undefined, null, Number.NaN, -0]);
+  });
+
+  test("thrown values that are no errors are kept as the cause's text", async ({ scene }) => {
+    const odd = step("odd", async () => Promise.reject("just text"), { maxRetries: 0 });
+    const run = workflow(scene.name("run"), async () => (await thrownBy(odd())).message);
+    const { store } = await scene.work();
+    expect(await (await start(run, [], { store })).returnValue).toContain("just text");
+  });
+});

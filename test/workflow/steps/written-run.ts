@@ -1,0 +1,20 @@
+import type { Store } from "onceflow";
+import type { Event } from "../../../src/workflow/journal/event.js";
+
+interface WrittenRun {
+  readonly id: string;
+  readonly workflow: string;
+  readonly events: readonly Event[];
+  /** Encoded. Default: no arguments. */
+  readonly input?: string;
+}
+
+/** Writes a run with this journal as a worker would that has handed it back: the next worker goes on with it at once. */
+export async function writeRun(store: Store, { id, workflow, events, input = "[]" }: WrittenRun): Promise<void> {
+  const then = { kind: "release", wakeAt: 0, status: "running", trouble: null } as const;
+  const entry = { events: JSON.stringify(events), consumed: null, hooks: [], children: [], then };
+  const first = { owner: "another worker", leaseMs: 1000, entry };
+  await store.commit({
+    run: { verb: "start", id, workflow, input, fingerprint: null, parent: null, creator: `creator of ${id}`, retentionMs: null, first },
+  });
+}
