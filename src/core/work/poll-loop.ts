@@ -1,3 +1,4 @@
+import { backoffMs, storeBackoff } from "./backoff.js";
 import { type Clock, sleep } from "./clock.js";
 
 export interface LookHost {
@@ -9,9 +10,6 @@ export interface LookHost {
   /** None is under way, and none was asked for. */
   rested?(): void;
 }
-
-const troubleMsMin = 20;
-const troubleMsMax = 1000;
 
 /** When a worker looks for what is due. One look at a time; who asks during one gets another behind it. */
 export class Looks {
@@ -61,16 +59,16 @@ export class Looks {
   }
 
   async #whileAsked(): Promise<void> {
-    for (let troubleMs = troubleMsMin; this.#again && !this.#stopped; ) {
+    for (let failures = 0; this.#again && !this.#stopped; ) {
       this.#again = false;
       try {
         await this.#host.look();
-        troubleMs = troubleMsMin;
+        failures = 0;
       } catch (error) {
         if (this.#host.closed()) return;
         this.#host.trouble(error);
-        await sleep(this.#clock, troubleMs);
-        troubleMs = Math.min(troubleMs * 2, troubleMsMax);
+        failures += 1;
+        await sleep(this.#clock, backoffMs(storeBackoff, failures));
         this.#again = true;
       }
     }

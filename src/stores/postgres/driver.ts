@@ -1,6 +1,8 @@
 import type pg from "pg";
 import { ConfigurationError, isOwnMistake, NotKnownError, OnceflowError } from "../../core/errors/errors.js";
 import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
+import { type Backoff, backoffMs, fullJitter, jitteredMs } from "../../core/work/backoff.js";
+import { sleep, systemClock } from "../../core/work/clock.js";
 
 export type PgModule = typeof pg;
 export type PgClient = Pick<pg.Client, "query">;
@@ -73,6 +75,7 @@ export function isMisconfigured(error: unknown): boolean {
 export const beginOurs = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 const triesMax = 20;
+const conflictBackoff: Backoff = { minMs: 2, maxMs: 50 };
 
 /** Repeats a statement that stands alone while it cannot be serialized, or is the victim of a deadlock: nothing was written. */
 export async function sentAgain<T>(send: () => Promise<T>): Promise<T> {
@@ -81,8 +84,8 @@ export async function sentAgain<T>(send: () => Promise<T>): Promise<T> {
       return await send();
     } catch (error) {
       if (tries === triesMax || !/^(40001|40P01)$/.test(codeOf(error))) throw error;
-      // Spread out, so that those who met do not meet again.
-      await new Promise((again) => setTimeout(again, Math.random() * Math.min(2 ** tries, 50)));
+      // With jitter: two statements that collided would otherwise collide again.
+      await sleep(systemClock, jitteredMs(backoffMs(conflictBackoff, tries), fullJitter, Math.random));
     }
   }
 }
