@@ -76,9 +76,9 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
 /** A place in the batch is taken around the transaction, not in it: an open one would wait for those that wait for it. */
 async function onceGated(policy: Policy, options: OnceOptions, gate: Gate, run: Parameters<typeof once>[2], failures: Failures) {
   const { tx } = options;
-  if (tx === undefined) return await once(policy.store, options, (attempt) => gate.pass(async () => await run(attempt)), failures);
+  if (tx === undefined) return await once(policy.store, options, (attempt) => gate.run(async () => await run(attempt)), failures);
   const transact: TxRunner = tx === true ? (work) => policy.store.transact(work) : tx;
-  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.pass(() => transact(work));
+  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.run(() => transact(work));
   return await once(policy.store, { ...options, tx: gated }, run, failures);
 }
 

@@ -1,10 +1,10 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { createStore, type StoreOptions } from "../../core/store/create-store.js";
 import type { Backend, Store } from "../../core/store/store.js";
+import { Gate } from "../../core/work/gate.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { bounded } from "./deadline.js";
 import { explain, loadDriver, type Sdk, type Table } from "./driver.js";
-import { Gate } from "./gate.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { flush } from "./ledger/flush.js";
 import { ownNames } from "./ledger/item.js";

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { ConfigurationError, InvalidInputError, UnreachableError } from "../../core/errors/errors.js";
 import type { Backend } from "../../core/store/store.js";
+import { Gate } from "../../core/work/gate.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { checkEncoding } from "../url-parameters.js";
 import { collectionsOf, createIndexes, createRunCollections } from "./collections.js";
@@ -13,7 +14,6 @@ import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecord } from "./ledger/read.js";
 import { mongoRuns } from "./runs/runs.js";
 import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./server.js";
-import { atMost } from "./side-by-side.js";
 import { settleWithin, transact } from "./transact.js";
 
 export interface MongoOptions {
@@ -97,12 +97,12 @@ export async function openMongo({ client, database: name, prefix = defaultName, 
   }
 
   const abandoned = new AbandonedRecords(collections);
-  const inTurn = atMost(atOnceMax);
+  const gate = new Gate(atOnceMax);
   const queue = replicated ? mongoRuns(client, collections) : undefined;
   return {
     name: "mongodb",
     capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
-    flush: (operations) => flush(collections, inTurn, operations),
+    flush: (operations) => flush(collections, gate, operations),
     flushesAtOnce: atOnceMax,
     read: (id) => asking("a read", () => readRecord(collections, id)),
     attempts: (query) => asking("a read", () => readAttempts(collections, query)),

@@ -57,8 +57,8 @@ export class Capacity {
   /** Within what its edge and its node allow at once, whoever came by which edge. */
   pass<T>({ load, node }: Route, work: () => Promise<T>, packets = 1): Promise<T> {
     const { gate } = node.load;
-    const inside = gate === undefined ? work : () => gate.pass(work, packets);
-    return load.gate === undefined ? inside() : load.gate.pass(inside, packets);
+    const inside = gate === undefined ? work : () => gate.run(work, packets);
+    return load.gate === undefined ? inside() : load.gate.run(inside, packets);
   }
 
   /** How many can pass together. */

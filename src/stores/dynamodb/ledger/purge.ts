@@ -28,7 +28,7 @@ export async function purgeRecords({ table, seen, gate }: Ledger, { before, limi
       .filter(({ what }) => what !== undefined);
     const work = due
       .slice(0, limit - purged)
-      .map(({ item, what }) => gate.through(() => (what === "gone" ? remove(table, item) : strip(table, item))));
+      .map(({ item, what }) => gate.run(() => (what === "gone" ? remove(table, item) : strip(table, item))));
     const done = await Promise.all(work);
     purged += done.filter(Boolean).length;
     if (purged >= limit) break;

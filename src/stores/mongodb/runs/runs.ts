@@ -1,7 +1,7 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
+import { Gate } from "../../../core/work/gate.js";
 import type { Collections } from "../collections.js";
 import { asking, type MongoClient } from "../driver.js";
-import { atMost } from "../side-by-side.js";
 import { asSession, clientOf } from "../transact.js";
 import { append } from "./append.js";
 import { readChunks, readTail } from "./chunks.js";
@@ -22,10 +22,10 @@ export function mongoRuns(
   client: MongoClient,
   collections: Collections,
 ): { readonly runs: RunBackend; readonly close: () => Promise<void> } {
-  const inTurn = atMost(atOnceMax);
+  const gate = new Gate(atOnceMax);
   const watching = createRunWatch(collections);
   const runs: RunBackend = {
-    flush: (operations) => flushRuns(client, collections, inTurn, operations),
+    flush: (operations) => flushRuns(client, collections, gate, operations),
     claim: (query) => claimRuns(client, collections, query),
     async load(id) {
       for (;;) {
