@@ -1,6 +1,7 @@
 import type { AttemptEntry } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { type Clock, systemClock } from "../../core/work/clock.js";
+import { Gate } from "../../core/work/gate.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
@@ -37,12 +38,13 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
-  const inTurn = createTurns();
+  /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
+  const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
 
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
   const writing = <T>(work: () => T): Promise<T> =>
-    inTurn(() =>
+    oneWriter.run(() =>
       reading(() => {
         connections.requireFile();
         return work();
@@ -68,7 +70,7 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
     audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         connections.requireFile();
         forTransactions ??= await reading(() => connections.another());
         return await transact(forTransactions, path, clock, work);
@@ -78,23 +80,9 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     runs: createRuns(parts),
     packets: createPackets({ ...parts, records: statements }),
     close: () =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         watching.close();
         connections.close();
       }),
-  };
-}
-
-/** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
-function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> | undefined;
-  return (work) => {
-    const turn = last === undefined ? work() : last.then(work);
-    const over = () => {
-      if (last === mine) last = undefined;
-    };
-    const mine = turn.then(over, over);
-    last = mine;
-    return turn;
   };
 }
