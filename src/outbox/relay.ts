@@ -2,7 +2,7 @@ import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { InHand } from "../core/packets/worker/in-hand.js";
-import { Numbers } from "../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { PacketSuspects } from "../core/packets/worker/suspects.js";
 import { PacketLease } from "../core/packets/worker/worker-lease.js";
 import { BoundedCall } from "../core/work/bounded-call.js";
@@ -21,7 +21,7 @@ import { type Publishing, publish, triesOf } from "./publish.js";
 export class Relay {
   readonly #publishing: Publishing;
   readonly #counts: Counts;
-  readonly #numbers: Numbers;
+  readonly #registration: WorkerRegistration;
   readonly #lease: PacketLease;
   readonly #looks: Looks;
   readonly #calls = new Set<BoundedCall>();
@@ -37,9 +37,9 @@ export class Relay {
     const { store } = policy;
     this.#publishing = publishing;
     this.#counts = counts;
-    this.#numbers = new Numbers(store, relay.leaseMs);
+    this.#registration = new WorkerRegistration(store, relay.leaseMs);
     const trouble = (error: unknown) => this.#trouble(error);
-    this.#lease = new PacketLease(store, this.#numbers, {
+    this.#lease = new PacketLease(store, this.#registration, {
       leaseMs: relay.leaseMs,
       idle: () => this.#calls.size === 0,
       lost: () => this.#lost(),
@@ -73,8 +73,8 @@ export class Relay {
     const { policy, relay } = this.#publishing;
     const { flow, queue } = policy;
     if (this.#inDoubt && !(await this.#handBack())) return;
-    if (this.#numbers.worker === 0) {
-      await this.#numbers.join();
+    if (this.#registration.worker === 0) {
+      await this.#registration.join();
       this.#lease.start();
     }
     const opening = this.#inHand.opening();
@@ -83,7 +83,7 @@ export class Relay {
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
     // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
     if (limit <= 0) return this.#looks.later(relay.pollMs);
-    const { worker } = this.#numbers;
+    const { worker } = this.#registration;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
     const suspects = claimed.filter((packet) => this.#suspects.has({ packet }));
     for (const packet of claimed) if (!suspects.includes(packet)) void this.#relay(packet, worker, (work) => this.#inHand.beside(work));
@@ -110,7 +110,7 @@ export class Relay {
    */
   async #handBack(): Promise<boolean> {
     if (this.#calls.size > 0 || this.#suspects.size > 0) return false;
-    const { worker } = this.#numbers;
+    const { worker } = this.#registration;
     await this.#publishing.policy.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
     this.#inDoubt = false;
@@ -181,8 +181,8 @@ export class Relay {
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#calls.size > 0 || this.#numbers.worker === 0 || store.closed) return;
-    await store.packets.leave(this.#numbers.worker).catch((error: unknown) => this.#trouble(error));
+    if (this.#calls.size > 0 || this.#registration.worker === 0 || store.closed) return;
+    await store.packets.leave(this.#registration.worker).catch((error: unknown) => this.#trouble(error));
   }
 
   #callsEnd(graceMs: number): Promise<void> {

@@ -1,12 +1,12 @@
 import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import { InHand } from "../../../core/packets/worker/in-hand.js";
-import { Numbers } from "../../../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import { PacketSuspects } from "../../../core/packets/worker/suspects.js";
 import { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
-import { Numbered } from "../../../core/work/paged-map.js";
+import { PagedMap } from "../../../core/work/paged-map.js";
 import { afterEffect } from "../../../core/work/until-answered.js";
 import { NodeError } from "../../node/node-error.js";
 import { alertQueue } from "../alerts/alert.js";
@@ -56,18 +56,18 @@ export class Courier implements DeliveryHost, SearchHost {
   readonly #clock: Clock;
   readonly #options: ResolvedOptions;
   readonly #teller: Teller;
-  readonly #numbers: Numbers;
+  readonly #numbers: WorkerRegistration;
   readonly #search: Search;
   readonly #lease: PacketLease;
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #ephemeral: Ephemeral;
   /** By a number of their own: a packet may be here twice, when it was lost and has come again. */
-  readonly #deliveries = new Numbered<Delivery>();
+  readonly #deliveries = new PagedMap<Delivery>();
   #begun = 0;
   readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
   /** Packets on their way to the store, to be claimed there: room is kept for them. */
-  readonly #sending = new Numbered<Sending>();
+  readonly #sending = new PagedMap<Sending>();
   readonly #inHand: InHand;
   readonly #suspects: PacketSuspects<Suspect>;
   #alone: { readonly packet: PacketRecord; readonly ended: () => void } | undefined;
@@ -96,7 +96,7 @@ export class Courier implements DeliveryHost, SearchHost {
     this.capacity = new Capacity(options.concurrency);
     this.#checkpoints = new Checkpoints(store.clock);
     this.#batches = new Batches(store.clock, this.capacity, this.#begin);
-    this.#numbers = new Numbers(store, options.leaseMs);
+    this.#numbers = new WorkerRegistration(store, options.leaseMs);
     const { onMismatch, joinWaitMs, deadRetentionMs } = options;
     const { next } = this.#numbers;
     this.sender = {
@@ -137,7 +137,7 @@ export class Courier implements DeliveryHost, SearchHost {
     return this.#numbers.worker;
   }
 
-  get numbers(): Numbers {
+  get numbers(): WorkerRegistration {
     return this.#numbers;
   }
 
