@@ -6,7 +6,7 @@ import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { PacketSuspects } from "../core/packets/worker/suspects.js";
 import { PacketLease } from "../core/packets/worker/worker-lease.js";
 import { BoundedCall } from "../core/work/bounded-call.js";
-import { Looks } from "../core/work/poll-loop.js";
+import { PollLoop } from "../core/work/poll-loop.js";
 import { afterEffect } from "../core/work/until-answered.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish, triesOf } from "./publish.js";
@@ -23,7 +23,7 @@ export class Relay {
   readonly #counts: Counts;
   readonly #registration: WorkerRegistration;
   readonly #lease: PacketLease;
-  readonly #looks: Looks;
+  readonly #polls: PollLoop;
   readonly #calls = new Set<BoundedCall>();
   readonly #inHand: InHand;
   readonly #suspects: PacketSuspects<{ readonly packet: PacketRecord }>;
@@ -54,7 +54,7 @@ export class Relay {
       deliver: ({ packet }) => this.#relayAlone(packet),
       left: () => this.wake(),
     });
-    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
+    this.#polls = new PollLoop(store.clock, { poll: () => this.#claim(), reportFailure: trouble, isClosed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
     this.wake();
   }
@@ -66,7 +66,7 @@ export class Relay {
 
   /** Something may be due. */
   wake(): void {
-    this.#looks.now();
+    this.#polls.pollNow();
   }
 
   async #claim(): Promise<void> {
@@ -82,7 +82,7 @@ export class Relay {
     if (opening !== undefined) return void opening.then(() => this.wake());
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
     // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
-    if (limit <= 0) return this.#looks.later(relay.pollMs);
+    if (limit <= 0) return this.#polls.pollWithin(relay.pollMs);
     const { worker } = this.#registration;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
     const suspects = claimed.filter((packet) => this.#suspects.has({ packet }));
@@ -91,7 +91,7 @@ export class Relay {
     if (!known) return await this.#lease.rejoin(worker, { lost: true });
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
     // Without room the next one that ends looks.
-    if (waitMs > 0) this.#looks.later(waitMs);
+    if (waitMs > 0) this.#polls.pollWithin(waitMs);
     else if (this.#calls.size < relay.concurrency) this.wake();
   }
 
@@ -176,7 +176,7 @@ export class Relay {
   async #stop(graceMs: number): Promise<void> {
     const { store } = this.#publishing.policy;
     this.#stopWatching();
-    await this.#looks.stop();
+    await this.#polls.stop();
     await this.#callsEnd(graceMs);
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));

@@ -3,7 +3,7 @@ import type { PacketClaimQuery, PacketClaims } from "../../../core/packets/opera
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
-import { Looks } from "../../../core/work/poll-loop.js";
+import { PollLoop } from "../../../core/work/poll-loop.js";
 import type { Route, RunningNode } from "../flows/routes.js";
 import type { ResolvedOptions } from "../runtime-options.js";
 import type { Capacity } from "./capacity.js";
@@ -41,7 +41,7 @@ export class Search {
   readonly #capacity: Capacity;
   readonly #options: Pick<ResolvedOptions, "concurrency" | "pollMs">;
   readonly #host: SearchHost;
-  readonly #looks: Looks;
+  readonly #polls: PollLoop;
   /**
    * Deliveries that began by the reply to a send while a look was under way. A send whose reply was lost is sent again, and
    * finds a packet that the look has claimed; when its reply comes first, the look brings the same packet a second time.
@@ -62,30 +62,30 @@ export class Search {
     this.#capacity = capacity;
     this.#options = options;
     this.#host = host;
-    this.#looks = new Looks(store.clock, {
-      look: () => this.#look(),
-      trouble: (error) => host.trouble(error),
-      closed: () => store.closed,
-      rested: () => host.rested(),
+    this.#polls = new PollLoop(store.clock, {
+      poll: () => this.#look(),
+      reportFailure: (error) => host.trouble(error),
+      isClosed: () => store.closed,
+      onIdle: () => host.rested(),
     });
   }
 
   start(): void {
     this.#active = true;
     this.#stopWatching = this.#store.packets.watch(() => this.wake());
-    this.#looks.now();
+    this.#polls.pollNow();
   }
 
   /** Resolves when the look that is under way has ended. */
   async stop(): Promise<void> {
     this.#active = false;
     this.#stopWatching();
-    await this.#looks.stop();
+    await this.#polls.stop();
   }
 
   /** A look is under way, or there is something left to look for. */
   get pending(): boolean {
-    return this.#looks.busy || (this.#active && !this.#store.closed && this.#more);
+    return this.#polls.isBusy || (this.#active && !this.#store.closed && this.#more);
   }
 
   /** The reply to a claim was lost: packets may be ours that we don't know of. */
@@ -101,7 +101,7 @@ export class Search {
 
   /** At the latest then. */
   later(ms: number): void {
-    if (this.#active) this.#looks.later(Math.max(1, Math.min(ms, this.#options.pollMs)));
+    if (this.#active) this.#polls.pollWithin(Math.max(1, Math.min(ms, this.#options.pollMs)));
   }
 
   /** Somebody has gone: more may be looked for, if the last look left any. */
@@ -111,15 +111,15 @@ export class Search {
 
   /** This delivery begins, and no look has brought it. */
   began(packet: PacketRecord): void {
-    if (this.#looks.busy) this.#meanwhile.add(deliveryOf(packet));
+    if (this.#polls.isBusy) this.#meanwhile.add(deliveryOf(packet));
   }
 
   #soon(): void {
     if (!this.#active) return;
     const plenty = this.#capacity.free * 2 >= this.#options.concurrency;
     const wait = plenty ? 0 : this.#lookedAt + lookEveryMs - this.#clock.now();
-    if (wait <= 0) this.#looks.now();
-    else this.#looks.later(wait);
+    if (wait <= 0) this.#polls.pollNow();
+    else this.#polls.pollWithin(wait);
   }
 
   async #look(): Promise<void> {
