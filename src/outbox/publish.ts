@@ -36,7 +36,7 @@ export async function publish({ policy, relay, publisher }: Publishing, packet: 
     const { timeoutMs, graceMs } = relay;
     await call.bound(
       store.clock,
-      { timeoutMs, graceMs, late: () => tookTooLong(timeoutMs) },
+      { timeoutMs, graceMs, timeoutError: () => tookTooLong(timeoutMs) },
       called(publisher, message, packet.attempt, call),
     );
     return { kind: "done", keep: false, note: null };

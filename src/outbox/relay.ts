@@ -130,7 +130,7 @@ export class Relay {
     try {
       const [to, answer] = await turn(async () => {
         // It may have waited for a suspect: by now it may be another relay's, or this one stops.
-        const outcome = call.aborted === undefined ? await publish(this.#publishing, packet, call) : released;
+        const outcome = !call.isAborted ? await publish(this.#publishing, packet, call) : released;
         return [outcome, await this.#settle(packet, worker, outcome)] as const;
       });
       // Stale: another relay has the message, and publishes it again.

@@ -95,7 +95,7 @@ export class Delivery extends Attempt {
 
   /** Once its time is over, the next node of a stage is not begun: it is tried again. */
   override ready(now?: number): Promise<void> | undefined {
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
     const ours = this.host.isOurs(this.packet, now);
     return ours === true ? undefined : this.#wait(ours);
   }
@@ -103,7 +103,7 @@ export class Delivery extends Attempt {
   async #wait(ours: Promise<boolean>): Promise<void> {
     if (!(await ours)) throw leaseLost();
     // Asking may have taken all of its time.
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
   }
 
   override get failures(): number {
@@ -178,7 +178,7 @@ async function carefully(delivery: Delivery): Promise<Settling> {
   let joined = false;
   const join = (...[, input]: Parameters<typeof handle>): Promise<NodeOutput> => {
     joined = true;
-    return (batch as BatchCall).join(input, () => (delivery.aborted === undefined ? host.isOurs(packet) : no));
+    return (batch as BatchCall).join(input, () => (delivery.isAborted ? no : host.isOurs(packet)));
   };
   delivery.begin();
   try {
