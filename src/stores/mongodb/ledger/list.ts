@@ -1,7 +1,7 @@
 import { effectClasses, stateAt } from "../../../core/ledger/record.js";
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 import { gte, lt, now } from "./expressions.js";
 import { type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
 

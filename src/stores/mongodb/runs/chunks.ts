@@ -11,8 +11,8 @@ import {
   withoutDoubles,
 } from "../../../core/runs/chunk.js";
 import type { RunAnswer, WriteChunks } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { isOver } from "./document.js";
 import { findRun } from "./load.js";
 
