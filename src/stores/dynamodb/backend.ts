@@ -3,7 +3,8 @@ import { createStore, type StoreOptions } from "../../core/store/create-store.js
 import type { Backend, Store } from "../../core/store/store.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { bounded } from "./connection/deadline.js";
-import { explain, loadDriver, type Sdk, type Table } from "./driver.js";
+import { loadDriver, type Sdk, type Table } from "./driver.js";
+import { explain } from "./errors.js";
 import { Gate } from "./gate.js";
 import { prepareTable } from "./layout.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
-import { explain } from "./driver.js";
+import { explain } from "./errors.js";
 
 /** An error as the SDK makes it of an answer. */
 const answer = (name: string, httpStatusCode: number, attempts = 1): Error =>

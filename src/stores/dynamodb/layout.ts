@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { TableDescription } from "@aws-sdk/client-dynamodb";
 import { ConfigurationError, UnreachableError } from "../../core/errors/errors.js";
-import { missingTable, type Table } from "./driver.js";
+import type { Table } from "./driver.js";
+import { missingTable } from "./errors.js";
 
 const activeMsMax = 60_000;
 

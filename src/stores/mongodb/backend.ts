@@ -3,8 +3,10 @@ import { ConfigurationError, InvalidInputError, UnreachableError } from "../../c
 import type { Backend } from "../../core/store/store.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { checkEncoding } from "../url-parameters.js";
+import { asking } from "./connection/ask.js";
 import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./connection/server.js";
-import { asking, explain, loadDriver, type MongoClient } from "./driver.js";
+import { loadDriver, type MongoClient } from "./driver.js";
+import { explain } from "./errors.js";
 import { collectionsOf, createIndexes, createRunCollections } from "./layout.js";
 import { AbandonedRecords } from "./ledger/abandoned.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";

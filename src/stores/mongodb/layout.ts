@@ -1,6 +1,7 @@
 import type { Collection, CollectionOptions, Db, IndexDescription, ObjectId } from "mongodb";
 import type { AuditedEntry } from "../../core/store/store.js";
-import { codeOf, type MongoClient } from "./driver.js";
+import type { MongoClient } from "./driver.js";
+import { codeOf } from "./errors.js";
 import { strictFrom } from "./ledger/list.js";
 import type { RecordDocument } from "./ledger/record-document.js";
 import type { ChunkDocument } from "./runs/chunks.js";

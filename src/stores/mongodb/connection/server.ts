@@ -1,6 +1,7 @@
 import type { Db } from "mongodb";
 import { ConfigurationError } from "../../../core/errors/errors.js";
-import { codeOf, isDuplicateKey, isKnownToPass, type MongoClient } from "../driver.js";
+import type { MongoClient } from "../driver.js";
+import { codeOf, isDuplicateKey, isKnownToPass } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { now } from "../ledger/expressions.js";
 

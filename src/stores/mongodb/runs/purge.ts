@@ -1,5 +1,6 @@
 import { workerKeptMs } from "../../../core/runs/run.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
 import { atMost, sideBySide } from "../side-by-side.js";

@@ -1,5 +1,6 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { atMost } from "../side-by-side.js";
 import { asSession, clientOf } from "../transactions/transact.js";

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { UnreachableError } from "../../../core/errors/errors.js";
-import { asking, codeOf, explain, hasLabel, type MongoClient, type SessionOption } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { codeOf, explain, hasLabel } from "../errors.js";
 import { transact } from "../transactions/transact.js";
 
 const triesMax = 5;

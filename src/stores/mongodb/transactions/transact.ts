@@ -3,7 +3,8 @@ import type { ClientSession, TransactionOptions } from "mongodb";
 import { assert, ConfigurationError } from "../../../core/errors/errors.js";
 import type { Answer, Settle } from "../../../core/ledger/operation.js";
 import type { Tx } from "../../../core/store/store.js";
-import { hasLabel, type MongoClient } from "../driver.js";
+import type { MongoClient } from "../driver.js";
+import { hasLabel } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { apply } from "../ledger/flush.js";
 

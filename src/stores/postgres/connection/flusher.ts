@@ -1,7 +1,8 @@
 import type pg from "pg";
 import { OnceflowError, StoreRefusedError, UnreachableError } from "../../../core/errors/errors.js";
 import { setUpWrong } from "../../../core/store/server-answer.js";
-import { explain, isFromServer, isMisconfigured, type PgClient, type PgModule } from "../driver.js";
+import type { PgClient, PgModule } from "../driver.js";
+import { explain, isFromServer, isMisconfigured } from "../errors.js";
 import { beginSession, type ConnectionConfig, refusesStartUp, sessionOf, startUp } from "./session.js";
 
 /** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */

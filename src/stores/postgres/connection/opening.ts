@@ -1,5 +1,5 @@
 import { ConfigurationError, NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
-import { codeOf, isMisconfigured } from "../driver.js";
+import { codeOf, isMisconfigured } from "../errors.js";
 import { migrate } from "../migrations/migrate.js";
 import type { Flusher } from "./flusher.js";
 import { StandbyError } from "./session.js";

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import { type PgClient, type PgModule, sentAgain } from "../driver.js";
+import type { PgClient, PgModule } from "../driver.js";
+import { sentAgain } from "./send-again.js";
 import { beginSession, type ConnectionConfig, sessionOf, startUp } from "./session.js";
 
 /** A pool for statements of ours that stand alone, and for transactions that `beginOurs` begins. */

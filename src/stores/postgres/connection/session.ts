@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { assert, NotKnownError } from "../../../core/errors/errors.js";
-import { beginOurs, codeOf, explain, type PgClient } from "../driver.js";
+import type { PgClient } from "../driver.js";
+import { codeOf, explain } from "../errors.js";
 
 /**
  * Settings of the server that our statements need. A direct connection sends them at start-up. A pooler keeps no session for
@@ -24,6 +25,12 @@ export function startUp({ settings, pooled, ...config }: ConnectionConfig): pg.C
 export function refusesStartUp(error: unknown): boolean {
   return codeOf(error) === "08P01" && /unsupported startup parameter/i.test(String(error));
 }
+
+/**
+ * Begins a transaction that holds our statements only. They lock before they read, which needs READ COMMITTED: at a
+ * stricter default level of the database they would read what was there before the lock was granted.
+ */
+export const beginOurs = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 const sessions = new WeakMap<object, PgClient>();
 

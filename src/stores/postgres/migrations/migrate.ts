@@ -1,5 +1,6 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
-import { beginOurs, type PgClient } from "../driver.js";
+import { beginOurs } from "../connection/session.js";
+import type { PgClient } from "../driver.js";
 import { packetTables } from "../packets/schema.js";
 import { chunkTables, restrictedRuns, runTables } from "../runs/schema.js";
 

@@ -2,7 +2,7 @@ import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js"
 import type { PacketAnswer, PacketOperation } from "../../../core/packets/operation.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
-import { codeOf, explain } from "../driver.js";
+import { codeOf, explain } from "../errors.js";
 import type { PacketConnection } from "./ask.js";
 import { quickPackets } from "./quick/quick.js";
 import { discover, unseenOf } from "./transaction/discover.js";

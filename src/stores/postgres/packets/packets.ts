@@ -3,7 +3,7 @@ import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../cor
 import { Flusher } from "../connection/flusher.js";
 import { openPool } from "../connection/pool.js";
 import { sessionOf } from "../connection/session.js";
-import { explain } from "../driver.js";
+import { explain } from "../errors.js";
 import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
 import type { PacketConnection } from "./ask.js";

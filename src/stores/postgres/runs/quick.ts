@@ -1,5 +1,6 @@
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../../core/runs/operation.js";
-import { codeOf, type PgClient } from "../driver.js";
+import type { PgClient } from "../driver.js";
+import { codeOf } from "../errors.js";
 import { binaryColumns } from "../parameters/binary-array.js";
 import type { Scalar } from "../parameters/columns.js";
 import { type QuickParts, quickStatement } from "./quick-statement.js";

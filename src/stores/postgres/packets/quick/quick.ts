@@ -1,6 +1,6 @@
 import type { NewPacket, PacketAnswer, PacketOperation, Placed, SendPackets, SettlePacket } from "../../../../core/packets/operation.js";
 import { rowOf } from "../../../../core/packets/rules/row.js";
-import { codeOf } from "../../driver.js";
+import { codeOf } from "../../errors.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { arrayLiteral, type Columns, type Scalar } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";

@@ -1,4 +1,6 @@
-import { beginOurs, codeOf, type PgClient } from "../../driver.js";
+import { beginOurs } from "../../connection/session.js";
+import type { PgClient } from "../../driver.js";
+import { codeOf } from "../../errors.js";
 import type { PacketConnection } from "../ask.js";
 import { type Locked, type LockMode, lock } from "./lock.js";
 import { read } from "./read.js";
