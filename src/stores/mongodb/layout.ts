@@ -2,10 +2,8 @@ import type { Collection, CollectionOptions, Db, IndexDescription, ObjectId } fr
 import type { AuditedEntry } from "../../core/store/store.js";
 import type { MongoClient } from "./driver.js";
 import { codeOf } from "./errors.js";
-import { strictFrom } from "./ledger/list.js";
-import type { RecordDocument } from "./ledger/record-document.js";
-import type { ChunkDocument } from "./runs/chunks.js";
-import type { EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./runs/document.js";
+import { type RecordDocument, strictFrom } from "./ledger/record-document.js";
+import type { ChunkDocument, EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./runs/document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
   readonly _id?: ObjectId;

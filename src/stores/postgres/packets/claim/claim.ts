@@ -1,15 +1,15 @@
 import type { PacketClaimQuery, PacketClaims } from "../../../../core/packets/operation.js";
 import { claimPackets as claimFrom } from "../../../../core/packets/rules/claim.js";
-import type { PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
+import type { PacketRow } from "../../../../core/packets/rules/table.js";
 import { arrayLiteral } from "../../parameters/columns.js";
 import { ask, askAlone, type PacketConnection } from "../ask.js";
-import { type PacketJson, toPacket } from "../row.js";
+import { toPacket } from "../row.js";
 import { lock } from "../transaction/lock.js";
 import { read } from "../transaction/read.js";
 import { inTransaction } from "../transaction/transaction.js";
 import { Wishes } from "../transaction/wishes.js";
 import { write } from "../transaction/write.js";
-import { claimStatement, reapStatement } from "./statement.js";
+import { claimStatement, type Picked, reapStatement } from "./statement.js";
 import { ClaimTable, sameQueue } from "./table.js";
 
 /** Packets of silent workers that are made due in one go. */
@@ -17,17 +17,6 @@ const reapMax = 1000;
 const reapsMax = 3;
 const looksMax = 20;
 const rowsMsMax = 1000;
-
-export interface Picked {
-  readonly now: number;
-  readonly known: boolean;
-  readonly silent: boolean;
-  readonly resting: readonly string[] | null;
-  readonly picked: readonly PacketJson[] | null;
-  readonly taken: readonly PacketJson[] | null;
-  readonly upcoming: readonly (QueueId & { readonly at: number })[] | null;
-  readonly nextLapse: number | null;
-}
 
 /** A claim, and the queues with what is still wanted of them. */
 interface Look extends PacketClaimQuery {

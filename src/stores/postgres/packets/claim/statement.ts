@@ -1,6 +1,7 @@
 import { never } from "../../../../core/packets/rules/lane.js";
+import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { serverNow } from "../../ledger/read.js";
-import { withoutPayload } from "../row.js";
+import { type PacketJson, withoutPayload } from "../row.js";
 import { tell } from "../tell.js";
 
 /** What the index of due packets has; not those that wait for another packet, whose time is `never`. */
@@ -12,6 +13,18 @@ const owners = `owners AS (
   UNION ALL
   SELECT (SELECT p.owner FROM $schema.packets p WHERE p.owner > o.owner ORDER BY p.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL
 )`;
+
+/** What the claim statement answers. */
+export interface Picked {
+  readonly now: number;
+  readonly known: boolean;
+  readonly silent: boolean;
+  readonly resting: readonly string[] | null;
+  readonly picked: readonly PacketJson[] | null;
+  readonly taken: readonly PacketJson[] | null;
+  readonly upcoming: readonly (QueueId & { readonly at: number })[] | null;
+  readonly nextLapse: number | null;
+}
 
 /**
  * Takes what is due.

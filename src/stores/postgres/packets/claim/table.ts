@@ -5,7 +5,7 @@ import type { Locked } from "../transaction/lock.js";
 import type { Loaded } from "../transaction/read.js";
 import { LoadedTable } from "../transaction/table.js";
 import { laneName, type Wishes } from "../transaction/wishes.js";
-import type { Picked } from "./claim.js";
+import type { Picked } from "./statement.js";
 
 /** Somebody has a lock that a packet needs: it is looked at again so much later. */
 const lookAgainMs = 20;

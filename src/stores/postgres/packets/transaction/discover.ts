@@ -1,47 +1,14 @@
-import type { RecordId } from "../../../../core/ledger/record.js";
 import type { PacketOperation } from "../../../../core/packets/operation.js";
-import type { PacketRow } from "../../../../core/packets/rules/table.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { ask, type PacketConnection } from "../ask.js";
 import { type PacketJson, toPacket, withoutPayload } from "../row.js";
+import { SeenPackets, type SeenPart } from "./seen.js";
 import { type PortWish, Wishes } from "./wishes.js";
-
-/** Packets as they are now, without a lock: what they name of lanes, keys and executions does not change while they are there. */
-export class SeenPackets {
-  readonly packets = new Map<number, PacketRow>();
-  readonly #held = new Map<number, PacketRow[]>();
-  readonly #parts = new Map<string, RecordId[]>();
-
-  static readonly none = new SeenPackets();
-
-  /** Those that are held by its key. */
-  heldBehind(no: number): readonly PacketRow[] {
-    return this.#held.get(no) ?? [];
-  }
-
-  keysOfParts(execution: number, node: string): readonly RecordId[] {
-    return this.#parts.get(JSON.stringify([execution, node])) ?? [];
-  }
-
-  addHeld(of: number, row: PacketRow): void {
-    this.#held.set(of, [...(this.#held.get(of) ?? []), row]);
-  }
-
-  addPart({ execution, node, scope, key }: Part): void {
-    const id = JSON.stringify([execution, node]);
-    this.#parts.set(id, [...(this.#parts.get(id) ?? []), { scope, key }]);
-  }
-}
-
-interface Part extends RecordId {
-  readonly execution: number;
-  readonly node: string;
-}
 
 interface Seen {
   readonly packets: readonly PacketJson[] | null;
   readonly held: readonly { readonly of: number; readonly packet: PacketJson }[] | null;
-  readonly parts: readonly Part[] | null;
+  readonly parts: readonly SeenPart[] | null;
 }
 
 const discoverStatement = {

@@ -2,7 +2,7 @@ import type { RecordId } from "../../../../core/ledger/record.js";
 import type { NewPacket, NewPart, PacketOperation } from "../../../../core/packets/operation.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { rowOf } from "../../../../core/store/group-commit.js";
-import type { SeenPackets } from "./discover.js";
+import type { SeenPackets } from "./seen.js";
 
 export interface Lane extends QueueId {
   readonly lane: string;
