@@ -164,7 +164,7 @@ function compile(): void {
   const names: readonly (keyof Prelude)[] = ["store", "provider", "mailer", "order", "delay"];
   writeFileSync(
     join(build, "globals.d.ts"),
-    `import type { Prelude } from "../../test/package/docs/prelude.js";
+    `import type { Prelude } from "./docs/prelude.js";
 declare global {
 ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
 }

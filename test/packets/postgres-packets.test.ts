@@ -6,7 +6,7 @@ import type { PacketBackend, PacketClaims, PacketOperation } from "../../dist/co
 import type { PacketRecord } from "../../dist/core/packets/packet.js";
 import type { Backend } from "../../dist/core/store/store.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../dist/stores/memory/backend.js";
-import { openPostgres } from "../../dist/stores/postgres/open.js";
+import { openPostgres } from "../../dist/stores/postgres/backend.js";
 import { beginOf, completed } from "../../dist/testing/contract/ledger/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../../dist/testing/contract/packets/packet-operations.js";
 import { fc } from "../kit/properties.js";

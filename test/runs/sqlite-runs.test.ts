@@ -7,8 +7,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../dist/core/runs/operation.js";
 import { runStatuses } from "../../dist/core/runs/run.js";
 import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
+import { openSqlite } from "../../dist/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
-import { openSqlite } from "../../dist/stores/sqlite/open.js";
 import { Random } from "../../dist/testing/simulator/random.js";
 
 const folder = mkdtempSync(join(tmpdir(), "onceflow-runs-"));
