@@ -1,5 +1,5 @@
-import type { Fields } from "../normalise/fields.js";
-import type { Written } from "../normalise/model.js";
+import type { Fields } from "./fields.js";
+import type { Written } from "./model.js";
 
 export function written(fields: Fields, name: string): Written | undefined {
   const text = fields.text(name);
