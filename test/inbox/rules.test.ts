@@ -5,8 +5,9 @@ import { operation } from "../../src/core/ledger/named-operation.js";
 import { once } from "../../src/core/ledger/once.js";
 import type { Operation } from "../../src/core/ledger/operation.js";
 import { resolve } from "../../src/core/ledger/resolve.js";
-import { createStore, type StoreOptions } from "../../src/core/store/create-store.js";
+import { createStore } from "../../src/core/store/create-store.js";
 import type { Backend, Store } from "../../src/core/store/store.js";
+import type { StoreOptions } from "../../src/core/store/store-options.js";
 import { createInbox, type Handled, type InboxOptions, type Message } from "../../src/exports/inbox.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
 
