@@ -411,6 +411,14 @@ describe("an operation", () => {
   });
 });
 
+test("the context of a message has the same signal at every access", async () => {
+  const signals = new Set<AbortSignal>();
+  await inboxOn().handle({ id: "m", payload: 1 }, (_, context) => {
+    for (let access = 0; access < 3; access++) signals.add(context.signal);
+  });
+  expect(signals.size).toBe(1);
+});
+
 test("a signal ends the waiting", async () => {
   const inbox = inboxOn();
   let end = () => {};
