@@ -1,7 +1,9 @@
 import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
 import type { Gate } from "../../../core/work/gate.js";
-import type { Collections } from "../collections.js";
-import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "../driver.js";
+import { again, asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { append, isOneEntry } from "./append.js";
 import { writeChunks } from "./chunks.js";
 import { appendLate } from "./late.js";

@@ -1,7 +1,8 @@
 import { workerKeptMs } from "../../../core/runs/run.js";
 import { Gate } from "../../../core/work/gate.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
 import { entryId } from "./document.js";
 import { inTransaction } from "./transaction.js";

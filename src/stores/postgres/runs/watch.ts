@@ -1,9 +1,9 @@
 import type pg from "pg";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
+import { type ConnectionConfig, startUp } from "../connection/session.js";
 import type { PgModule } from "../driver.js";
-import { PollingWatch } from "../polling-watch.js";
-import { type ConnectionConfig, startUp } from "../session.js";
+import { PollingWatch } from "./polling-watch.js";
 import { chunksMark } from "./tell.js";
 
 const listenBackoff: Backoff = { minMs: 100, maxMs: 5000 };
