@@ -22,8 +22,8 @@ import { sqliteBackend } from "../../dist/stores/sqlite/backend.js";
 import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
 import { openDynamo } from "../../src/stores/dynamodb/index.js";
 import { fc, seedOf } from "../kit/properties.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 /**
  * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,

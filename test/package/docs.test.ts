@@ -10,11 +10,11 @@ import { runStatuses } from "../../src/core/runs/run.js";
 import { hasDirective } from "../../src/transform/concerns.js";
 import { transform } from "../../src/transform/transform.js";
 import { type Acquired, acquire, type ProviderName } from "../servers/acquire.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { clientOf, queueNamed } from "../servers/brokers/sqs-queues.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 import type { Server } from "../servers/provider.js";
-import { clientOf, queueNamed } from "../servers/sqs-queues.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
 

@@ -10,7 +10,7 @@ import { listRecords } from "../../../src/stores/dynamodb/ledger/list.js";
 import { Observations, type Time } from "../../../src/stores/dynamodb/ledger/observed.js";
 import { readRecord } from "../../../src/stores/dynamodb/ledger/read.js";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
-import { clientOf } from "../../servers/dynamodb-tables.js";
+import { clientOf } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 const dayMs = 24 * 3600 * 1000;
