@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../core/errors/errors.js";
-import type { StoreOptions } from "../core/store/create-store.js";
 import type { Backend } from "../core/store/store.js";
+import type { StoreOptions } from "../core/store/store-options.js";
 
 export interface OpenOptions extends StoreOptions {
   /** How long a process whose event loop is stuck keeps its leases. Default 60 s; 0: no thread renews them. */

@@ -1,7 +1,8 @@
 import { Worker } from "node:worker_threads";
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import { createStore } from "../../core/store/create-store.js";
 import type { Backend, Store } from "../../core/store/store.js";
+import type { StoreOptions } from "../../core/store/store-options.js";
 import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { type OpenOptions, refuseConnectMs } from "../open-options.js";
 import { type DynamoBackendOptions, dynamoBackend } from "./backend.js";
