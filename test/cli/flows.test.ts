@@ -9,8 +9,8 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import { appFolder } from "../kit/app-folder.js";
-import { poll } from "../servers/bounded.js";
-import { isRunning } from "../servers/processes.js";
+import { poll } from "../servers/process/command.js";
+import { isRunning } from "../servers/process/processes.js";
 import { durableStores, onStoresInTurn, type Scene } from "../workflow/scene.js";
 import { onceflow, program } from "./process.js";
 

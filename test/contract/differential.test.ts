@@ -15,15 +15,15 @@ import {
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { abandonedAt } from "../../dist/core/ledger/record.js";
-import { openMongoUrl } from "../../dist/stores/mongodb/open.js";
-import { openPostgres } from "../../dist/stores/postgres/open.js";
+import { openMongoUrl } from "../../dist/stores/mongodb/backend.js";
+import { openPostgres } from "../../dist/stores/postgres/backend.js";
 import { openRedis } from "../../dist/stores/redis/open.js";
-import { openSqlite } from "../../dist/stores/sqlite/open.js";
+import { openSqlite } from "../../dist/stores/sqlite/backend.js";
 import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
-import { openDynamo } from "../../src/stores/dynamodb/open.js";
+import { openDynamo } from "../../src/stores/dynamodb/backend.js";
 import { fc, seedOf } from "../kit/properties.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 /**
  * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,
