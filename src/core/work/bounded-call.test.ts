@@ -34,6 +34,7 @@ test("a call that ends in time has its own outcome, and its signal does not abor
     const seen = follow(call.bound(clock, bounds, work));
     await clock.pass(99);
     ends[end]("own");
+    await clock.pass(0);
     await clock.pass(1000);
     expect([seen.outcome, call.isAborted, call.signal().aborted]).toEqual(["own", false, false]);
   }
@@ -129,6 +130,7 @@ test("a handler under its attempt: the timer is in the background, a late succes
     await clock.pass(100);
     expect([seenBy?.key, seenBy?.number, String(seenBy?.signal.reason)]).toEqual(["k", 3, "Error: the handler took longer than 100 ms"]);
     if (end !== undefined) ends[end]("own");
+    await clock.pass(0);
     await clock.pass(50);
     expect([seen.outcome, timers]).toEqual([outcome, [true, false]]);
   }
