@@ -300,7 +300,7 @@ describe("the pages", () => {
     const names = [
       ...membersOf("src/core/ledger/options.ts", "OnceOptions"),
       ...membersOf("src/core/store/store-options.ts", "StoreOptions"),
-      ...membersOf("src/stores/open.ts", "OpenOptions"),
+      ...membersOf("src/stores/open-options.ts", "OpenOptions"),
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../dist/core/runs/operation.js";
 import { runStatuses } from "../../dist/core/runs/run.js";
 import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
-import { openSqlite } from "../../dist/stores/sqlite/backend.js";
+import { sqliteBackend } from "../../dist/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
 import { Random } from "../../dist/testing/simulator/random.js";
 
@@ -224,7 +224,7 @@ class World {
 }
 
 async function opened(name: string, count: number): Promise<Backend[]> {
-  return await Promise.all(Array.from({ length: count }, () => openSqlite({ path: join(folder, `${name}.db`) })));
+  return await Promise.all(Array.from({ length: count }, () => sqliteBackend({ path: join(folder, `${name}.db`) })));
 }
 
 const runsOf = (backend: Backend | undefined) => backend?.runs as RunBackend;

@@ -1,10 +1,13 @@
+import { Worker } from "node:worker_threads";
 import type { AttemptEntry } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { type Clock, systemClock } from "../../core/work/clock.js";
-import { startStandIn } from "../heartbeat/heartbeat-thread.js";
+import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { explain } from "./errors.js";
+import { JointFlush } from "./joint-flush.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
@@ -27,7 +30,7 @@ export interface SqliteOptions {
 }
 
 /** SQLite in WAL mode with synchronous = FULL: one file, any number of processes on one machine. */
-export async function openSqlite({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
+export async function sqliteBackend({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
   const connections = await openConnections(path, driver, clock);
   const { main } = connections;
   const statements = new RecordStatements(main);
@@ -48,15 +51,17 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
         return work();
       }),
     );
+  const joint = new JointFlush({ transactions, writing, explained: (error) => explain(error, path) });
+  const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
-  const parts = { sql, transactions, watching, writing, reading };
+  const parts = { sql, transactions, watching, flushing, writing, reading };
 
   return {
     name: "sqlite",
     place: path,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
-    flush: (operations) => writing(() => flush.run(operations)),
+    flush: (operations) => flushing(() => flush.run(operations)),
     read: (id) =>
       reading(() => {
         const record = statements.read(id);
@@ -74,7 +79,12 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
         return await transact(forTransactions, path, clock, work);
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
-    standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),
+    standIn: () =>
+      startHeartbeatThread({
+        start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
+        address: { path, driver },
+        stallMsMax,
+      }),
     runs: createRuns(parts),
     packets: createPackets({ ...parts, records: statements }),
     close: () =>
