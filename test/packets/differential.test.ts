@@ -5,13 +5,13 @@ import type { Alert, NewPacket, PacketBackend, PacketOperation, PacketOutcome, S
 import type { PacketRecord } from "../../dist/core/packets/packet.js";
 import { numbersPerWorker } from "../../dist/core/packets/packet.js";
 import { createMemoryLedger, memoryBackend } from "../../dist/stores/memory/backend.js";
+import { prepareOnce } from "../../dist/stores/sqlite/connection/prepared.js";
 import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
 import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
 import { clockSql } from "../../dist/stores/sqlite/ledger/row.js";
-import { OwnTransactions } from "../../dist/stores/sqlite/own-transactions.js";
+import { migrate } from "../../dist/stores/sqlite/migrations/migrate.js";
 import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../dist/stores/sqlite/prepared.js";
-import { migrate } from "../../dist/stores/sqlite/schema.js";
+import { OwnTransactions } from "../../dist/stores/sqlite/transactions/own-transactions.js";
 import { beginOf, completed } from "../../dist/testing/contract/ledger/operations.js";
 import { executionMembers, packetMembers } from "../../dist/testing/contract/packets/packet-operations.js";
 
