@@ -6,6 +6,8 @@ import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { explain } from "./errors.js";
+import { JointFlush } from "./transactions/joint-flush.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
@@ -49,15 +51,17 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
         return work();
       }),
     );
+  const joint = new JointFlush({ transactions, writing, explained: (error) => explain(error, path) });
+  const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
-  const parts = { sql, transactions, watching, writing, reading };
+  const parts = { sql, transactions, watching, flushing, writing, reading };
 
   return {
     name: "sqlite",
     place: path,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
-    flush: (operations) => writing(() => flush.run(operations)),
+    flush: (operations) => flushing(() => flush.run(operations)),
     read: (id) =>
       reading(() => {
         const record = statements.read(id);

@@ -1,10 +1,10 @@
 import { Gate } from "../../../core/work/gate.js";
 
-/** How many packets of an edge, or a node, are with this process, and how many may be. */
+/** How many packets of one edge, or one node, this process has, and its limit. */
 export interface Load {
   taken: number;
   readonly max: number;
-  /** Where somebody may have to wait. */
+  /** Undefined: there is no limit, so no call has to wait. */
   readonly gate: Gate | undefined;
 }
 
