@@ -35,7 +35,7 @@ export { createRuntime, type FlowInfo, type Page, type Runtime, type WaitOptions
 export type { RuntimeOptions } from "../graph/runtime/runtime-options.js";
 export type { Triggered, TriggerOptions } from "../graph/runtime/trigger.js";
 export type { Listener, RuntimeEvent } from "../graph/runtime/views/event.js";
-export type { HistoryEntry } from "../graph/runtime/views/history.js";
+export type { HistoryEntry } from "../core/packets/history.js";
 export type { NodeMetrics, RuntimeMetrics } from "../graph/runtime/views/metrics.js";
 export type {
   DeadLetterDetails,

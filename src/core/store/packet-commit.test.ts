@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
 import type { PacketAnswer, PacketOperation, SettlePacket } from "../packets/operation.js";
 import { systemClock } from "../work/clock.js";
-import { PacketCommit } from "./packet-commit.js";
+import { GroupCommit } from "./group-commit.js";
+import type { Backend } from "./store.js";
 
 const settle = (no: number): SettlePacket => ({
   verb: "settlePacket",
@@ -25,7 +26,11 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
       return await flush(numbersOf(operations));
     },
   };
-  return { flushes, commit: new PacketCommit({ name: "test" }, backend, systemClock) };
+  const noRecords: Backend["flush"] = async () => [];
+  const packets = backend as Backend["packets"];
+  const group = new GroupCommit({ backend: { name: "test", flush: noRecords, packets }, clock: systemClock, onAnswers: () => {} });
+  const commit = { submit: (operation: PacketOperation) => group.submitPacket(operation), close: () => group.close() };
+  return { flushes, commit };
 }
 
 const numbers = (length: number, from = 1) => Array.from({ length }, (_, i) => from + i);

@@ -1,5 +1,5 @@
 import type { Answer, Begin, Operation, Renew } from "../ledger/operation.js";
-import type { HeldLease, StandIn } from "../store/store.js";
+import type { HeartbeatThread, HeldLease } from "../store/store.js";
 import { type Clock, storeStepMs } from "./clock.js";
 
 /**
@@ -7,7 +7,7 @@ import { type Clock, storeStepMs } from "./clock.js";
  * pass by, renews each lease at a third of its length, and tells whoever watches when a lease is lost: because
  * the store says so, or because the store could not be reached for a whole lease.
  *
- * When the event loop is stuck this timer does not fire; the stand-in, a thread, renews in its place.
+ * When the event loop is stuck this timer does not fire; the heartbeat thread renews in its place.
  */
 interface Held extends HeldLease {
   renewAt: number;
@@ -25,13 +25,13 @@ const backoffMsMax = 1000;
 export interface LeaseKeeperOptions {
   readonly clock: Clock;
   readonly submit: (operation: Renew) => Promise<Answer>;
-  readonly standIn: StandIn | undefined;
+  readonly standIn: HeartbeatThread | undefined;
 }
 
 export class LeaseKeeper {
   readonly #clock: Clock;
   readonly #submit: (operation: Renew) => Promise<Answer>;
-  readonly #standIn: StandIn | undefined;
+  readonly #standIn: HeartbeatThread | undefined;
   readonly #held = new Map<string, Held>();
   readonly #watchers = new Map<string, (why: string) => void>();
   #cancelTimer: (() => void) | undefined;

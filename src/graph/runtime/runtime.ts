@@ -1,6 +1,7 @@
 import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration } from "../../core/ledger/options.js";
+import { historyOf } from "../../core/packets/history.js";
 import type { QueueCount, Spot } from "../../core/packets/operation.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
 import { requirePackets, type Store } from "../../core/store/store.js";
@@ -9,15 +10,13 @@ import type { FlowPlan } from "../plan/plan.js";
 import { alertAhead } from "./alerts/alert.js";
 import { type Data, decodePayload } from "./delivery/payload.js";
 import { routeFlows } from "./flows/flows.js";
-import type { Routed } from "./flows/routes.js";
-import { Ephemeral } from "./memory-edges/ephemeral.js";
-import { ephemeralHost } from "./memory-edges/ephemeral-host.js";
-import { lostCode, lostRoute, memoryRoute } from "./memory-edges/memory-mark.js";
+import type { Routed } from "./flows/route.js";
+import { RouteTable } from "./flows/route-table.js";
+import { lostCode } from "./memory-edges/memory-mark.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
-import { type Around, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
+import { type TriggerContext, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import { type Listener, Listeners, type RuntimeEvent } from "./views/event.js";
-import { Teller } from "./views/event-reporter.js";
-import { historyOf } from "./views/history.js";
+import { EventReporter } from "./views/event-reporter.js";
 import { executionNo, packetId, packetNo } from "./views/ids.js";
 import { Counters, type RuntimeMetrics } from "./views/metrics.js";
 import {
@@ -31,8 +30,8 @@ import {
   executionView,
 } from "./views/views.js";
 import { ExecutionNotFoundError, WaitTimeoutError } from "./views/wait-errors.js";
-import { Courier, routeKey } from "./worker/packet-worker.js";
-import { checkEdge, tellStranded } from "./worker/stranded.js";
+import { PacketWorker } from "./worker/packet-worker.js";
+import { checkEdge, warnOfStranded } from "./worker/stranded.js";
 
 export interface Page {
   /** At most 1,000; default 100. */
@@ -88,10 +87,9 @@ export class Runtime {
   readonly #options: ResolvedOptions;
   readonly #listeners = new Listeners();
   readonly #counters = new Counters();
-  readonly #teller: Teller;
-  readonly #courier: Courier;
-  readonly #ephemeral = new Ephemeral();
-  readonly #around: Around;
+  readonly #reporter: EventReporter;
+  readonly #worker: PacketWorker;
+  readonly #triggerContext: TriggerContext;
   #forgetClose: () => void = () => {};
   #stopping: Promise<void> | undefined;
 
@@ -99,34 +97,23 @@ export class Runtime {
     this.store = store;
     this.#flows = flows;
     this.#options = options;
-    const routes = new Map(
-      [...flows].flatMap(([flow, { routes }]) => [...routes].map(([queue, route]) => [routeKey(flow, queue), route] as const)),
-    );
-    const [first] = [...flows.values()].filter(({ plan }) => plan.edges.some(({ delivery }) => delivery.mode === "ephemeral"));
-    if (first) {
-      const { flow, queue } = memoryRoute;
-      routes.set(
-        routeKey(flow, queue),
-        lostRoute((...edge) => routes.get(routeKey(...edge)), first.plan),
-      );
-    }
-    this.#teller = new Teller(this.#counters, this.#listeners);
-    this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
-    this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
-    this.#around = { courier: this.#courier, ephemeral: this.#ephemeral, options, teller: this.#teller };
+    this.#reporter = new EventReporter(this.#counters, this.#listeners);
+    this.#worker = new PacketWorker(store, new RouteTable(flows), options, this.#reporter);
+    const { sender, states, memoryQueues } = this.#worker;
+    this.#triggerContext = { store, sender, states, memoryQueues, options, reporter: this.#reporter };
   }
 
   async start(): Promise<void> {
-    await this.#courier.start();
+    await this.#worker.start();
     this.#forgetClose = this.store.beforeClose(() => this.stop());
-    // Nobody waits for it: a store that cannot be read is told by those who need it.
-    if (this.#options.work) tellStranded(this.store, this.#flows).catch(() => {});
+    // Only a warning depends on it: a store that cannot be read fails the calls that need it.
+    if (this.#options.work) warnOfStranded(this.store, this.#flows).catch(() => {});
   }
 
   /** Durable before it resolves. Errors of direct calls are thrown. */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
     if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
-    return await trigger(this.#around, this.#flow(flow), entry, payload, options);
+    return await trigger(this.#triggerContext, this.#flow(flow), entry, payload, options);
   }
 
   // ——— what there is
@@ -235,17 +222,17 @@ export class Runtime {
     const route = letter && routed?.routes.get(letter.queue);
     if (letter?.dead) checkNotLost(letter);
     if (letter?.dead) checkEdge(letter, routed);
-    const alert = route && alertAhead(this.#courier.sender, route, { ...letter, data: decodePayload(letter.payload).data });
+    const alert = route && alertAhead(this.#worker.sender, route, { ...letter, data: decodePayload(letter.payload).data });
     const done = letter !== undefined && (await packets.reinject(letter.no, alert));
-    if (done) this.#teller.reinjected(route, letter);
-    this.#courier.wake();
+    if (done) this.#reporter.reportReinjected(route, letter);
+    this.#worker.poll();
     return done;
   }
 
   /** Removed for good. */
   async discard(id: string): Promise<boolean> {
     const done = await this.store.packets.discard(packetNo(id));
-    this.#courier.wake();
+    this.#worker.poll();
     return done;
   }
 
@@ -255,7 +242,7 @@ export class Runtime {
   }
 
   get metrics(): RuntimeMetrics {
-    return this.#counters.metrics(this.#courier.capacity.taken);
+    return this.#counters.metrics(this.#worker.capacity.taken);
   }
 
   // ——— what happens
@@ -281,22 +268,22 @@ export class Runtime {
   async #setState(flow: string, state: FlowState): Promise<void> {
     this.#flow(flow);
     await this.store.packets.setFlowState(flow, state);
-    this.#courier.states.set(flow, state);
-    this.#courier.wake();
+    this.#worker.states.set(flow, state);
+    this.#worker.poll();
     const type = state === "active" ? "resumed" : state;
-    this.#listeners.tell({ type, flow });
+    this.#listeners.notify({ type, flow });
   }
 
   /** Resolves when nothing is with this process and nothing is due. What waits for a time, or for others, is not waited for. */
   idle(): Promise<void> {
-    return this.#courier.idle();
+    return this.#worker.idle();
   }
 
   /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
     duration("graceMs", graceMs);
     this.#forgetClose();
-    this.#stopping ??= this.#courier.stop(graceMs);
+    this.#stopping ??= this.#worker.stop(graceMs);
     return this.#stopping;
   }
 

@@ -2,16 +2,16 @@ import type { PacketNote } from "../../../core/packets/packet.js";
 import { BoundedCall } from "../../../core/work/bounded-call.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { NodeError } from "../../node/node-error.js";
-import type { Route } from "../flows/routes.js";
+import type { Route } from "../flows/route.js";
 import { isRetried } from "./failure.js";
 import { noTrace, type Trace } from "./payload.js";
 
-/** Why a call is aborted, or not made: the packet is with somebody else. */
+/** Why a call is aborted, or not made: another worker may have the packet. */
 export function leaseLost(): NodeError {
-  return new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+  return new NodeError("TIMEOUT", "this worker did not renew its lease in time; another worker may have taken the packet");
 }
 
-/** What the nodes of a call are told of its packet. */
+/** What a stage knows of the packet that it is called for. */
 export interface Called {
   readonly no: number;
   readonly execution: number | null;
@@ -35,7 +35,7 @@ export class Attempt extends BoundedCall {
   /** True when its nodes returned after the time limit, and the timeout is the outcome all the same. */
   succeededLate = false;
 
-  /** How often the packet has failed if this call fails. */
+  /** How many attempts have failed if this one fails. */
   get failures(): number {
     return this.packet.attempt;
   }
@@ -45,11 +45,8 @@ export class Attempt extends BoundedCall {
     return isRetried({ code: "TIMEOUT", final: false }, this.route.delivery.retry, this.failures);
   }
 
-  /**
-   * Asked before a node is called: throws, or rejects, where the packet is not ours any more, or its time is over.
-   * Undefined: the node may be called.
-   */
-  ready(): Promise<void> | undefined {
+  /** Called before each node: throws or rejects if another worker may have the packet, or its time is over. Undefined: go on. */
+  checkLease(): Promise<void> | undefined {
     if (this.aborted !== undefined) throw this.aborted;
     return undefined;
   }

@@ -6,7 +6,8 @@ import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
 import { alertRoute } from "../alerts/alert.js";
 import { tellWebhooks } from "../alerts/webhook.js";
 import type { ResolvedOptions, RuntimeOptions } from "../runtime-options.js";
-import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
+import type { Routed } from "./route.js";
+import { type NodesOption, nodesOf, passOn, route } from "./routes.js";
 import { type ChildFlows, checkChildren, subworkflow } from "./subworkflow.js";
 import { checkSupported } from "./supported.js";
 

@@ -1,4 +1,4 @@
-import type { Route, RunningNode } from "../flows/routes.js";
+import type { Route, RunningNode } from "../flows/route.js";
 
 /** Counted since the runtime was made, in this process. */
 export interface RuntimeMetrics {

@@ -1,3 +1,4 @@
+import { type HistoryEntry, historyOf } from "../../../core/packets/history.js";
 import {
   type ExecutionNote,
   type ExecutionRecord,
@@ -7,7 +8,6 @@ import {
 } from "../../../core/packets/packet.js";
 import { storeMade } from "../alerts/store-made.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "../delivery/payload.js";
-import { type HistoryEntry, historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 
 /** An execution as people see it. */
