@@ -7,7 +7,7 @@ import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { explain } from "./errors.js";
-import { JointFlush } from "./joint-flush.js";
+import { JointFlush } from "./transactions/joint-flush.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";

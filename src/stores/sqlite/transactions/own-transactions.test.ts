@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseDriver, openDatabase } from "./driver.js";
+import { chooseDriver, openDatabase } from "../driver.js";
 import { JointFlush } from "./joint-flush.js";
 import { OwnTransactions } from "./own-transactions.js";
 
