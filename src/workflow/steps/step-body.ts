@@ -1,4 +1,5 @@
 import type { Tx } from "../../core/store/store.js";
+import { BoundedCall, type CallLimits } from "../../core/work/bounded-call.js";
 import { type RunContext, runIn, type StepContext, type StepMetadata } from "../define/context.js";
 import type { StepDefinition } from "../define/definition.js";
 import { ContextError } from "../define/errors.js";
@@ -51,8 +52,7 @@ export class StepBody implements StepContext {
   #writer: StepWriter | undefined;
   #sealed = false;
   #running: Promise<BodyOutcome> | undefined;
-  #controller: AbortController | undefined;
-  #aborted: { readonly reason: unknown } | undefined;
+  readonly #call = new BoundedCall();
 
   constructor(execution: BodyRun, definition: StepDefinition, id: string, attempt: number, startedAt: number) {
     this.execution = execution;
@@ -73,9 +73,7 @@ export class StepBody implements StepContext {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#aborted) this.#controller.abort(this.#aborted.reason);
-    return this.#controller.signal;
+    return this.#call.signal();
   }
 
   /** What this attempt writes to streams. */
@@ -100,12 +98,11 @@ export class StepBody implements StepContext {
   }
 
   get aborted(): boolean {
-    return this.#aborted !== undefined;
+    return this.#call.isAborted;
   }
 
   abort(reason: unknown): void {
-    this.#aborted ??= { reason };
-    this.#controller?.abort(reason);
+    this.#call.abort(reason);
   }
 
   async claimAwaitedRun(run: string): Promise<void> {
@@ -178,29 +175,23 @@ export class StepBody implements StepContext {
     return error;
   }
 
-  /**
-   * After the time is over the body may still be at it: its signal aborts, and it gets its grace to end. Only then may
-   * a retry begin. What it still brings in its grace counts: a known truth is not thrown away.
-   */
-  async #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
-    const { clock } = this.execution.store;
+  /** A success within the grace counts: the effect has happened, and its result is known. A failure there is the timeout's. */
+  #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
     const { graceMs } = this.definition.options();
     const timeout = this.#timeout(timeoutMs);
-    return await new Promise((resolve) => {
-      let cancel = clock.after(timeoutMs, () => {
-        this.abort(timeout);
-        cancel = clock.after(graceMs, () => {
-          const error = new Error(`${timeout.message}, and was still running ${graceMs} ms after its signal was aborted`);
-          error.name = "TimeoutError";
-          this.seal();
-          resolve({ ok: false, error, how: "timeout" });
-        });
-      });
-      void running.then((outcome) => {
-        cancel();
-        const tooLong = !outcome.ok && this.#aborted?.reason === timeout;
-        resolve(tooLong ? { ok: false, error: timeout, how: "timeout" } : outcome);
-      });
-    });
+    const limits: CallLimits<BodyOutcome> = {
+      timeoutMs,
+      graceMs,
+      timeoutError: () => timeout,
+      giveUp: () => {
+        const error = new Error(`${timeout.message}, and was still running ${graceMs} ms after its signal was aborted`);
+        error.name = "TimeoutError";
+        this.seal();
+        return { ok: false, error, how: "timeout" };
+      },
+      judgeValue: (outcome) =>
+        !outcome.ok && this.#call.abortReason === timeout ? { ok: false, error: timeout, how: "timeout" } : outcome,
+    };
+    return this.#call.limit(this.execution.store.clock, limits, running);
   }
 }

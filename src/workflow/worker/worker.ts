@@ -97,24 +97,24 @@ export class Worker implements Host {
       live,
       adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
       look: () => {
-        this.#claims.look();
+        this.#claims.pollNow();
         this.#checkRest();
       },
     });
     this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
-    this.#mail = new MailFetch({ store, live, claimDue: () => this.#claims.look() });
+    this.#mail = new MailFetch({ store, live, claimDue: () => this.#claims.pollNow() });
     this.#leases = new RunLeases(this, {
       live,
       isStarting: (id) => this.#starts.has(id),
       has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
       fetchMail: (execution) => this.#mail.fetch(execution),
-      claimsOver: () => this.#claims.over(),
+      claimsOver: () => this.#claims.claimEnds(),
     });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#forgetExit = this.#options.background ? onBeforeExit(() => this.stop({ graceMs: 0 })) : () => {};
     this.#leases.renewNow();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   get signOfLife(): { readonly workflows: readonly string[]; readonly version: string | null } {
@@ -163,7 +163,7 @@ export class Worker implements Host {
     this.#stopWatching();
     // At once, so that nothing new begins while a claim is under way; and what that still brings.
     for (const execution of this.#live.values()) execution.release.request();
-    await this.#claims.over();
+    await this.#claims.claimEnds();
     await this.#quarantine.stop();
     for (const execution of this.#live.values()) execution.release.request();
     const until = this.store.clock.now() + graceMs;
@@ -200,7 +200,7 @@ export class Worker implements Host {
    */
   async start(create: StartRun): Promise<StartOutcome | undefined> {
     // The first claim learns the store's time, and a run must not go by this machine's.
-    if (this.#offset === undefined) await this.#claims.over();
+    if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
     if (this.#starts.has(create.id)) await this.#starts.over(create.id);
     const workflow = this.#workflow(create.workflow);
@@ -306,11 +306,11 @@ export class Worker implements Host {
     if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
     // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
     const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUndelivered;
-    if (this.#claims.missed || due) this.#claims.look();
+    if (this.#claims.hasMore || due) this.#claims.pollNow();
     // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
     if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
     // The store does not notify of timers.
-    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
+    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.pollWithin(departure.wakeAt - this.now());
     this.#checkRest();
   }
 
@@ -334,14 +334,14 @@ export class Worker implements Host {
       const execution = this.#live.get(run);
       if (execution) return void this.#mail.fetch(execution);
     } else this.#mail.fetchAll();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   // ——— waiting for an end
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;
-    return !this.#claims.underWay && !this.#quarantine.busy;
+    return !this.#claims.isClaiming && !this.#quarantine.busy;
   }
 
   #checkRest(): void {
