@@ -15,7 +15,7 @@ export interface NodeContext {
   /** From 1; the same packet again has the next one. */
   readonly attempt: number;
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** Aborts when the node's time is over, or the packet is somebody else's. */
+  /** Aborts when the node's time is over, or another worker may have the packet. */
   readonly signal: AbortSignal;
 }
 

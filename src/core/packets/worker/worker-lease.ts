@@ -18,7 +18,7 @@ export interface LeaseHost {
 
 /**
  * Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. While the event
- * loop is stuck, the store's stand-in renews in its place.
+ * loop is stuck, the store's heartbeat thread renews in its place.
  */
 export class PacketLease {
   readonly #store: Store;

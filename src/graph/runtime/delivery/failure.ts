@@ -3,7 +3,7 @@ import { backoffMs, type Jitter, jitteredMs } from "../../../core/work/backoff.j
 import { NodeError } from "../../node/node-error.js";
 import type { RetryPolicy } from "../../normalise/model.js";
 
-/** What a node threw, as it is kept. */
+/** An error of a node, as the history keeps it. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
@@ -17,7 +17,7 @@ export function failureOf(error: unknown): Failure {
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };
 
-/** Whether another attempt follows a failure. `failures`: how often it has failed, this time included. */
+/** Whether another attempt follows a failure. `failures`: number of failed attempts, this one included. */
 export function isRetried(
   { code, final }: Pick<Failure, "code" | "final">,
   { maxAttempts, retryOn }: Pick<RetryPolicy, "maxAttempts" | "retryOn">,
@@ -26,7 +26,7 @@ export function isRetried(
   return !final && failures < maxAttempts && (retryOn === undefined || retryOn.includes(code));
 }
 
-/** `failures`: how often it has failed, this time included; deaths of workers are not counted. */
+/** Retry or dead letter. `failures`: number of failed attempts, this one included; deaths of workers are not counted. */
 export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
   if (!isRetried(failure, policy, failures)) return { kind: "dead" };
   return { kind: "retry", delayMs: retryDelayMs(policy, failures, random) };

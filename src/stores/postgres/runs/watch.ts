@@ -14,7 +14,7 @@ export function openWatch(pg: PgModule, config: ConnectionConfig, channel: strin
 }
 
 /**
- * Hears what others tell (run-tell.ts), on a connection of its own while anybody watches.
+ * Hears what others tell (tell.ts), on a connection of its own while anybody watches.
  *
  *   idle        nobody watches: no connection, no timer
  *   connecting  the connection is being made
