@@ -1,9 +1,9 @@
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import { InHand } from "../../../core/packets/worker/in-hand.js";
+import { PacketLease } from "../../../core/packets/worker/packet-lease.js";
 import { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import { PacketSuspects } from "../../../core/packets/worker/suspects.js";
-import { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import { PagedMap } from "../../../core/work/paged-map.js";
 import { NodeError } from "../../node/node-error.js";
@@ -133,15 +133,15 @@ export class PacketWorker {
     return new PacketLease(this.#store, this.registration, {
       leaseMs: this.#options.leaseMs,
       background: !this.#options.work,
-      renewing: () => this.states.refresh(),
+      beforeRenewal: () => this.states.refresh(),
       // Marks of packets in memory carry this worker's number: it must not change while there are any.
-      idle: () => this.capacity.taken === 0 && this.memoryQueues.length === 0,
-      lost: () => {
+      isIdle: () => this.capacity.taken === 0 && this.memoryQueues.length === 0,
+      onLost: () => {
         this.#reporter.reportLeaseLost();
         this.#abortDeliveries(leaseLost());
       },
-      joined: () => this.poll(),
-      trouble: (error) => this.#reporter.reportTrouble(error),
+      onRejoined: () => this.poll(),
+      reportTrouble: (error) => this.#reporter.reportTrouble(error),
     });
   }
 
