@@ -47,7 +47,7 @@ export class Attempt extends BoundedCall {
 
   /** Called before each node: throws or rejects if another worker may have the packet, or its time is over. Undefined: go on. */
   checkLease(): Promise<void> | undefined {
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
     return undefined;
   }
 
@@ -59,13 +59,13 @@ export class Attempt extends BoundedCall {
   within<T>(clock: Clock, graceMs: number, timeoutMsDefault: number, work: Promise<T>): Promise<T> {
     const { timeoutMs = timeoutMsDefault } = this.route.delivery;
     const beganAt = clock.now();
-    const late = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
-    const succeededLate = (timeout: Error): Error | undefined => {
+    const timeoutError = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
+    const judgeLateSuccess = (timeout: Error): Error | undefined => {
       if (this.isRetriedAfterTimeout) return undefined;
       this.succeededLate = true;
       const ms = Math.round(clock.now() - beganAt);
       return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count: its effect has happened`);
     };
-    return this.bound(clock, { timeoutMs, graceMs, late, succeededLate }, work);
+    return this.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess }, work);
   }
 }

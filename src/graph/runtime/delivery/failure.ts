@@ -1,4 +1,5 @@
 import { thrown } from "../../../core/packets/history.js";
+import { backoffMs, type Jitter, jitteredMs } from "../../../core/work/backoff.js";
 import { NodeError } from "../../node/node-error.js";
 import type { RetryPolicy } from "../../normalise/model.js";
 
@@ -28,15 +29,17 @@ export function isRetried(
 /** Retry or dead letter. `failures`: number of failed attempts, this one included; deaths of workers are not counted. */
 export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
   if (!isRetried(failure, policy, failures)) return { kind: "dead" };
-  return { kind: "retry", delayMs: delayMs(policy, failures, random) };
+  return { kind: "retry", delayMs: retryDelayMs(policy, failures, random) };
 }
 
-function delayMs(
-  { backoff, initialDelayMs, maxDelayMs, jitter }: Omit<RetryPolicy, "maxAttempts" | "retryOn">,
+/** Flow documents define jitter as up to a fifth more or less than the delay. */
+const documentJitter: Jitter = { from: 0.8, width: 0.4 };
+
+function retryDelayMs(
+  { backoff: growth, initialDelayMs: minMs, maxDelayMs: maxMs, jitter }: Omit<RetryPolicy, "maxAttempts" | "retryOn">,
   failures: number,
   random: () => number,
 ): number {
-  const factor = backoff === "fixed" ? 1 : backoff === "linear" ? failures : 2 ** Math.min(failures - 1, 60);
-  const whole = Math.min(initialDelayMs * factor, maxDelayMs);
-  return Math.round(jitter ? whole * (0.8 + 0.4 * random()) : whole);
+  const delayMs = backoffMs({ minMs, maxMs, growth }, failures);
+  return Math.round(jitter ? jitteredMs(delayMs, documentJitter, random) : delayMs);
 }

@@ -1,7 +1,8 @@
 import { encode } from "../../../core/values/codec.js";
 import { start } from "../../../workflow/client/start.js";
 import { currentExecution, getWorkflowMetadata } from "../../../workflow/define/context.js";
-import { type Workflow, workflow } from "../../../workflow/define/define.js";
+import { workflow } from "../../../workflow/define/define.js";
+import type { Workflow } from "../../../workflow/define/definition.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/define/primitives.js";
 import type { Execution } from "../../../workflow/execute/execution.js";
 import type { Version } from "./plan.js";
