@@ -1,9 +1,9 @@
-import { InvalidInputError } from "../errors/errors.js";
-import type { Batch } from "../ledger/operation.js";
-import type { LeaseKeeper } from "../work/lease-keeper.js";
+import { InvalidInputError } from "../../errors/errors.js";
+import type { Batch } from "../../ledger/operation.js";
+import type { LeaseKeeper } from "../../work/lease-keeper.js";
+import { type Backend, requirePackets, requireRuns, type Store } from "../store.js";
 import type { GroupCommit } from "./group-commit.js";
 import { onlyPart } from "./only-part.js";
-import { type Backend, requirePackets, requireRuns, type Store } from "./store.js";
 
 interface Routes {
   readonly backend: Backend;
