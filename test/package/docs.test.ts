@@ -164,7 +164,7 @@ function compile(): void {
   const names: readonly (keyof Prelude)[] = ["store", "provider", "mailer", "order", "delay"];
   writeFileSync(
     join(build, "globals.d.ts"),
-    `import type { Prelude } from "./docs/prelude.js";
+    `import type { Prelude } from "../../test/package/docs/prelude.js";
 declare global {
 ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
 }
@@ -180,7 +180,12 @@ ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
   };
   writeFileSync(
     join(build, "tsconfig.json"),
-    JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["./*.ts", "../../test/docs/*.ts"], exclude: ["out"] }),
+    JSON.stringify({
+      extends: "../../tsconfig.base.json",
+      compilerOptions,
+      include: ["./*.ts", "../../test/package/docs/*.ts"],
+      exclude: ["out"],
+    }),
   );
   try {
     execFileSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", build, "--pretty", "false"], {

@@ -36,7 +36,7 @@ import { checkEdge, warnOfStranded } from "./worker/stranded.js";
 export interface Page {
   /** At most 1,000; default 100. */
   readonly limit?: number;
-  /** The last one of the page before. */
+  /** The id of the last item of the previous page. */
   readonly before?: string;
 }
 
@@ -50,15 +50,15 @@ const pageMax = 1000;
 
 export interface WaitOptions {
   readonly signal?: AbortSignal;
-  /** Default: without end. */
+  /** Default: no limit. */
   readonly timeoutMs?: number;
 }
 
 const waitOptions: OptionNames<WaitOptions> = { signal: true, timeoutMs: true };
 
 /**
- * Runs flows: `trigger` puts a packet in, and the packets that come of it are carried from node to node, each in the store
- * before it is delivered, where its edge says so.
+ * Runs flows. `trigger` sends a packet into a flow; the runtime's worker carries it, and the packets that nodes send, from
+ * node to node. A packet of a durable edge is in the store before its node is called.
  *
  * @example
  * const runtime = await createRuntime({ store, documents: ["orders.flowdsl.yaml"], nodes: { charge_payment: charge } });
@@ -68,7 +68,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const resolved = resolveOptions(options);
   const { store } = options;
   requirePackets(store);
-  // Nodes that run other flows know the runtime that is made of them.
+  // Subworkflow nodes trigger flows of this runtime, which does not exist before its nodes.
   let runtime: Runtime | undefined;
   const flows = await routeFlows(options, resolved, {
     async run(flow, entry, data, key, signal) {
@@ -110,13 +110,13 @@ export class Runtime {
     if (this.#options.work) warnOfStranded(this.store, this.#flows).catch(() => {});
   }
 
-  /** Durable before it resolves. Errors of direct calls are thrown. */
+  /** Resolves when the packet is in the store. A direct entry: when its nodes have returned; their errors are thrown. */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
     if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
     return await trigger(this.#triggerContext, this.#flow(flow), entry, payload, options);
   }
 
-  // ——— what there is
+  // ——— read
 
   async flows(): Promise<FlowInfo[]> {
     return await Promise.all(
@@ -124,7 +124,7 @@ export class Runtime {
     );
   }
 
-  /** Undefined: there is no such flow here. */
+  /** Undefined: this runtime has no such flow. */
   plan(flow: string): FlowPlan | undefined {
     return this.#flows.get(flow)?.plan;
   }
@@ -153,8 +153,8 @@ export class Runtime {
   }
 
   /**
-   * The execution when it has ended, with everything on ephemeral edges. WaitTimeoutError when the time is over,
-   * ExecutionNotFoundError where there is none, InvalidInputError for what is no id and no option.
+   * Resolves when the execution has ended, packets on ephemeral edges included. Rejects with WaitTimeoutError after
+   * `timeoutMs`, with ExecutionNotFoundError if there is none, and with InvalidInputError for a malformed id or option.
    */
   async wait(id: string, options: WaitOptions = {}): Promise<ExecutionDetails> {
     knownOptions("wait", options, waitOptions);
@@ -165,13 +165,13 @@ export class Runtime {
     for (;;) {
       const changed = this.#nextEnd(id);
       try {
-        // Its numbers only: what is still under way is not looked for in a backlog, again and again.
+        // Reads the counters only: reading packets of a running execution is slow in a large backlog.
         const found = await this.store.packets.execution(executionNo(id));
         if (found === undefined) throw new ExecutionNotFoundError(id);
         if (statusOf(found) !== "running") return await this.#details(found);
         const left = Math.min(this.#options.pollMs, until - clock.now());
         if (left <= 0) throw new WaitTimeoutError(id, timeoutMs);
-        // Another process may end it: then nobody here is told.
+        // Polls as well: if another process ends the execution, no event arrives here.
         const stop = new AbortController();
         const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
         await Promise.race([changed.ended, sleep(clock, left, either)]).finally(() => stop.abort());
@@ -214,7 +214,7 @@ export class Runtime {
     return { at: found.dead.at, no: found.no };
   }
 
-  /** Delivered again, with its key and its history. False: there is no such dead letter. */
+  /** Delivers a dead letter again, with its key and its history. False: there is no such dead letter. */
   async reinject(id: string): Promise<boolean> {
     const { packets } = this.store;
     const letter = await packets.packet(packetNo(id));
@@ -229,14 +229,14 @@ export class Runtime {
     return done;
   }
 
-  /** Removed for good. */
+  /** Deletes a dead letter. False: there is no such dead letter. */
   async discard(id: string): Promise<boolean> {
     const done = await this.store.packets.discard(packetNo(id));
     this.#worker.poll();
     return done;
   }
 
-  /** How many packets there are, by edge. */
+  /** Numbers of packets by edge and state. */
   counts(): Promise<readonly QueueCount[]> {
     return this.store.packets.counts();
   }
@@ -245,13 +245,13 @@ export class Runtime {
     return this.#counters.metrics(this.#worker.capacity.taken);
   }
 
-  // ——— what happens
+  // ——— control
 
   on(listener: Listener): () => void {
     return this.#listeners.add(listener);
   }
 
-  /** What is under way ends; nothing else is delivered. Triggers are still taken. */
+  /** Running deliveries end, and no other begins. Triggers are still accepted. */
   pause(flow: string): Promise<void> {
     return this.#setState(flow, "paused");
   }
@@ -260,7 +260,7 @@ export class Runtime {
     return this.#setState(flow, "active");
   }
 
-  /** As paused; and triggers are refused. */
+  /** As `pause`, and triggers are rejected. */
   archive(flow: string): Promise<void> {
     return this.#setState(flow, "archived");
   }
@@ -274,12 +274,12 @@ export class Runtime {
     this.#listeners.notify({ type, flow });
   }
 
-  /** Resolves when nothing is with this process and nothing is due. What waits for a time, or for others, is not waited for. */
+  /** Resolves when this process has no packet and no packet is due. Does not wait for delayed, held or joining packets. */
   idle(): Promise<void> {
     return this.#worker.idle();
   }
 
-  /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
+  /** Claims nothing more, waits at most `graceMs` for running nodes, and releases packets that were not begun. */
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
     duration("graceMs", graceMs);
     this.#forgetClose();
@@ -294,7 +294,7 @@ export class Runtime {
   }
 }
 
-/** Its payload is gone: to deliver it again would call the node with nothing. */
+/** The payload of a lost packet is gone: a new delivery would call the node with an empty packet. */
 function checkNotLost(letter: PacketRecord): void {
   if (historyOf(letter.history).at(-1)?.code !== lostCode) return;
   throw new ConfigurationError(
@@ -303,7 +303,7 @@ function checkNotLost(letter: PacketRecord): void {
   );
 }
 
-/** To begin again from the top, as if nothing had been said, would never come to an end. */
+/** The cursor was deleted. Starting from the first page instead would make a paging caller loop without end. */
 function pageGone(what: string, id: string): InvalidInputError {
   return new InvalidInputError("before", `there is no ${what} ${id} any more; begin with the first page`);
 }

@@ -1,9 +1,9 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { Backend } from "../../core/store/store.js";
+import { Gate } from "../../core/work/gate.js";
 import { bounded } from "./connection/deadline.js";
 import type { Sdk, Table } from "./driver.js";
 import { explain } from "./errors.js";
-import { Gate } from "./gate.js";
 import { prepareTable } from "./layout.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { flush } from "./ledger/flush.js";

@@ -1,5 +1,6 @@
 import { InvalidInputError, UnreachableError } from "../../core/errors/errors.js";
 import type { Backend } from "../../core/store/store.js";
+import { Gate } from "../../core/work/gate.js";
 import { asking } from "./connection/ask.js";
 import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./connection/server.js";
 import type { MongoClient } from "./driver.js";
@@ -12,7 +13,6 @@ import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecord } from "./ledger/read.js";
 import { mongoRuns } from "./runs/runs.js";
-import { atMost } from "./side-by-side.js";
 import { settleWithin, transact } from "./transactions/transact.js";
 
 export interface MongoBackendOptions {
@@ -53,12 +53,12 @@ export async function mongoBackend({
   }
 
   const abandoned = new AbandonedRecords(collections);
-  const inTurn = atMost(atOnceMax);
+  const gate = new Gate(atOnceMax);
   const queue = replicated ? mongoRuns(client, collections) : undefined;
   return {
     name: "mongodb",
     capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
-    flush: (operations) => flush(collections, inTurn, operations),
+    flush: (operations) => flush(collections, gate, operations),
     flushesAtOnce: atOnceMax,
     read: (id) => asking("a read", () => readRecord(collections, id)),
     attempts: (query) => asking("a read", () => readAttempts(collections, query)),

@@ -46,7 +46,7 @@ const probesOnly = { enable_hashjoin: "off", enable_mergejoin: "off" };
 
 /**
  * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
- * queue and journal are in runs.ts.
+ * queue and journal are in runs/runs.ts.
  */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
   const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true, pooled = false } = options;

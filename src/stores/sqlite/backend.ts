@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { AttemptEntry } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { type Clock, systemClock } from "../../core/work/clock.js";
+import { Gate } from "../../core/work/gate.js";
 import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
@@ -40,12 +41,13 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
-  const inTurn = createTurns();
+  /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
+  const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
 
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
   const writing = <T>(work: () => T): Promise<T> =>
-    inTurn(() =>
+    oneWriter.run(() =>
       reading(() => {
         connections.requireFile();
         return work();
@@ -73,7 +75,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
     audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         connections.requireFile();
         forTransactions ??= await reading(() => connections.another());
         return await transact(forTransactions, path, clock, work);
@@ -88,23 +90,9 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     runs: createRuns(parts),
     packets: createPackets({ ...parts, records: statements }),
     close: () =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         watching.close();
         connections.close();
       }),
-  };
-}
-
-/** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
-function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> | undefined;
-  return (work) => {
-    const turn = last === undefined ? work() : last.then(work);
-    const over = () => {
-      if (last === mine) last = undefined;
-    };
-    const mine = turn.then(over, over);
-    last = mine;
-    return turn;
   };
 }

@@ -1,4 +1,5 @@
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { findCycle, quietMs } from "../client/wait-cycle.js";
 import { isStoredAs, type Renamed } from "../define/journaled-name.js";
 import { broughtBack } from "../journal/aside.js";
@@ -34,7 +35,8 @@ interface ExpectedRun {
 }
 
 const lookMs = 250;
-const cycleLookMsMax = 10_000;
+/** Between two searches for a cycle, which read one run after the other. The first one comes after a whole quiet time. */
+const cycleBackoff: Backoff = { minMs: 2 * (quietMs + lookMs), maxMs: 10_000, factor: 3 };
 
 /**
  * Asks the store about runs whose id the code has chosen: whether it is the run that the code means, whether it has
@@ -58,7 +60,7 @@ export class ChildWatch {
   async #watch(child: Child): Promise<void> {
     const { store, deliveries } = this.#execution;
     this.#watched.add(child);
-    let cycleLookMs = quietMs + lookMs;
+    let [cycleLooks, cycleLookMs] = [0, quietMs + lookMs];
     while (this.#isOpen(child)) {
       // A failed read says nothing about the run.
       const read = await store.runs.read(child.run).then(
@@ -75,7 +77,8 @@ export class ChildWatch {
         if (this.#execution.gone) return;
         if (this.#waitedMs(child) >= cycleLookMs) {
           await this.#lookForCycle(child);
-          cycleLookMs = this.#waitedMs(child) + Math.min(2 * cycleLookMs, cycleLookMsMax);
+          cycleLooks += 1;
+          cycleLookMs = this.#waitedMs(child) + backoffMs(cycleBackoff, cycleLooks);
         }
         child.looked = true;
         this.#execution.touch();

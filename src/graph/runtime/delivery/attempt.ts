@@ -19,7 +19,7 @@ export interface Called {
   readonly note?: PacketNote | null;
 }
 
-/** One call of a stage: a node, and the nodes behind it that direct edges lead to. */
+/** One call of a stage: a node, and the nodes behind its direct edges. */
 export class Attempt extends BoundedCall {
   readonly route: Route;
   readonly packet: Called;
@@ -32,7 +32,7 @@ export class Attempt extends BoundedCall {
     this.trace = trace;
   }
 
-  /** True when its nodes returned after the time limit, and the timeout is the outcome all the same. */
+  /** The nodes returned after the time limit of the last attempt: the timeout is the outcome, and the success is noted. */
   succeededLate = false;
 
   /** How many attempts have failed if this one fails. */
@@ -47,25 +47,25 @@ export class Attempt extends BoundedCall {
 
   /** Called before each node: throws or rejects if another worker may have the packet, or its time is over. Undefined: go on. */
   checkLease(): Promise<void> | undefined {
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
     return undefined;
   }
 
   /**
-   * Bounds `work` in time. When its nodes return after the time limit, within `graceMs`, and the packet would be tried
-   * again, their result is the outcome: another call would repeat an effect that is known to have happened. On the last
-   * attempt the timeout is the outcome, and says that the nodes returned.
+   * Applies the time limit to `work`. If the nodes return late, but within `graceMs`, and another attempt would follow,
+   * their result is the outcome: another call would repeat an effect that is known to have happened. On the last attempt
+   * the timeout is the outcome, and its message says that the nodes returned.
    */
   within<T>(clock: Clock, graceMs: number, timeoutMsDefault: number, work: Promise<T>): Promise<T> {
     const { timeoutMs = timeoutMsDefault } = this.route.delivery;
     const beganAt = clock.now();
-    const late = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
-    const succeededLate = (timeout: Error): Error | undefined => {
+    const timeoutError = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
+    const judgeLateSuccess = (timeout: Error): Error | undefined => {
       if (this.isRetriedAfterTimeout) return undefined;
       this.succeededLate = true;
       const ms = Math.round(clock.now() - beganAt);
       return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count: its effect has happened`);
     };
-    return this.bound(clock, { timeoutMs, graceMs, late, succeededLate }, work);
+    return this.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess }, work);
   }
 }

@@ -63,7 +63,7 @@ export class Batches {
     await Promise.all(calls);
   }
 
-  /** The packets of one call pass the gate together: two calls that held half of its places each would wait for ever. */
+  /** The packets of one call pass the gate together: two calls that held half of its places each would wait without end. */
   #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): Promise<void> {
     let begin = (): void => {};
     const turn = new Promise<void>((resolve) => {

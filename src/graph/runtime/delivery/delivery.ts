@@ -62,7 +62,7 @@ export class Delivery extends Attempt {
 
   /** Stops a call that another worker may be making, too: this process stood still for longer than its lease. */
   override checkLease(now?: number): Promise<void> | undefined {
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
     const ours = this.#lease.isOurs(this.packet, now);
     return ours === true ? undefined : this.#waitForLease(ours);
   }
@@ -70,11 +70,11 @@ export class Delivery extends Attempt {
   async #waitForLease(ours: Promise<boolean>): Promise<void> {
     if (!(await ours)) throw leaseLost();
     // The question may have taken longer than the time limit of the delivery.
-    if (this.aborted !== undefined) throw this.aborted;
+    if (this.isAborted) throw this.abortReason;
   }
 
   /** For a batch, which asks for each of its packets before it calls the node. */
   mayBeCalled(): true | Promise<boolean> {
-    return this.aborted === undefined ? this.#lease.isOurs(this.packet) : Promise.resolve(false);
+    return this.isAborted ? Promise.resolve(false) : this.#lease.isOurs(this.packet);
   }
 }

@@ -1,5 +1,5 @@
 import type { PacketNote } from "../../../core/packets/packet.js";
-import { added } from "../../../core/work/added.js";
+import { pushOrCreate } from "../../../core/values/push-or-create.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import type { Evaluated } from "../../plan/expression.js";
@@ -53,7 +53,7 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
   const { flow } = attempt.route;
   for (const { port, data } of output.sent) {
     if (outputs.length > 0 && node.outgoing.length > 0 && !outputs.some(({ name }) => name === port)) {
-      leaving.undeclared = added(leaving.undeclared, { flow, node, port, data });
+      leaving.undeclared = pushOrCreate(leaving.undeclared, { flow, node, port, data });
       warnOfPort(flow, node, port, "the document does not declare it: declare it and add an edge, or correct the node");
       continue;
     }
@@ -67,16 +67,16 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
       const travels = route.when === undefined ? always : route.when.evaluate({ payload: data, output: port });
       if (travels.ok && !travels.value) continue;
       const sent: Sent = { route, data, problem: travels.ok ? undefined : `when: ${travels.why}` };
-      if (route.delivery.mode === "direct") direct = added(direct, sent);
-      else if (route.delivery.mode === "ephemeral") leaving.ephemeral = added(leaving.ephemeral, sent);
-      else leaving.stored = added(leaving.stored, sent);
+      if (route.delivery.mode === "direct") direct = pushOrCreate(direct, sent);
+      else if (route.delivery.mode === "ephemeral") leaving.ephemeral = pushOrCreate(leaving.ephemeral, sent);
+      else leaving.stored = pushOrCreate(leaving.stored, sent);
     }
     if (taken && !isForPort && outputs.length === 0) {
       taken = false;
-      leaving.unrouted = added(leaving.unrouted, `${id}.${port}`);
+      leaving.unrouted = pushOrCreate(leaving.unrouted, `${id}.${port}`);
       warnOfPort(flow, node, port, "no edge is for that port; it is kept as an output of the execution");
     }
-    if (!taken) leaving.outputs = added(leaving.outputs, { node: id, port, data });
+    if (!taken) leaving.outputs = pushOrCreate(leaving.outputs, { node: id, port, data });
   }
   return callAll(direct, 0, attempt, leaving);
 }

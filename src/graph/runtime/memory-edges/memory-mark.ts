@@ -19,7 +19,7 @@ const memoryFlow = "onceflow.memory";
 const memoryQueue = "onceflow.marks";
 export const memoryRoute = { flow: memoryFlow, queue: memoryQueue } as const;
 
-/** The mark of a packet in memory, as its process settles it. A mark is never retried: its attempt is 1. */
+/** A mark, and the worker number that owns it. A mark is never retried: its attempt is 1. */
 export interface Mark {
   readonly no: number;
   readonly worker: number;
@@ -35,7 +35,7 @@ const plain = { key: null, lane: null, join: null, delayMs: 0 } as const;
 
 export function markFor({ next, valueBytesMax, deadRetentionMs }: Sender, { route }: Sent, execution: number): NewPacket {
   const { flow, queue, letter } = route;
-  // A lost packet is always reported, also where the edge wants no dead letters.
+  // A lost packet is always reported, even if its edge has no dead letters.
   const { name = `${flow.id}.dead_letters`, retentionMs = deadRetentionMs } = letter ?? {};
   const marked: Marked = { flow: flow.id, edge: queue, letter: { name, retentionMs } };
   const { text } = encodePayload({ ...marked }, noTrace, valueBytesMax);

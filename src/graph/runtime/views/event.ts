@@ -5,9 +5,9 @@ export type RuntimeEvent =
   | (Of<"triggered"> & { readonly node: string; readonly key: string | undefined })
   /** The node is called. */
   | (Of<"delivering"> & About)
-  /** The node has returned, and that is in the store. */
+  /** The node has returned, and the commit was made. */
   | (Of<"processed"> & About & { readonly ms: number })
-  /** Not delivered: its key was completed, by the same packet or (`mismatch`) by another one. */
+  /** Not delivered: its key was completed before, by an equal packet or (`mismatch`) by a different one. */
   | (Of<"acknowledged"> & About & { readonly mismatch: boolean })
   /** It waits: another packet has its key, or is before it in its lane. */
   | (Of<"held"> & About)

@@ -61,8 +61,8 @@ export class Capacity {
   /** Runs `work` within the limits of its edge and its node, counted as `packets` packets. */
   pass<T>({ load, node }: Route, work: () => Promise<T>, packets = 1): Promise<T> {
     const { gate } = node.load;
-    const inside = gate === undefined ? work : () => gate.pass(work, packets);
-    return load.gate === undefined ? inside() : load.gate.pass(inside, packets);
+    const inside = gate === undefined ? work : () => gate.run(work, packets);
+    return load.gate === undefined ? inside() : load.gate.run(inside, packets);
   }
 
   /** How many packets can pass together. */

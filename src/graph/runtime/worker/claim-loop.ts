@@ -1,18 +1,18 @@
 import { UnreachableError } from "../../../core/errors/errors.js";
 import type { PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
-import type { Numbers } from "../../../core/packets/worker/registration.js";
+import type { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import type { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
-import { Looks } from "../../../core/work/poll-loop.js";
+import { PollLoop } from "../../../core/work/poll-loop.js";
 import type { Route, RunningNode } from "../flows/route.js";
 import type { Capacity } from "./capacity.js";
 
 /** What the loop needs from its worker. */
 interface ClaimPorts {
   readonly store: Store;
-  readonly registration: Pick<Numbers, "worker">;
+  readonly registration: Pick<WorkerRegistration, "worker">;
   readonly lease: Pick<PacketLease, "rejoin">;
   readonly capacity: Capacity;
   /** By falling priority. */
@@ -40,7 +40,7 @@ const pollEveryMs = 5;
 export class ClaimLoop {
   readonly #ports: ClaimPorts;
   readonly #clock: Clock;
-  readonly #polls: Looks;
+  readonly #polls: PollLoop;
   /**
    * Deliveries that began by the answer to a send while a poll was running. A send whose reply was lost is sent again; if
    * the poll has claimed its packet in between, poll and send both bring the packet. If the send's answer comes first, the
@@ -59,18 +59,18 @@ export class ClaimLoop {
   constructor(ports: ClaimPorts) {
     this.#ports = ports;
     this.#clock = ports.store.clock;
-    this.#polls = new Looks(ports.store.clock, {
-      look: () => this.#poll(),
-      trouble: (error) => ports.reportTrouble(error),
-      closed: () => ports.store.closed,
-      rested: () => ports.checkIdle(),
+    this.#polls = new PollLoop(ports.store.clock, {
+      poll: () => this.#poll(),
+      reportFailure: (error) => ports.reportTrouble(error),
+      isClosed: () => ports.store.closed,
+      onIdle: () => ports.checkIdle(),
     });
   }
 
   start(): void {
     this.#active = true;
     this.#stopWatching = this.#ports.store.packets.watch(() => this.wake());
-    this.#polls.now();
+    this.#polls.pollNow();
   }
 
   /** Resolves when the running poll has ended. */
@@ -82,7 +82,7 @@ export class ClaimLoop {
 
   /** A poll is running, or packets may be due that the last one did not claim. */
   get isPending(): boolean {
-    return this.#polls.busy || (this.#active && !this.#ports.store.closed && this.#mayBeDue);
+    return this.#polls.isBusy || (this.#active && !this.#ports.store.closed && this.#mayBeDue);
   }
 
   /** The reply to a claim was lost: this worker may own packets that it does not know of. */
@@ -98,7 +98,7 @@ export class ClaimLoop {
 
   /** Polls after `ms` at the latest. */
   wakeAfter(ms: number): void {
-    if (this.#active) this.#polls.later(Math.max(1, Math.min(ms, this.#ports.pollMs)));
+    if (this.#active) this.#polls.pollWithin(Math.max(1, Math.min(ms, this.#ports.pollMs)));
   }
 
   /** A slot was released: polls if the last poll left packets behind, or did not ask for this node's. */
@@ -108,15 +108,15 @@ export class ClaimLoop {
 
   /** This delivery begins by the answer to a send. */
   noteStarted(packet: PacketRecord): void {
-    if (this.#polls.busy) this.#startedMeanwhile.add(deliveryOf(packet));
+    if (this.#polls.isBusy) this.#startedMeanwhile.add(deliveryOf(packet));
   }
 
   #pollSoon(): void {
     if (!this.#active) return;
     const plenty = this.#ports.capacity.free * 2 >= this.#ports.concurrency;
     const waitMs = plenty ? 0 : this.#polledAt + pollEveryMs - this.#clock.now();
-    if (waitMs <= 0) this.#polls.now();
-    else this.#polls.later(waitMs);
+    if (waitMs <= 0) this.#polls.pollNow();
+    else this.#polls.pollWithin(waitMs);
   }
 
   async #poll(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { PacketRecord } from "../../../core/packets/packet.js";
-import type { Numbers } from "../../../core/packets/worker/registration.js";
+import type { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import type { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
@@ -14,10 +14,10 @@ import type { DeliveryLease } from "../delivery/delivery.js";
 export class Ownership implements DeliveryLease {
   readonly clock: Clock;
   readonly #store: Store;
-  readonly #registration: Numbers;
+  readonly #registration: WorkerRegistration;
   readonly #lease: Pick<PacketLease, "rejoin">;
 
-  constructor(store: Store, registration: Numbers, lease: Pick<PacketLease, "rejoin">) {
+  constructor(store: Store, registration: WorkerRegistration, lease: Pick<PacketLease, "rejoin">) {
     this.clock = store.clock;
     this.#store = store;
     this.#registration = registration;

@@ -1,7 +1,7 @@
 import type { NewPacket, Placed } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
-import type { Numbers } from "../../../core/packets/worker/registration.js";
-import { Numbered } from "../../../core/work/paged-map.js";
+import type { WorkerRegistration } from "../../../core/packets/worker/registration.js";
+import { PagedMap } from "../../../core/work/paged-map.js";
 import type { Payload } from "../delivery/payload.js";
 import type { CommittingSender, PlacedAnswer } from "../delivery/sender.js";
 import type { Route } from "../flows/route.js";
@@ -20,7 +20,7 @@ type SenderOptions = Pick<ResolvedOptions, "onMismatch" | "joinWaitMs" | "deadRe
 
 /** What the sender needs from its worker. */
 interface SenderPorts {
-  readonly registration: Numbers;
+  readonly registration: WorkerRegistration;
   readonly routes: RouteTable;
   readonly reporter: EventReporter;
   readonly valueBytesMax: number;
@@ -47,7 +47,7 @@ export class PacketSender implements CommittingSender {
   readonly deadRetentionMs: number | null;
   readonly next: () => number;
   readonly #ports: SenderPorts;
-  readonly #sending = new Numbered<Sending>();
+  readonly #sending = new PagedMap<Sending>();
 
   constructor(ports: SenderPorts) {
     this.valueBytesMax = ports.valueBytesMax;

@@ -1,11 +1,11 @@
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import { InHand } from "../../../core/packets/worker/in-hand.js";
-import { Numbers } from "../../../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import { PacketSuspects } from "../../../core/packets/worker/suspects.js";
 import { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
-import { Numbered } from "../../../core/work/paged-map.js";
+import { PagedMap } from "../../../core/work/paged-map.js";
 import { NodeError } from "../../node/node-error.js";
 import { leaseLost } from "../delivery/attempt.js";
 import { Batches, type BatchMember } from "../delivery/batches.js";
@@ -53,7 +53,7 @@ interface Suspect {
  */
 export class PacketWorker {
   readonly capacity: Capacity;
-  readonly registration: Numbers;
+  readonly registration: WorkerRegistration;
   readonly states: FlowStates;
   readonly sender: PacketSender;
   readonly memoryQueues: MemoryQueues;
@@ -70,7 +70,7 @@ export class PacketWorker {
   readonly #checkpoints: Checkpoints;
   readonly #idleWatch: IdleWatch;
   readonly #ports: RunPorts & CommitPorts;
-  readonly #deliveries = new Numbered<Delivery>();
+  readonly #deliveries = new PagedMap<Delivery>();
   #deliveryCount = 0;
   #reopening: Promise<void> | undefined;
   #stopped = false;
@@ -82,7 +82,7 @@ export class PacketWorker {
     this.#options = options;
     this.#reporter = reporter;
     this.capacity = new Capacity(concurrency);
-    this.registration = new Numbers(store, leaseMs);
+    this.registration = new WorkerRegistration(store, leaseMs);
     this.#idleWatch = new IdleWatch(() => !this.#claimLoop.isPending && this.#hasNoWork());
     this.#checkpoints = new Checkpoints(store.clock);
     this.#inHand = InHand.of(store);

@@ -22,7 +22,7 @@ export async function warnOfStranded({ packets }: Store, flows: ReadonlyMap<stri
   }
 }
 
-/** Throws if no edge would deliver a dead letter that is re-injected: it would wait for ever, and not be listed as dead. */
+/** Throws if no edge would deliver a dead letter that is re-injected: it would wait without end, and no longer be listed as dead. */
 export function checkEdge({ flow, queue }: { readonly flow: string; readonly queue: string }, routed: Routed | undefined): void {
   // The edges of a flow that this runtime does not run are not known here.
   if (routed === undefined || delivers(routed.routes.get(queue))) return;

@@ -2,8 +2,8 @@ import { RE2JS } from "re2js";
 import { isIpv6 } from "./addresses.js";
 
 /**
- * URIs of RFC 3986 and templates of RFC 6570. Characters that end a part are not allowed in it, so that the expressions
- * can cut a text in one way only, and time grows with its length. Escapes are looked at by themselves.
+ * URIs of RFC 3986 and templates of RFC 6570. A part has no characters that end it, so that no expression
+ * goes over a part more than a few times, and time grows with the length of a text. Escapes are looked at by themselves.
  */
 
 const name = String.raw`a-z0-9\-._~!$&'()*+,;=%`;
