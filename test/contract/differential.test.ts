@@ -14,13 +14,13 @@ import {
   type Settlement,
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
-import { abandonedAt } from "../../dist/core/ledger/record.js";
-import { openMongoUrl } from "../../dist/stores/mongodb/open.js";
-import { openPostgres } from "../../dist/stores/postgres/open.js";
-import { openRedis } from "../../dist/stores/redis/open.js";
-import { openSqlite } from "../../dist/stores/sqlite/open.js";
-import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
+import { abandonedAt } from "../../src/core/ledger/record.js";
 import { openDynamo } from "../../src/stores/dynamodb/open.js";
+import { openMongoUrl } from "../../src/stores/mongodb/open.js";
+import { openPostgres } from "../../src/stores/postgres/open.js";
+import { openRedis } from "../../src/stores/redis/open.js";
+import { openSqlite } from "../../src/stores/sqlite/open.js";
+import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { fc, seedOf } from "../kit/properties.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";

@@ -2,8 +2,8 @@ import { fork } from "node:child_process";
 import { type Attempt, GoneError, inspect, key, NotUnknownError, type OnceOptions, once, open, purge, resolve, type Store } from "onceflow";
 import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import type { RunOperation } from "../../dist/core/runs/operation.js";
-import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../dist/testing/contract/runs/run-operations.js";
+import type { RunOperation } from "../../src/core/runs/operation.js";
+import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../src/testing/contract/runs/run-operations.js";
 import { takeTurns } from "../kit/heavy.js";
 import { poll } from "../servers/process/command.js";
 import {

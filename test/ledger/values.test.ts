@@ -3,7 +3,7 @@ import { create } from "onceflow/flow";
 import { createHook, FatalError, StepNotRegisteredError, step, workflow } from "onceflow/workflow";
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
-import { decode, encode, encodeLater } from "../../dist/core/values/codec.js";
+import { decode, encode, encodeLater } from "../../src/core/values/codec.js";
 import { fc } from "../kit/properties.js";
 import { everyStore, gate, onStores, settled, shortMs, until, untilStatus } from "../workflow/scene.js";
 import { anyValue, Money, promptValue, shapeOf } from "./arbitrary-value.js";

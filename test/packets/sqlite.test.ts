@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
-import { migrate } from "../../dist/stores/sqlite/schema.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
+import { migrate } from "../../src/stores/sqlite/schema.js";
 import {
   countersOf,
   dead,
@@ -15,7 +15,7 @@ import {
   partOf,
   retry,
   submit,
-} from "../../dist/testing/contract/packets/packet-operations.js";
+} from "../../src/testing/contract/packets/packet-operations.js";
 import { olderSqlite, versions } from "../stores/older-schema.js";
 import { watchedPackets } from "./watched-packets.js";
 

@@ -1,12 +1,12 @@
 import type { Store } from "onceflow";
-import type { PacketBackend } from "../../dist/core/packets/operation.js";
-import type { SqliteDatabase, SqliteStatement } from "../../dist/stores/sqlite/driver.js";
-import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
-import { OwnTransactions } from "../../dist/stores/sqlite/own-transactions.js";
-import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../dist/stores/sqlite/prepared.js";
-import { migrate } from "../../dist/stores/sqlite/schema.js";
-import { Hand } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { PacketBackend } from "../../src/core/packets/operation.js";
+import type { SqliteDatabase, SqliteStatement } from "../../src/stores/sqlite/driver.js";
+import { RecordStatements } from "../../src/stores/sqlite/ledger/record-statements.js";
+import { OwnTransactions } from "../../src/stores/sqlite/own-transactions.js";
+import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
+import { prepareOnce } from "../../src/stores/sqlite/prepared.js";
+import { migrate } from "../../src/stores/sqlite/schema.js";
+import { Hand } from "../../src/testing/contract/packets/packet-operations.js";
 
 export interface WatchedPackets {
   readonly packets: PacketBackend;

@@ -6,7 +6,7 @@ import { MongoClient } from "mongodb";
 import { open } from "onceflow";
 import type { Store } from "onceflow/store";
 import { afterAll, describe, expect, inject, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 import {
   append,
   appendLate,
@@ -22,7 +22,7 @@ import {
   released,
   runOf,
   untried,
-} from "../../dist/testing/contract/runs/run-operations.js";
+} from "../../src/testing/contract/runs/run-operations.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { olderPostgres, olderSqlite, versions } from "../stores/older-schema.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";

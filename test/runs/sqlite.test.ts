@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Backend } from "onceflow/store";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../dist/core/runs/operation.js";
-import { runStatuses } from "../../dist/core/runs/run.js";
-import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
-import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
-import { openSqlite } from "../../dist/stores/sqlite/open.js";
-import { Random } from "../../dist/testing/simulator/random.js";
+import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../src/core/runs/operation.js";
+import { runStatuses } from "../../src/core/runs/run.js";
+import { createMemoryRuns, memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
+import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
+import { openSqlite } from "../../src/stores/sqlite/open.js";
+import { Random } from "../../src/testing/simulator/random.js";
 
 const folder = mkdtempSync(join(tmpdir(), "onceflow-runs-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

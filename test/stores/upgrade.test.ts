@@ -123,7 +123,7 @@ describe.for(["sqlite", "postgres"] as const)("%s, beside 0.1.0", (kind) => {
     const url = urlOf("later", skip);
     const store = await opened(present, url);
     if (kind === "sqlite") {
-      const { openDatabase, chooseDriver } = await import("../../dist/stores/sqlite/driver.js");
+      const { openDatabase, chooseDriver } = await import("../../src/stores/sqlite/driver.js");
       const file = openDatabase(join(folder, "later.db"), chooseDriver());
       file.exec("INSERT INTO onceflow_additions VALUES (999); ALTER TABLE onceflow_runs ADD COLUMN later TEXT");
       file.close();

@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
 import { type Backend, createStore } from "onceflow/store";
 import type { CrashPoint } from "onceflow/testing";
-import type { RunOperation } from "../../../dist/core/runs/operation.js";
+import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { inPackage } from "../../programs/in-package.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
@@ -31,7 +31,7 @@ export type MigrationPoint = "before migration" | "inside migration" | "after mi
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
-const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../dist/testing/crash-point.js");
+const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
 /** No thread stands in: it would renew past the point to die at, and takes as long to start as all the rest. */
 const alone = { stallMsMax: 0 };
@@ -139,22 +139,22 @@ function watchedUrl(): string {
 /** What `open` makes a store of. */
 async function openBackend(): Promise<Backend> {
   if (url.startsWith("sqlite:")) {
-    const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../../dist/stores/sqlite/open.js");
+    const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../../src/stores/sqlite/open.js");
     return await openSqlite({ path: url.slice("sqlite:".length), ...alone });
   }
   if (url.startsWith("dynamodb:")) {
-    const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../../dist/stores/dynamodb/open.js");
+    const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../../src/stores/dynamodb/open.js");
     return await openDynamo({ url, ...alone });
   }
   if (url.startsWith("redis:")) {
-    const { openRedis } = (await inPackage("stores/redis/open.js")) as typeof import("../../../dist/stores/redis/open.js");
+    const { openRedis } = (await inPackage("stores/redis/open.js")) as typeof import("../../../src/stores/redis/open.js");
     return await openRedis({ url, ...alone });
   }
   if (url.startsWith("mongodb:")) {
-    const { openMongoUrl } = (await inPackage("stores/mongodb/open.js")) as typeof import("../../../dist/stores/mongodb/open.js");
+    const { openMongoUrl } = (await inPackage("stores/mongodb/open.js")) as typeof import("../../../src/stores/mongodb/open.js");
     return await openMongoUrl({ url, ...alone });
   }
-  const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../../dist/stores/postgres/open.js");
+  const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../../src/stores/postgres/open.js");
   return await openPostgres({ url, ...alone });
 }
 

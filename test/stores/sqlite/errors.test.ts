@@ -6,7 +6,7 @@ import { ConfigurationError, inspect, key, once, open, type Store, UnreachableEr
 import { step, work, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import { chooseDriver, openDatabase } from "../../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
 import { thrownBy, until } from "../../workflow/scene.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { expect, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase } from "../../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
 
 test("a file that is up to date is opened at once, also while somebody else writes into it", async () => {
   const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));

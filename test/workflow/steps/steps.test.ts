@@ -52,9 +52,7 @@ onStores("steps", everyStore, (test) => {
     await until("it has left memory", () => !worker.has(started.id));
     await resumeHook("go", null, { store });
     const [exhausted, final] = await started.returnValue;
-    expect(exhausted).toMatch(
-      /^FatalError: step "thrower" failed after 2 attempts: deep inside\n {4}at failDeepInside .*steps\.test\.ts/,
-    );
+    expect(exhausted).toMatch(/^FatalError: step "thrower" failed after 2 attempts: deep inside\n {4}at failDeepInside .*steps\.test\.ts/);
     expect(final).toMatch(/^FatalError: for good\n {4}at failForGood .*steps\.test\.ts/);
   });
 
