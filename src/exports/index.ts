@@ -41,4 +41,4 @@ export type { EncryptionKey, EncryptionOptions } from "../core/values/cipher.js"
 export { type Serializer, serializable } from "../core/values/serializable.js";
 export { isReplayed } from "../core/values/stored-error.js";
 export { type OpenOptions, open } from "../stores/open.js";
-export type { SqliteTx } from "../stores/sqlite/transact.js";
+export type { SqliteTx } from "../stores/sqlite/transactions/transact.js";

@@ -59,6 +59,6 @@ export type {
   Verdicted,
 } from "../core/store/store.js";
 export { type Clock, systemClock } from "../core/work/clock.js";
-export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/open.js";
-export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/store.js";
-export { type RedisStoreOptions, redisStore } from "../stores/redis/store.js";
+export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/backend.js";
+export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/index.js";
+export { type RedisStoreOptions, redisStore } from "../stores/redis/index.js";

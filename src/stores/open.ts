@@ -41,7 +41,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
     return memoryBackend(createMemoryLedger());
   },
   "sqlite:": async (url, { clock, stallMsMax }) => {
-    const { openSqlite } = await import("./sqlite/open.js");
+    const { openSqlite } = await import("./sqlite/backend.js");
     const [path = "", query = ""] = url.slice("sqlite:".length).split("?");
     const parameters = new URLSearchParams(query);
     if (parameters.has("mode"))
@@ -67,7 +67,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
   "mongodb:": openMongoDbUrl,
   "mongodb+srv:": openMongoDbUrl,
   "dynamodb:": async (url, { stallMsMax }) => {
-    const { openDynamo } = await import("./dynamodb/open.js");
+    const { openDynamo } = await import("./dynamodb/backend.js");
     return openDynamo({ url: wellFormed(() => new URL(url)).href, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
   },
   "redis:": openRedisUrl,
@@ -79,7 +79,7 @@ const openers: Readonly<Record<string, (url: string, options: OpenOptions) => Pr
 };
 
 async function openPostgresUrl(url: string, { stallMsMax, connectMs }: OpenOptions): Promise<Backend> {
-  const [{ openPostgres }, { parsePostgresUrl }] = await Promise.all([import("./postgres/open.js"), import("./postgres/url.js")]);
+  const [{ openPostgres }, { parsePostgresUrl }] = await Promise.all([import("./postgres/backend.js"), import("./postgres/url.js")]);
   const address = parsePostgresUrl(wellFormed(() => new URL(url)));
   return openPostgres({
     ...address,
@@ -94,7 +94,7 @@ async function openRedisUrl(url: string, { stallMsMax }: OpenOptions): Promise<B
 }
 
 async function openMongoDbUrl(url: string, { stallMsMax }: OpenOptions): Promise<Backend> {
-  const { openMongoUrl } = await import("./mongodb/open.js");
+  const { openMongoUrl } = await import("./mongodb/backend.js");
   return openMongoUrl({ url, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
 }
 

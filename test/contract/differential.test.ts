@@ -15,11 +15,11 @@ import {
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { abandonedAt } from "../../src/core/ledger/record.js";
-import { openDynamo } from "../../src/stores/dynamodb/open.js";
-import { openMongoUrl } from "../../src/stores/mongodb/open.js";
-import { openPostgres } from "../../src/stores/postgres/open.js";
+import { openDynamo } from "../../src/stores/dynamodb/backend.js";
+import { openMongoUrl } from "../../src/stores/mongodb/backend.js";
+import { openPostgres } from "../../src/stores/postgres/backend.js";
 import { openRedis } from "../../src/stores/redis/open.js";
-import { openSqlite } from "../../src/stores/sqlite/open.js";
+import { openSqlite } from "../../src/stores/sqlite/backend.js";
 import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { fc, seedOf } from "../kit/properties.js";
 import { freshTable } from "../servers/dynamodb/tables.js";

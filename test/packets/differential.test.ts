@@ -5,13 +5,13 @@ import type { Alert, NewPacket, PacketBackend, PacketOperation, PacketOutcome, S
 import type { PacketRecord } from "../../src/core/packets/packet.js";
 import { numbersPerWorker } from "../../src/core/packets/packet.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
+import { prepareOnce } from "../../src/stores/sqlite/connection/prepared.js";
 import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
 import { RecordStatements } from "../../src/stores/sqlite/ledger/record-statements.js";
 import { clockSql } from "../../src/stores/sqlite/ledger/row.js";
-import { OwnTransactions } from "../../src/stores/sqlite/own-transactions.js";
+import { migrate } from "../../src/stores/sqlite/migrations/migrate.js";
 import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../src/stores/sqlite/prepared.js";
-import { migrate } from "../../src/stores/sqlite/schema.js";
+import { OwnTransactions } from "../../src/stores/sqlite/transactions/own-transactions.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { executionMembers, packetMembers } from "../../src/testing/contract/packets/packet-operations.js";
 

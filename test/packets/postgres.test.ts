@@ -6,7 +6,7 @@ import type { PacketBackend, PacketClaims, PacketOperation } from "../../src/cor
 import type { PacketRecord } from "../../src/core/packets/packet.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
-import { openPostgres } from "../../src/stores/postgres/open.js";
+import { openPostgres } from "../../src/stores/postgres/backend.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../../src/testing/contract/packets/packet-operations.js";
 import { fc } from "../kit/properties.js";

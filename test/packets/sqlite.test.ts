@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
-import { migrate } from "../../src/stores/sqlite/schema.js";
+import { migrate } from "../../src/stores/sqlite/migrations/migrate.js";
 import {
   countersOf,
   dead,

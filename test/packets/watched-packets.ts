@@ -1,11 +1,11 @@
 import type { Store } from "onceflow";
 import type { PacketBackend } from "../../src/core/packets/operation.js";
+import { prepareOnce } from "../../src/stores/sqlite/connection/prepared.js";
 import type { SqliteDatabase, SqliteStatement } from "../../src/stores/sqlite/driver.js";
 import { RecordStatements } from "../../src/stores/sqlite/ledger/record-statements.js";
-import { OwnTransactions } from "../../src/stores/sqlite/own-transactions.js";
+import { migrate } from "../../src/stores/sqlite/migrations/migrate.js";
 import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../src/stores/sqlite/prepared.js";
-import { migrate } from "../../src/stores/sqlite/schema.js";
+import { OwnTransactions } from "../../src/stores/sqlite/transactions/own-transactions.js";
 import { Hand } from "../../src/testing/contract/packets/packet-operations.js";
 
 export interface WatchedPackets {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../../src/core/runs/operation.js";
 import type { RunRecord } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
-import { openPostgres } from "../../src/stores/postgres/open.js";
+import { openPostgres } from "../../src/stores/postgres/backend.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */

@@ -7,8 +7,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../src/core/runs/operation.js";
 import { runStatuses } from "../../src/core/runs/run.js";
 import { createMemoryRuns, memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
+import { openSqlite } from "../../src/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
-import { openSqlite } from "../../src/stores/sqlite/open.js";
 import { Random } from "../../src/testing/simulator/random.js";
 
 const folder = mkdtempSync(join(tmpdir(), "onceflow-runs-"));

@@ -41,6 +41,22 @@ function scalarText(value: unknown): string {
   return typeof value === "string" ? `"${value}` : `${typeof value} ${String(value)}`;
 }
 
+/** Whether two values are the same JSON. `expected` is part of a schema: it bounds how deep this goes. */
+export function areEqual(value: unknown, expected: unknown): boolean {
+  if (typeof value !== "object" || typeof expected !== "object" || value === null || expected === null) return value === expected;
+  if (Array.isArray(value) || Array.isArray(expected)) {
+    if (!Array.isArray(value) || !Array.isArray(expected) || value.length !== expected.length) return false;
+    return expected.every((item, i) => areEqual(value[i], item));
+  }
+  const names = Object.keys(expected);
+  return (
+    names.length === Object.keys(value).length &&
+    names.every((name) => Object.hasOwn(value, name) && areEqual((value as Members)[name], (expected as Members)[name]))
+  );
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
 const identities = perValue(() => new Identities());
 
 /** The indexes of the first two equal items. */

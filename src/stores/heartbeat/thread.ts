@@ -57,22 +57,22 @@ async function renew(leases: readonly Held[]): Promise<void> {
 async function load(): Promise<() => Promise<Backend>> {
   switch (target.kind) {
     case "sqlite": {
-      const { openSqlite } = await import("../sqlite/open.js");
+      const { openSqlite } = await import("../sqlite/backend.js");
       return () => openSqlite(target);
     }
     case "postgres": {
       await (await import("../postgres/driver.js")).loadDriver();
-      const { openPostgres } = await import("../postgres/open.js");
+      const { openPostgres } = await import("../postgres/backend.js");
       return () => openPostgres({ ...target, check });
     }
     case "mongodb": {
       await (await import("../mongodb/driver.js")).loadDriver();
-      const { openMongoUrl } = await import("../mongodb/open.js");
+      const { openMongoUrl } = await import("../mongodb/backend.js");
       return () => openMongoUrl({ url: target.url, check });
     }
     case "dynamodb": {
       await (await import("../dynamodb/driver.js")).loadDriver();
-      const { openDynamo } = await import("../dynamodb/open.js");
+      const { openDynamo } = await import("../dynamodb/backend.js");
       return () => openDynamo({ ...target, check });
     }
     case "redis": {

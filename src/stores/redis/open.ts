@@ -2,8 +2,8 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import type { Backend } from "../../core/store/store.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { redisBackend } from "./backend.js";
-import { connect } from "./connect.js";
-import { Connection } from "./connection.js";
+import { connect } from "./connection/connect.js";
+import { Connection } from "./connection/connection.js";
 import { type Driver, loadDriver } from "./driver.js";
 import { parseAddress } from "./url.js";
 

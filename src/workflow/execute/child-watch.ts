@@ -2,7 +2,7 @@ import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import { findCycle, quietMs } from "../client/wait-cycle.js";
 import { isStoredAs, type Renamed } from "../define/journaled-name.js";
 import { broughtBack } from "../journal/aside.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import type { Execution } from "./execution.js";
 
 /** A run that a workflow has started by its id, or means by it. */
@@ -11,7 +11,7 @@ export interface Child {
   readonly request: string;
   readonly run: string;
   readonly result: Promise<unknown>;
-  readonly settle: (event: Event) => void;
+  readonly settle: (event: Delivery) => void;
   /** Its id was chosen by the code: the run may have another parent or none, and would send no mail to this one. */
   readonly named: boolean;
   /** Calls of `start` that wait for an answer, by their request. */
@@ -68,7 +68,7 @@ export class ChildWatch {
       if (this.#execution.gone) return;
       if (read !== undefined) {
         for (const [request, expected] of child.starts) {
-          deliveries.add(["started", request, this.#execution.now(), verdictOn(read.run, expected)]);
+          deliveries.add({ type: "started", id: request, at: this.#execution.now(), found: verdictOn(read.run, expected) });
           child.starts.delete(request);
         }
         await this.#judge(child, read.run);

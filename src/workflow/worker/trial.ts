@@ -28,7 +28,7 @@ export class RunTrial {
   changedBy(events: readonly Event[], then: Then, atRest: boolean): Pick<Entry, "trial"> {
     const { deaths, crashes, alone } = this.#now;
     if (deaths === 0 && crashes === 0 && !alone) return {};
-    if (events.some(({ 0: type }) => type === "cleared")) return { trial: { deaths: 0, crashes, alone: false } };
+    if (events.some(({ type }) => type === "cleared")) return { trial: { deaths: 0, crashes, alone: false } };
     if (then.kind !== "end" && !atRest && !events.some(isDelivery)) return {};
     return { trial: cleared };
   }

@@ -139,11 +139,11 @@ function watchedUrl(): string {
 /** What `open` makes a store of. */
 async function openBackend(): Promise<Backend> {
   if (url.startsWith("sqlite:")) {
-    const { openSqlite } = (await inPackage("stores/sqlite/open.js")) as typeof import("../../../src/stores/sqlite/open.js");
+    const { openSqlite } = (await inPackage("stores/sqlite/backend.js")) as typeof import("../../../src/stores/sqlite/backend.js");
     return await openSqlite({ path: url.slice("sqlite:".length), ...alone });
   }
   if (url.startsWith("dynamodb:")) {
-    const { openDynamo } = (await inPackage("stores/dynamodb/open.js")) as typeof import("../../../src/stores/dynamodb/open.js");
+    const { openDynamo } = (await inPackage("stores/dynamodb/backend.js")) as typeof import("../../../src/stores/dynamodb/backend.js");
     return await openDynamo({ url, ...alone });
   }
   if (url.startsWith("redis:")) {
@@ -151,10 +151,10 @@ async function openBackend(): Promise<Backend> {
     return await openRedis({ url, ...alone });
   }
   if (url.startsWith("mongodb:")) {
-    const { openMongoUrl } = (await inPackage("stores/mongodb/open.js")) as typeof import("../../../src/stores/mongodb/open.js");
+    const { openMongoUrl } = (await inPackage("stores/mongodb/backend.js")) as typeof import("../../../src/stores/mongodb/backend.js");
     return await openMongoUrl({ url, ...alone });
   }
-  const { openPostgres } = (await inPackage("stores/postgres/open.js")) as typeof import("../../../src/stores/postgres/open.js");
+  const { openPostgres } = (await inPackage("stores/postgres/backend.js")) as typeof import("../../../src/stores/postgres/backend.js");
   return await openPostgres({ url, ...alone });
 }
 

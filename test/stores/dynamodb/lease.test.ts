@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Answer, Begin, Operation } from "../../../src/core/ledger/operation.js";
 import { stateAt } from "../../../src/core/ledger/record.js";
 import { Gate } from "../../../src/stores/dynamodb/gate.js";
+import { prepareTable } from "../../../src/stores/dynamodb/layout.js";
 import { flush, type Ledger } from "../../../src/stores/dynamodb/ledger/flush.js";
 import { listRecords } from "../../../src/stores/dynamodb/ledger/list.js";
 import { Observations, type Time } from "../../../src/stores/dynamodb/ledger/observed.js";
 import { readRecord } from "../../../src/stores/dynamodb/ledger/read.js";
-import { prepareTable } from "../../../src/stores/dynamodb/table.js";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
 import { clientOf } from "../../servers/dynamodb/tables.js";
 

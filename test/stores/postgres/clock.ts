@@ -1,6 +1,6 @@
 import pg from "pg";
 import type { Backend } from "../../../src/core/store/store.js";
-import { openPostgres } from "../../../src/stores/postgres/open.js";
+import { openPostgres } from "../../../src/stores/postgres/backend.js";
 
 /** The time by which a PostgreSQL store judges, given by us: what it does can be compared to the millisecond. */
 export class PostgresClock {

@@ -1,7 +1,8 @@
 import { decide } from "../../../core/ledger/decide.js";
 import type { Begin, Operation, Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
 import type { Verdicted } from "../../../core/store/store.js";
-import { explain, type Item, type Table } from "../driver.js";
+import type { Item, Table } from "../driver.js";
+import { explain } from "../errors.js";
 import type { Gate } from "../gate.js";
 import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
 import { itemOf, keyOf, look, withPast } from "./item.js";

@@ -1,5 +1,5 @@
 import { effectClasses, mayRunAgain } from "../../../core/ledger/record.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 
 /** Records that one purge looks through for abandoned ones. No index finds them: every begin and settle would pay for it. */
 const sweptMax = 2000;

@@ -1,6 +1,7 @@
 import type { Append, RunAnswer } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
-import { isDuplicateKey, type SessionOption } from "../driver.js";
+import type { SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { entryId, isOver } from "./document.js";
 import { findRun } from "./load.js";
 import { conflictsAfter, follow, insertEntry, type Place } from "./write.js";

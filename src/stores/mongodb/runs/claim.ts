@@ -1,8 +1,9 @@
 import type { Filter } from "mongodb";
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
 import { isSuspect } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { absent, add, choose, eq, gte, isMissing, literal, now, orElse } from "../ledger/expressions.js";
 import { serverTime } from "../ledger/read.js";
 import { atMost, sideBySide } from "../side-by-side.js";

@@ -1,3 +1,5 @@
+import type { Binary } from "mongodb";
+import type { ChunkKind } from "../../../core/runs/chunk.js";
 import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type WorkerRecord } from "../../../core/runs/run.js";
 import { now } from "../ledger/expressions.js";
 
@@ -46,6 +48,21 @@ export interface HookDocument extends Omit<HookRecord, "token"> {
   /** The token: two cannot have the same. */
   readonly _id: string;
   readonly no: string;
+}
+
+export interface ChunkDocument {
+  /** Its place, which is taken once. In the order of the stream. */
+  readonly _id: string;
+  readonly no: string;
+  readonly stream: string;
+  readonly place: number;
+  readonly writer: string;
+  readonly n: number;
+  readonly attempt: number;
+  readonly kind: ChunkKind;
+  readonly data: string | Binary | Uint8Array | null;
+  /** The stream, when this is what ends it: so that its index holds nothing else. */
+  readonly ends?: string;
 }
 
 export const inputLengthMax = 1000;

@@ -1,6 +1,8 @@
 import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
-import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "../driver.js";
+import { again, asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { type InTurn, sideBySide } from "../side-by-side.js";
 import { append, isOneEntry } from "./append.js";
 import { writeChunks } from "./chunks.js";

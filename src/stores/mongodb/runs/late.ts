@@ -1,6 +1,6 @@
 import type { AppendLate, RunAnswer } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { entriesAfter, entryId, isOver } from "./document.js";
 import { findRun } from "./load.js";
 import { insertEntry, settling } from "./write.js";

@@ -1,6 +1,7 @@
 import { workerKeptMs } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
 import { atMost, sideBySide } from "../side-by-side.js";
 import { entryId } from "./document.js";

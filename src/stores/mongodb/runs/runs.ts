@@ -1,8 +1,9 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { atMost } from "../side-by-side.js";
-import { asSession, clientOf } from "../transact.js";
+import { asSession, clientOf } from "../transactions/transact.js";
 import { append } from "./append.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";

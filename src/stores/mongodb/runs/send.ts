@@ -1,6 +1,6 @@
 import type { RunAnswer, Send } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { absent, add, asItIs, choose, isMissing } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
 import { isOver, mailId } from "./document.js";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { assert } from "../../../core/errors/errors.js";
 import type { RunAnswer, StartRun } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { absent, add, choose, isMissing, literal, now } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
 import { putChunks } from "./chunks.js";

@@ -1,6 +1,6 @@
 import type { ChangeStream, ChangeStreamDocument } from "mongodb";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 
 /** Runs that are new, have mail or a longer stream, or have lost their owner: what somebody else may wait for. */
 const interesting = [

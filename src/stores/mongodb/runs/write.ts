@@ -1,7 +1,7 @@
 import { conflictsOf } from "../../../core/runs/hook-conflicts.js";
 import type { Entry, HookChange } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { absent, choose, type Expression, literal } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
 import { putChunks, voidChunks } from "./chunks.js";

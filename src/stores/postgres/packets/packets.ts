@@ -1,13 +1,13 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
-import { explain } from "../driver.js";
-import { Flusher } from "../flusher.js";
-import { openPool } from "../pool.js";
+import { Flusher } from "../connection/flusher.js";
+import { openPool } from "../connection/pool.js";
+import { sessionOf } from "../connection/session.js";
+import { explain } from "../errors.js";
 import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
-import { sessionOf } from "../session.js";
 import type { PacketConnection } from "./ask.js";
-import { claimPackets } from "./claim.js";
+import { claimPackets } from "./claim/claim.js";
 import { Doubts } from "./doubt.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";

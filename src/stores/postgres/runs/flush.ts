@@ -1,8 +1,10 @@
 import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
 import type { Append, RunAnswer, RunOperation, WriteChunks } from "../../../core/runs/operation.js";
 import type { Tx } from "../../../core/store/store.js";
-import { beginOurs, codeOf, explain, type PgClient } from "../driver.js";
-import { asClient } from "../transact.js";
+import { beginOurs } from "../connection/session.js";
+import type { PgClient } from "../driver.js";
+import { codeOf, explain } from "../errors.js";
+import { asClient } from "../transactions/transact.js";
 import { flushChunks } from "./chunks.js";
 import { quickRuns } from "./quick.js";
 import { mailStatement, mailValues, type Posted, postedAnswer } from "./send.js";

@@ -1,8 +1,9 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
-import { explain, type PgClient, type PgModule } from "../driver.js";
-import { Flusher } from "../flusher.js";
-import { openPool, standingAlone } from "../pool.js";
-import type { ConnectionConfig } from "../session.js";
+import { Flusher } from "../connection/flusher.js";
+import { openPool, standingAlone } from "../connection/pool.js";
+import type { ConnectionConfig } from "../connection/session.js";
+import type { PgClient, PgModule } from "../driver.js";
+import { explain } from "../errors.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
 import { appendWithin, flushRuns, runStatements } from "./flush.js";

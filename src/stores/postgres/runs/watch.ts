@@ -1,8 +1,8 @@
 import type pg from "pg";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
+import { type ConnectionConfig, startUp } from "../connection/session.js";
 import type { PgModule } from "../driver.js";
-import { PollingWatch } from "../polling-watch.js";
-import { type ConnectionConfig, startUp } from "../session.js";
+import { PollingWatch } from "./polling-watch.js";
 import { chunksMark } from "./tell.js";
 
 const backoffMsMin = 100;

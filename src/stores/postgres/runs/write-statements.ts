@@ -1,5 +1,5 @@
-import { onlyRow } from "../columns.js";
 import { serverNow } from "../ledger/read.js";
+import { onlyRow } from "../parameters/columns.js";
 import { putChunks, voidChunks } from "./chunks.js";
 import { changeColumns, changedRun, insertRuns, selectedRun, startColumns } from "./row.js";
 import { mailStatement } from "./send.js";

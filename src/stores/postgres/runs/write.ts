@@ -2,7 +2,7 @@ import { assert } from "../../../core/errors/errors.js";
 import { conflictsOf } from "../../../core/runs/hook-conflicts.js";
 import type { Append, AppendLate, Entry, RunAnswer, StartRun } from "../../../core/runs/operation.js";
 import type { HookRecord, RunRecord } from "../../../core/runs/run.js";
-import { arrayLiteral, type Scalar } from "../columns.js";
+import { arrayLiteral, type Scalar } from "../parameters/columns.js";
 import { chunkValues } from "./chunks.js";
 import { changeValues, startValues } from "./row.js";
 import { childMail, mailValues } from "./send.js";

@@ -1,7 +1,7 @@
-import { askScript } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { Layout } from "./layout.js";
-import { forEachKey } from "./scripts.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript } from "../scripts/call.js";
+import { forEachKey } from "../scripts/scripts.js";
 
 /** Names of one shard that one purge looks through. No index finds abandoned records: every begin and settle would pay for it. */
 const lookMax = 32;

@@ -1,6 +1,6 @@
 import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf, type Voided } from "../../../core/runs/chunk.js";
 import type { RunAnswer, WriteChunks } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { text } from "./row.js";
 
 /** The fence: in its epoch, and somebody's. An owner that was overtaken, or has released or ended the run, writes nothing. */

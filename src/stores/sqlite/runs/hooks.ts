@@ -1,6 +1,6 @@
 import { conflictsOf as conflicts } from "../../../core/runs/hook-conflicts.js";
 import type { Entry, HookChange } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { text } from "./row.js";
 
 const insert = `INSERT INTO onceflow_hooks (token, run, about, metadata, created_at) VALUES (?, ?, ?, ?, ?)

@@ -1,5 +1,5 @@
 import type { AppendLate, RunAnswer } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { text } from "./row.js";
 
 const selectEnded = "SELECT no FROM onceflow_runs WHERE id = ? AND epoch = ? AND ended_at IS NOT NULL";

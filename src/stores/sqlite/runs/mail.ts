@@ -1,5 +1,5 @@
 import type { RunAnswer, Send } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { text } from "./row.js";
 
 const selectByRun = "SELECT no, id, mail, ended_at AS endedAt FROM onceflow_runs WHERE id = ?";

@@ -1,7 +1,7 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
+import type { Prepared } from "../connection/prepared.js";
 import { clockSql } from "../ledger/row.js";
-import type { Prepared } from "../prepared.js";
 
 /**
  * Every renewal writes the whole row of a run again. So a long input stands in the journal, as its entry 0, where

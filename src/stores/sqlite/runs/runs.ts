@@ -1,8 +1,8 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail } from "../../../core/runs/run.js";
-import type { OwnTransactions } from "../own-transactions.js";
-import type { Prepared } from "../prepared.js";
-import { appendWithin } from "../transact.js";
+import type { Prepared } from "../connection/prepared.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
+import { appendWithin } from "../transactions/transact.js";
 import { readChunks, tailOf } from "./chunks.js";
 import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";

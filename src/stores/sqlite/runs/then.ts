@@ -1,5 +1,5 @@
 import type { Entry } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { dropHooks } from "./hooks.js";
 import { sendMail } from "./mail.js";
 import { text } from "./row.js";

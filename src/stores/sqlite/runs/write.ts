@@ -1,5 +1,5 @@
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../../core/runs/operation.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { putChunks, voidChunks, writeChunks } from "./chunks.js";
 import { changeHooks, conflictsOf } from "./hooks.js";
 import { appendLate } from "./late.js";

@@ -1,5 +1,5 @@
+import { type DynamoClient, dynamoStore } from "../../../stores/dynamodb/backend.js";
 import { loadDriver } from "../../../stores/dynamodb/driver.js";
-import { type DynamoClient, dynamoStore } from "../../../stores/dynamodb/open.js";
 import { parseDynamoUrl } from "../../../stores/dynamodb/url.js";
 import { cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";

@@ -1,10 +1,10 @@
 import { createStore, type StoreOptions } from "../../../core/store/create-store.js";
 import type { Store } from "../../../core/store/store.js";
-import { connect } from "../../../stores/redis/connect.js";
+import { connect } from "../../../stores/redis/connection/connect.js";
+import type { RedisClient, RedisServer } from "../../../stores/redis/connection/link.js";
 import { loadDriver, loadIoRedis } from "../../../stores/redis/driver.js";
-import type { RedisClient, RedisServer } from "../../../stores/redis/link.js";
+import { redisStore } from "../../../stores/redis/index.js";
 import { openRedis } from "../../../stores/redis/open.js";
-import { redisStore } from "../../../stores/redis/store.js";
 import { parseAddress } from "../../../stores/redis/url.js";
 import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
