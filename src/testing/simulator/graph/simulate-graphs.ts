@@ -1,6 +1,5 @@
 import type { PacketBackend } from "../../../core/packets/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
-import type { Store } from "../../../core/store/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { EffectLedger } from "../../effect-ledger.js";
@@ -15,10 +14,11 @@ import { SimulatedProcess, World } from "../world.js";
 import { CallWatch } from "./call-watch.js";
 import { startPause, startPerson, startTrigger } from "./graph-customers.js";
 import { GraphFleet } from "./graph-fleet.js";
-import { type GraphPlan, graphPlanOf } from "./graph-plan.js";
+import { graphPlanOf } from "./graph-plan.js";
 import { verifyGraph } from "./graph-verify.js";
 import { PacketObserver } from "./packet-observer.js";
 import { flowId } from "./shape.js";
+import type { GraphSimulation } from "./simulation.js";
 
 export interface GraphSimulationOptions {
   /** The packets under test, on the world's memory. Default: the memory store's. */
@@ -40,21 +40,6 @@ export interface GraphSimulationReport {
   readonly steps: number;
   /** One line for everything that happened at the store, to a process or in a node: equal for equal seeds. */
   readonly trace: readonly string[];
-}
-
-export interface GraphSimulation {
-  readonly world: World;
-  readonly plan: GraphPlan;
-  readonly storm: Storm;
-  readonly table: MemoryTable;
-  readonly observer: PacketObserver;
-  readonly fleet: GraphFleet;
-  readonly effects: EffectLedger;
-  readonly watch: CallWatch;
-  /** The execution that senders were told of, by the key of their trigger. */
-  readonly told: Map<string, number>;
-  /** A handle with no faults. */
-  readonly calm: Store;
 }
 
 const stepsMax = 20_000;
@@ -98,7 +83,10 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
   return { seed, ...counts, crashes: fleet.crashes, operations, steps: world.steps, trace: observer.trace };
 }
 
-async function prepare(seed: number, { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions) {
+async function prepare(
+  seed: number,
+  { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions,
+): Promise<GraphSimulation> {
   const random = new Random(seed);
   const world = new World(random);
   const plan = await graphPlanOf(random, new Random(seed + 1_000_003));
