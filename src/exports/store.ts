@@ -42,7 +42,7 @@ export type {
   WriteChunks,
 } from "../core/runs/operation.js";
 export { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type RunStatus } from "../core/runs/run.js";
-export { createStore, type StoreOptions } from "../core/store/create-store.js";
+export { createStore } from "../core/store/create-store.js";
 export type {
   AttemptsQuery,
   AuditEntry,
@@ -58,6 +58,7 @@ export type {
   Tx,
   Verdicted,
 } from "../core/store/store.js";
+export type { StoreOptions } from "../core/store/store-options.js";
 export { type Clock, systemClock } from "../core/work/clock.js";
 export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/backend.js";
 export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/index.js";

@@ -1,7 +1,8 @@
 import { resolve as resolvePath } from "node:path";
 import { ConfigurationError, InvalidInputError } from "../core/errors/errors.js";
-import { createStore, type StoreOptions } from "../core/store/create-store.js";
+import { createStore } from "../core/store/create-store.js";
 import type { Backend, Store } from "../core/store/store.js";
+import type { StoreOptions } from "../core/store/store-options.js";
 import { checkParameters } from "./url-parameters.js";
 
 export interface OpenOptions extends StoreOptions {

@@ -300,7 +300,7 @@ describe("the pages", () => {
     const reference = textOf("docs/reference/once.md");
     const names = [
       ...membersOf("src/core/ledger/options.ts", "OnceOptions"),
-      ...membersOf("src/core/store/create-store.ts", "StoreOptions"),
+      ...membersOf("src/core/store/store-options.ts", "StoreOptions"),
       ...membersOf("src/stores/open.ts", "OpenOptions"),
     ];
     expect(names.length).toBeGreaterThan(15);

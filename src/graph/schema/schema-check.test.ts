@@ -262,8 +262,8 @@ test("objects in a list whose items must differ are compared by what is in them"
   expect(validBy({ uniqueItems: true }, [{ a: 1 }, { a: 1 }])).toBe(false);
   expect(validBy({ uniqueItems: true }, [{ a: 1 }, { a: 2 }])).toBe(true);
   expect(validBy({ uniqueItems: true }, [{ a: 1, b: [2] }, 1, { b: [2], a: 1 }])).toBe(false);
-  expect(
-    validBy({ uniqueItems: true }, [[1], ["1"], { 0: 1 }, "[1]", "1", 1, null, "null", [null], [], {}, { a: nan }, { a: nan }]),
-  ).toBe(true);
+  expect(validBy({ uniqueItems: true }, [[1], ["1"], { 0: 1 }, "[1]", "1", 1, null, "null", [null], [], {}, { a: nan }, { a: nan }])).toBe(
+    true,
+  );
   expect(validBy({ uniqueItems: true }, [[0], [-0]])).toBe(false);
 });

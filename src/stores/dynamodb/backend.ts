@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import { createStore } from "../../core/store/create-store.js";
 import type { Backend, Store } from "../../core/store/store.js";
+import type { StoreOptions } from "../../core/store/store-options.js";
 import { startStandIn } from "../heartbeat/heartbeat-thread.js";
 import { bounded } from "./connection/deadline.js";
 import { loadDriver, type Sdk, type Table } from "./driver.js";

@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
+import type { StoreOptions } from "../../core/store/store-options.js";
 import type { MongoOptions } from "./backend.js";
 
 /** A `MongoClient` of the package mongodb. Named by what is asked of it, so that its types are not needed to read ours. */

@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { createStore, type StoreOptions } from "../../core/store/create-store.js";
+import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
+import type { StoreOptions } from "../../core/store/store-options.js";
 import { type RedisBackendOptions, redisBackend } from "./backend.js";
 import { Connection } from "./connection/connection.js";
 import { duplicating } from "./connection/duplicate.js";

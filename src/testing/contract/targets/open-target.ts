@@ -1,5 +1,5 @@
-import type { StoreOptions } from "../../../core/store/create-store.js";
 import type { Store } from "../../../core/store/store.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
 import { open } from "../../../stores/open.js";
 
 /**

@@ -1,5 +1,6 @@
-import { createStore, type StoreOptions } from "../../../core/store/create-store.js";
+import { createStore } from "../../../core/store/create-store.js";
 import type { Store } from "../../../core/store/store.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
 import { connect } from "../../../stores/redis/connection/connect.js";
 import type { RedisClient, RedisServer } from "../../../stores/redis/connection/link.js";
 import { loadDriver, loadIoRedis } from "../../../stores/redis/driver.js";
