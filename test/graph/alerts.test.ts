@@ -4,7 +4,9 @@ import { createRuntime, NodeError, type Runtime, type RuntimeEvent, type Runtime
 import { describe, expect, vi } from "vitest";
 import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { mortal } from "../../src/testing/mortal-store.js";
-import { gate, onStores, type Scene, shortMs, until } from "../workflow/scene.js";
+import { gate } from "../kit/gate.js";
+import { onStores, type Scene, shortMs } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
 
 interface Told {

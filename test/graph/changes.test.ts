@@ -1,8 +1,9 @@
 import type { Runtime } from "onceflow/graph";
 import { createApp } from "onceflow/server";
 import { expect } from "vitest";
+import { onStores, type Scene } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { problem } from "../server/scene.js";
-import { onStores, type Scene, until } from "../workflow/scene.js";
 import { flow, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
 
 const fails = () => {

@@ -3,7 +3,9 @@ import { BaseNode, createRuntime, type FlowNode, NodeError, NodeOutput, type Run
 import { describe, expect, test } from "vitest";
 import type { Batch } from "../../src/core/ledger/operation.js";
 import type { PacketOperation } from "../../src/core/packets/operation.js";
-import { gate, onStores, until } from "../workflow/scene.js";
+import { gate } from "../kit/gate.js";
+import { onStores } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { expectAtRest, flow, listening, oneEdge, running, still, triggered } from "./scene.js";
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";

@@ -5,8 +5,8 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { effectKeyOf } from "../../src/core/ledger/key.js";
 import { wasAlone } from "../../src/core/ledger/owner.js";
+import { poll } from "../kit/poll.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import { poll } from "../servers/process/command.js";
 import { batch, handlerOf, type InboxDoom, inboxOptions, message } from "./programs/worker.js";
 
 const program = new URL("../../.build/test/inbox/programs/worker.js", import.meta.url).pathname;

@@ -5,7 +5,7 @@ import { describe, expect, inject, type TestContext, test } from "vitest";
 import type { RunOperation } from "../../src/core/runs/operation.js";
 import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../src/testing/contract/runs/run-operations.js";
 import { takeTurns } from "../kit/heavy.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import {
   type CrashDatabase,
   type CrashServer,

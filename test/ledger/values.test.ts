@@ -4,8 +4,11 @@ import { createHook, FatalError, StepNotRegisteredError, step, workflow } from "
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
 import { decode, encode, encodeLater } from "../../src/core/values/codec.js";
+import { gate } from "../kit/gate.js";
 import { fc } from "../kit/properties.js";
-import { everyStore, gate, onStores, settled, shortMs, until, untilStatus } from "../workflow/scene.js";
+import { everyStore, onStores, shortMs } from "../kit/scene.js";
+import { settled, until } from "../kit/until.js";
+import { untilStatus } from "../workflow/scene.js";
 import { anyValue, Money, promptValue, shapeOf } from "./arbitrary-value.js";
 
 serializable("Money", Money, {

@@ -5,8 +5,8 @@ import type { SqliteTx, Tx } from "onceflow";
 import type { OutboxMessage, PublishContext } from "onceflow/outbox";
 import type pg from "pg";
 import { inject } from "vitest";
+import { poll } from "../kit/poll.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
-import { poll } from "../servers/process/command.js";
 
 const postgres = inject("postgres");
 

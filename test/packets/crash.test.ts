@@ -5,8 +5,8 @@ import { describe, expect, inject, type TestContext, test } from "vitest";
 import type { PacketRecord } from "../../src/core/packets/packet.js";
 import { countersOf, dead, done, Hand, keyOf, numbersOf, release, retry } from "../../src/testing/contract/packets/packet-operations.js";
 import { takeTurns } from "../kit/heavy.js";
+import { poll } from "../kit/poll.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import { poll } from "../servers/process/command.js";
 import type { Act, PacketDoom } from "./programs/crash-worker.js";
 
 takeTurns();

@@ -9,8 +9,8 @@ import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../src/
 import { openPostgres } from "../../src/stores/postgres/backend.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../../src/testing/contract/packets/packet-operations.js";
+import { poll } from "../kit/poll.js";
 import { fc } from "../kit/properties.js";
-import { poll } from "../servers/process/command.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 import { history, Numbers, nth, queryOf, type Step } from "./histories.js";

@@ -6,9 +6,9 @@ import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { expect, onTestFinished } from "vitest";
 import { takeTurns } from "../kit/heavy.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
+import { durableStores, onStoresInTurn } from "../kit/scene.js";
 import { freePort } from "../servers/process/free-port.js";
-import { durableStores, onStoresInTurn } from "../workflow/scene.js";
 
 takeTurns();
 

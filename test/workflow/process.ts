@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
+import type { Scene } from "../kit/scene.js";
 import type { Part, Said, Told } from "./programs/process.js";
-import type { Scene } from "./scene.js";
 
 const program = new URL("../../.build/test/workflow/programs/process.js", import.meta.url);
 

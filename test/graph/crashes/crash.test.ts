@@ -7,7 +7,7 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
-import { durableStores, onStoresInTurn } from "../../workflow/scene.js";
+import { durableStores, onStoresInTurn } from "../../kit/scene.js";
 import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();

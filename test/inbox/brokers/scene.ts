@@ -3,7 +3,7 @@ import { open, type Store } from "onceflow";
 import { createInbox, type InboxOptions } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { expect, type TestContext } from "vitest";
-import { poll } from "../../servers/process/command.js";
+import { poll } from "../../kit/poll.js";
 import type { Lane, LaneOptions, Sent } from "./lane.js";
 
 const program = new URL("../../../.build/test/inbox/programs/broker-consumer.js", import.meta.url);

@@ -8,7 +8,8 @@ import { getRun, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
-import { thrownBy, until } from "../../workflow/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 import { fastClock } from "../fast-clock.js";
 

@@ -8,8 +8,8 @@ import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { Supervised } from "../../kit/supervised.js";
+import { until } from "../../kit/until.js";
 import type { Death } from "../programs/poison-worker.js";
-import { until } from "../scene.js";
 
 takeTurns();
 

@@ -2,7 +2,10 @@ import type { Store } from "onceflow";
 import { sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, type Scene, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { untilStatus } from "../scene.js";
 
 /** A step that holds its process until that is killed, as often as the case wants. */
 function killer(scene: Scene, crashMax: number) {

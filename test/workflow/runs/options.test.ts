@@ -26,9 +26,9 @@ import {
   webhookHandler,
 } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
+import { until } from "../../kit/until.js";
 import { seenWarnings } from "../../kit/warnings.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { until } from "../scene.js";
 import { writeRun } from "../steps/written-run.js";
 
 type Assignable = Record<string, unknown>;

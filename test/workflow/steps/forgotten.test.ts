@@ -3,9 +3,12 @@ import { replayJournal } from "onceflow/testing";
 import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, readJournal, resolveStep, resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
 import { seenWarnings } from "../../kit/warnings.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { everyStore, gate, onStores, quick, story, until, untilStatus } from "../scene.js";
+import { quick, story, untilStatus } from "../scene.js";
 
 /** A step that ends when its gate opens, and counts its effects. */
 function gated(name: string, options = {}) {

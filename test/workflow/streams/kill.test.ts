@@ -2,8 +2,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { getRun } from "onceflow/workflow/api";
 import { expect } from "vitest";
+import { durableStores, onStores, type Scene } from "../../kit/scene.js";
 import { type StreamDeath, type StreamPart, type StreamSaid, streamDeaths, streamed } from "../programs/stream-process.js";
-import { durableStores, onStores, type Scene } from "../scene.js";
 
 const program = new URL("../../../.build/test/workflow/programs/stream-process.js", import.meta.url);
 
