@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   type Answer,
@@ -22,6 +20,7 @@ import { openRedis } from "../../src/stores/redis/open.js";
 import { openSqlite } from "../../src/stores/sqlite/backend.js";
 import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { fc, seedOf } from "../kit/properties.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
@@ -230,8 +229,7 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
 
 describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
   test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     await compare(await openSqlite({ path: join(folder, "ledger.db") }), 60, part);
   });
 });

@@ -1,12 +1,11 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import type { FlowResult } from "onceflow/flow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 import type { FlowDoom } from "./programs/worker.js";
 
@@ -58,8 +57,7 @@ const back: readonly Death[] = [
 
 const places = {
   sqlite: async ({ onTestFinished }: TestContext): Promise<string> => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-flow-kill-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   },
   postgres: async ({ onTestFinished, skip }: TestContext): Promise<string> => {

@@ -18,6 +18,7 @@ import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } fr
 import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { captureWarnings } from "../kit/warnings.js";
 
 let store: Store;
 let effects: EffectLedger;
@@ -84,13 +85,10 @@ describe("the table of answers", () => {
     const refused = await handlerOf({ store: away })(asked({ key: "k" }));
     expect([refused.status, refused.headers.get("retry-after"), await problemIn(refused)]).toEqual([503, "1", "store-unreachable"]);
     expect(total()).toBe(0);
-    const warnings: string[] = [];
-    const onWarning = (warning: Error & { code?: string }) => void warnings.push(warning.code ?? "");
-    process.on("warning", onWarning);
+    const warnings = captureWarnings();
     expect((await handlerOf({ store: away, onUnreachable: "run" })(asked({ key: "k" }))).status).toBe(201);
     await new Promise((go) => void setImmediate(go));
-    process.off("warning", onWarning);
-    expect([total(), warnings]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
+    expect([total(), warnings.map(({ code }) => code)]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
   });
 
   test('"run" also when the set-up of the store is wrong; never after the handler has run', async () => {

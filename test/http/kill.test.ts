@@ -1,7 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { list, open } from "onceflow";
@@ -9,6 +7,7 @@ import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../kit/heavy.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 import { freePort } from "../servers/process/free-port.js";
 
@@ -121,8 +120,7 @@ async function killed(storeUrl: string): Promise<void> {
 
 describe("two processes, the same keys, and a SIGKILL again and again", () => {
   test("SQLite", { timeout: 120_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-http-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     await killed(`sqlite:${join(folder, "ledger.db")}`);
   });
 

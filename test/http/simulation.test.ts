@@ -12,7 +12,9 @@ import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backe
 import { open } from "../../src/stores/open.js";
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../../src/testing/simulator/world.js";
-import "../kit/quiet-warnings.js";
+import { muteWarnings } from "../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
  * Clients send the same request again and again, at once, late and out of order, to processes that crash, stall and lose

@@ -4,8 +4,9 @@ import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox } from "onceflow/outbox";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, type TestContext, test } from "vitest";
+import { until } from "../kit/until.js";
 import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "./programs/worker.js";
-import { places, until } from "./scene.js";
+import { places } from "./scene.js";
 
 const program = new URL("../../.build/test/outbox/programs/worker.js", import.meta.url).pathname;
 
@@ -74,7 +75,7 @@ async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
   const relay = outbox.relay(() => {
     throw new Error("refused");
   });
-  await until(async () => (await outbox.pending()).dead === 1);
+  await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
   await relay.stop();
 }
 
@@ -92,11 +93,11 @@ async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Pr
   await outbox.add(undefined, { id: "next", key: "k", payload: null });
   const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
   if (left === "dead") {
-    await until(async () => (await outbox.pending()).waiting === 1);
+    await until("1 of the messages is waiting", async () => (await outbox.pending()).waiting === 1);
     expect(broker.effects.keys()).toEqual([]);
     expect(await outbox.discard(messageId)).toBe(true);
   }
-  await until(() => isOver(outbox));
+  await until("all messages are published or dead", () => isOver(outbox));
   await relay.stop();
   expect(broker.effects.calls(messageId).map(({ attempt }) => attempt)).toEqual(attempts);
   expect(broker.effects.keys()).toEqual(attempts.length > 0 ? [messageId, "next"] : ["next"]);
@@ -124,12 +125,12 @@ describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose proces
     for (let i = 0; i < count; i++) await Promise.all(keys.map((key) => outbox.add(undefined, { id: `${key}-${i}`, key, payload: i })));
     for (const kills of [8, 16]) {
       const child = start(scene, { act: "relay", attemptsMax: "unlimited" });
-      await until(() => broker.effects.keys().length >= kills);
+      await until("more messages came", () => broker.effects.keys().length >= kills);
       child.kill("SIGKILL");
       await happened(child, "close");
     }
     const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
-    await until(() => isOver(outbox));
+    await until("all messages are published or dead", () => isOver(outbox));
     await relay.stop();
     for (const key of keys) expect(broker.effects.keys().filter((id) => id.startsWith(key))).toEqual(ids(key));
     for (const id of broker.effects.keys()) {

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -16,14 +14,14 @@ import {
   retry,
   submit,
 } from "../../src/testing/contract/packets/packet-operations.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { olderSqlite, versions } from "../stores/older-schema.js";
 import { watchedPackets } from "./watched-packets.js";
 
 let path = "";
 
 beforeEach(() => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-packets-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   path = join(folder, "ledger.db");
 });
 

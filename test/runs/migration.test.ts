@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MongoClient } from "mongodb";
 import { open } from "onceflow";
@@ -23,12 +21,12 @@ import {
   runOf,
   untried,
 } from "../../src/testing/contract/runs/run-operations.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { olderPostgres, olderSqlite, versions } from "../stores/older-schema.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-migration-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(afterAll);
 
 const mongodb = inject("mongodb");
 const hourMs = 3_600_000;

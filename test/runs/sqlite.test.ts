@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Backend } from "onceflow/store";
 import { afterAll, describe, expect, test } from "vitest";
@@ -10,9 +8,9 @@ import { createMemoryRuns, memoryRunBackend } from "../../src/stores/memory/runs
 import { openSqlite } from "../../src/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
 import { Random } from "../../src/testing/simulator/random.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-runs-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(afterAll);
 
 const centuryMs = 100 * 366 * 24 * 3600 * 1000;
 const families = ["a", "b", "ü", "😀"];

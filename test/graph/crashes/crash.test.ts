@@ -1,6 +1,4 @@
 import { fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
@@ -8,6 +6,7 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { durableStores, onStoresInTurn } from "../../kit/scene.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();
@@ -174,8 +173,7 @@ async function keyedProvider(): Promise<EffectServer> {
 
 describe("what is true if a process of a runtime dies here, on SQLite", () => {
   test.each(rows)("$point ($act)", { timeout: 120_000 }, async (row) => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-crash-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const url = `sqlite:${join(folder, "packets.db")}`;
     const provider = await keyedProvider();
     const store = await open(url);
@@ -232,8 +230,7 @@ function alertsIn({ effects }: EffectServer): number {
 }
 
 test("in progress: while its holder is killed the second packet is held, and acknowledged when the next one has done it", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-held-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   const url = `sqlite:${join(folder, "packets.db")}`;
   const provider = await keyedProvider();
   const store = await open(url);

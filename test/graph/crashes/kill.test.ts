@@ -1,6 +1,4 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
@@ -8,6 +6,7 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 import { document, flow, leaseMs } from "../programs/kill-flow.js";
 
@@ -159,8 +158,7 @@ async function slowProvider(): Promise<EffectServer> {
 
 describe(`${triggers} triggers, each sent twice, ${workers} workers, one killed or stopped about every ${blowEveryMs} ms`, () => {
   test("SQLite", { timeout: 1_200_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, blows } = await runUnderBlows(`sqlite:${join(folder, "packets.db")}`, provider);
     await verify("SQLite", store, provider, blows);

@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
@@ -8,6 +6,7 @@ import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { poll } from "../../kit/poll.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { acquire } from "../../servers/acquire.js";
 import type { Acquired } from "../../servers/acquire-from.js";
 import type { Server } from "../../servers/provider.js";
@@ -73,8 +72,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     test.concurrent("a process that dies after the effect and before the acknowledgement: it comes again, applied once", async (t) => {
       const name = `onceflow-${randomUUID()}`;
       const lane = await laneOf(t, { name });
-      const folder = mkdtempSync(join(tmpdir(), "onceflow-broker-"));
-      t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const folder = temporaryFolder(t.onTestFinished);
       const provider = await serveEffects({ honoursKeys: true });
       t.onTestFinished(() => provider.close());
       await lane.send(orders(1));

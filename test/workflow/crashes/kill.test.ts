@@ -1,6 +1,4 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
@@ -9,6 +7,7 @@ import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
@@ -114,8 +113,7 @@ async function slowProvider(): Promise<EffectServer> {
 
 describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
   test("SQLite", { timeout: 180_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-workflow-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(`sqlite:${join(folder, "runs.db")}`, provider);
     report("SQLite", kills, await tally(store, provider));

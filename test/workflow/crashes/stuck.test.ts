@@ -1,12 +1,11 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { freshTable } from "../../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../../servers/mongodb/databases.js";
 import { freshDatabase } from "../../servers/postgres/databases.js";
@@ -141,8 +140,7 @@ function runCases(storeUrl: StoreUrl): void {
 
 describe("a stuck event loop on SQLite", options, () => {
   const url = async ({ onTestFinished }: TestContext) => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   };
   cases(url);

@@ -6,12 +6,12 @@ import { expect, test as plain } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
-import { seenWarnings } from "../../kit/warnings.js";
+import { captureWarnings } from "../../kit/warnings.js";
 import { story, untilReleased, untilStatus } from "../scene.js";
 
 onStores("the replay check", everyStore, (test) => {
   test("arguments that differ are found when the run first waits, with their values, the place and the ways out", async ({ scene }) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const charged: string[] = [];
     const charge = step("charge", async (order: { id: string; nonce: string }) => void charged.push(order.nonce));
     const run = workflow(scene.name("run"), async () => {
