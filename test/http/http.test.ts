@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   ConfigurationError,
@@ -17,7 +15,8 @@ import {
 import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } from "onceflow/http";
 import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { captureWarnings } from "../kit/warnings.js";
 
 let store: Store;
@@ -277,7 +276,7 @@ describe("the fingerprint", () => {
 });
 
 test("the outcome is written in the handler's transaction", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "onceflow-http-"));
+  const folder = temporaryFolder(onTestFinished);
   const sqlite = await open(`sqlite:${join(folder, "ledger.db")}`);
   try {
     await sqlite.transact(async (tx) => void (tx as SqliteTx).prepare("CREATE TABLE orders (n INTEGER)").run());
@@ -296,7 +295,6 @@ test("the outcome is written in the handler's transaction", async () => {
     expect(await rows()).toEqual({ n: 1 });
   } finally {
     await sqlite.close();
-    await rm(folder, { recursive: true, force: true });
   }
 });
 
