@@ -16,6 +16,7 @@ import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } fr
 import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { callsIn } from "../kit/effects.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { captureWarnings } from "../kit/warnings.js";
 
@@ -52,7 +53,7 @@ async function create(request: Request): Promise<Response> {
 
 const handlerOf = (options: Partial<IdempotentOptions> = {}, handler = create) => idempotent(handler, { store, scope: "me", ...options });
 const problemIn = async (response: Response) => ((await response.json()) as { type: string }).type.replace("urn:onceflow:http:", "");
-const total = () => effects.keys().reduce((sum, key) => sum + effects.rawCalls(key), 0);
+const total = () => callsIn(effects);
 
 describe("the table of answers", () => {
   test("a key that is missing or malformed: 400, with a link to the policy", async () => {

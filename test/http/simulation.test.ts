@@ -10,6 +10,7 @@ import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backe
 import { open } from "../../src/stores/open.js";
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../../src/testing/simulator/world.js";
+import { callsIn } from "../kit/effects.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { muteWarnings } from "../kit/warnings.js";
 
@@ -136,7 +137,7 @@ describe("HTTP, simulated", () => {
     if (broken) throw new Error(`seed ${seed}: ${String(broken)}`, { cause: broken });
     expect(ended, `seed ${seed}: clients were still waiting`).toBe(true);
     verify(seed, operations, effects);
-    return { crashes, answers, calls: effects.keys().reduce((sum, key) => sum + effects.rawCalls(key), 0) };
+    return { crashes, answers, calls: callsIn(effects) };
   }
 
   test("keeps its promises in 300 seeds", { timeout: 300_000 }, async () => {

@@ -1,14 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once as happened } from "node:events";
 import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox } from "onceflow/outbox";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, type TestContext, test } from "vitest";
+import { Program } from "../kit/program.js";
 import { until } from "../kit/until.js";
 import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "./programs/worker.js";
 import { places } from "./scene.js";
-
-const program = new URL("../../.build/test/outbox/programs/worker.js", import.meta.url).pathname;
 
 type Doomed = Omit<OutboxDoom, "url" | "brokerUrl">;
 
@@ -59,8 +56,8 @@ async function sceneOf(context: TestContext, place: string): Promise<Scene> {
   return { url: at.url, broker, store, outbox: createOutbox(store, outboxOptions) };
 }
 
-function start({ url, broker }: Scene, doom: Doomed): ChildProcess {
-  return spawn(process.execPath, [program, JSON.stringify({ url, brokerUrl: broker.url, ...doom })], { stdio: "inherit" });
+function start({ url, broker }: Scene, doom: Doomed): Program {
+  return new Program("outbox/programs/worker", [JSON.stringify({ url, brokerUrl: broker.url, ...doom })], { onEnd: () => {} });
 }
 
 async function isOver(outbox: Outbox): Promise<boolean> {
@@ -82,8 +79,8 @@ async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
 async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Promise<void> {
   const { outbox, broker } = scene;
   await give(scene, given);
-  const [, signal] = (await happened(start(scene, doom), "close")) as [number, NodeJS.Signals | null];
-  expect(signal).toBe("SIGKILL");
+  const { signal, stderr } = await start(scene, doom).ended;
+  expect(signal, stderr).toBe("SIGKILL");
 
   const pending = await outbox.pending();
   const there = { absent: {}, due: { due: 1 }, publishing: { publishing: 1 }, dead: { dead: 1 } }[left];
@@ -124,10 +121,9 @@ describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose proces
     const ids = (key: string) => Array.from({ length: count }, (_, i) => `${key}-${i}`);
     for (let i = 0; i < count; i++) await Promise.all(keys.map((key) => outbox.add(undefined, { id: `${key}-${i}`, key, payload: i })));
     for (const kills of [8, 16]) {
-      const child = start(scene, { act: "relay", attemptsMax: "unlimited" });
+      const program = start(scene, { act: "relay", attemptsMax: "unlimited" });
       await until("more messages came", () => broker.effects.keys().length >= kills);
-      child.kill("SIGKILL");
-      await happened(child, "close");
+      await program.kill();
     }
     const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
     await until("all messages are published or dead", () => isOver(outbox));

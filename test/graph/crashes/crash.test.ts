@@ -1,17 +1,16 @@
-import { fork } from "node:child_process";
 import { join } from "node:path";
 import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { Program } from "../../kit/program.js";
 import { durableStores, onStoresInTurn } from "../../kit/scene.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/graph/programs/crash.js", import.meta.url);
 const key = "p1-charge";
 
 interface Row {
@@ -159,10 +158,9 @@ async function prepare(store: Store, provider: EffectServer, { act, fails }: Row
 
 /** A process does this, and dies at that point. */
 async function dies(url: string, provider: EffectServer, point: string, act: string, about: string): Promise<void> {
-  const child = fork(program, [url, provider.url, point, act, about], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const signal = await new Promise((resolve) => child.once("exit", (_, by) => resolve(by)));
-  expect(signal).toBe("SIGKILL");
+  const { signal, stderr } = await new Program("graph/programs/crash", [url, provider.url, point, act, about], { onEnd: onTestFinished })
+    .ended;
+  expect(signal, stderr).toBe("SIGKILL");
 }
 
 async function keyedProvider(): Promise<EffectServer> {
@@ -237,8 +235,8 @@ test("in progress: while its holder is killed the second packet is held, and ack
   onTestFinished(() => store.close());
 
   // The first holder is in its handler: it has called, and does not come back.
-  const child = fork(program, [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })], { execArgv: [] });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const args = [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })];
+  const { child } = new Program("graph/programs/crash", args, { onEnd: onTestFinished });
   await expect.poll(() => provider.effects.rawCalls(key), { timeout: 60_000, interval: 20 }).toBe(1);
 
   const second = await runtimeOn(store, provider, true);
