@@ -40,5 +40,6 @@ export type { StoreOptions } from "../core/store/store-options.js";
 export type { EncryptionKey, EncryptionOptions } from "../core/values/cipher.js";
 export { type Serializer, serializable } from "../core/values/serializable.js";
 export { isReplayed } from "../core/values/stored-error.js";
-export { type OpenOptions, open } from "../stores/open.js";
+export { open } from "../stores/open.js";
+export type { OpenOptions } from "../stores/open-options.js";
 export type { SqliteTx } from "../stores/sqlite/transactions/transact.js";

@@ -56,12 +56,12 @@ export class Attempted<From> {
   #bounded(attempt: Attempt): Promise<Captured> {
     const { store, timeoutMs, graceMs } = this.#policy;
     let late: Refusal | undefined;
-    const overdue = () => {
+    const overdueError = () => {
       late = new Refusal("timeout", "the handler did not end in time");
       return late;
     };
-    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, (stoppable) =>
-      within(stoppable, async () => this.#execute()),
+    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, (bounded) =>
+      within(bounded, async () => this.#execute()),
     );
     return ran.catch((error: unknown) => {
       if (error !== late) this.#failure = { kind: "threw", error };

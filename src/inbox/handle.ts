@@ -6,6 +6,7 @@ import type { AttemptRules, Handler } from "../core/ledger/run-attempt.js";
 import { aloneMsOf, busyFactor, InHand } from "../core/packets/worker/in-hand.js";
 import type { Tx, TxRunner } from "../core/store/store.js";
 import { isReplayed } from "../core/values/stored-error.js";
+import { backoffMs } from "../core/work/backoff.js";
 import type { Gate } from "../core/work/gate.js";
 import type { Handled } from "./handled.js";
 import { identityOf, mismatchKey, unkeyedKey } from "./identity.js";
@@ -76,11 +77,11 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
 async function runGated({ store }: Policy, options: OnceOptions, gate: Gate, run: Handler<unknown>, rules: AttemptRules) {
   const { tx } = options;
   if (tx === undefined) {
-    const handler: Handler<unknown> = (attempt) => gate.pass(async () => await run(attempt));
+    const handler: Handler<unknown> = (attempt) => gate.run(async () => await run(attempt));
     return await runUnderKey({ store, options, handler, rules });
   }
   const transact: TxRunner = tx === true ? (work) => store.transact(work) : tx;
-  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.pass(() => transact(work));
+  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.run(() => transact(work));
   return await runUnderKey({ store, options: { ...options, tx: gated }, handler: run, rules });
 }
 
@@ -96,7 +97,7 @@ function handled({ leaseMs }: Policy, result: OnceResult<unknown>): Handled {
 
 async function failed(policy: Policy, { message, options }: Task, { error, attempt, kind, saved }: Failure): Promise<Handled> {
   if (kind === "unknown") return { status: "held", forMs: policy.leaseMs, unknown: true };
-  if (kind === "retry") return { status: "retry", error, attempt, afterMs: backoffMs(policy, attempt, error) };
+  if (kind === "retry") return { status: "retry", error, attempt, afterMs: retryDelayMs(policy, attempt, error) };
   // A COMMIT that failed has set the key free: the letter is written by an attempt of its own.
   return saved ? { status: "dead", error, attempt } : await bury(policy, message, options, error);
 }
@@ -155,9 +156,9 @@ function unkeyedOptions({ scopeOf, leaseMs, retentionMs }: Policy, message: Mess
   return { key: unkeyedKey(message), scope: scopeOf(""), leaseMs, retentionMs };
 }
 
-/** As the error asks for; else longer from attempt to attempt. */
-function backoffMs({ backoffMs: given, backoffMsMax }: Policy, attempt: number, error: unknown): number {
+/** An error may ask for its own delay. It is bounded like ours. */
+function retryDelayMs({ backoffMs: given, backoffMsMax: maxMs }: Policy, attempt: number, error: unknown): number {
   const asked = typeof error === "object" && error !== null && "retryAfterMs" in error ? error.retryAfterMs : undefined;
-  const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : given * 2 ** (attempt - 1);
-  return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), backoffMsMax) : backoffMsMax;
+  const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : backoffMs({ minMs: given, maxMs }, attempt);
+  return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), maxMs) : maxMs;
 }

@@ -40,9 +40,9 @@ export async function redrive(
   const { record } = dead;
   const { run, tx } = bodyOf(policy, messageOf(record, how.message), fn);
   const options = { ...redriveOptions(policy, record), ...(tx === undefined ? {} : { tx }) };
-  const overdue = () => tookTooLong(timeoutMs);
+  const overdueError = () => tookTooLong(timeoutMs);
   const body: Handler<unknown> = (attempt) =>
-    runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdue }, async (stoppable) => await run(stoppable));
+    runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdueError }, async (bounded) => await run(bounded));
   let failed: Extract<Handled, { readonly status: "dead" }> | undefined;
   try {
     const rules: AttemptRules = {

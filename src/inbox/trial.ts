@@ -83,8 +83,8 @@ export class Trial implements AttemptRules {
 
   async run(attempt: Attempt, body: Handler<unknown>): Promise<unknown> {
     const { store, timeoutMs, graceMs } = this.#policy;
-    const overdue = () => tookTooLong(timeoutMs);
-    return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, async (stoppable) => await body(stoppable));
+    const overdueError = () => tookTooLong(timeoutMs);
+    return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, async (bounded) => await body(bounded));
   }
 
   settlementOf(error: unknown, { attempt, effect }: Started): Settlement {

@@ -13,11 +13,11 @@ import {
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { abandonedAt } from "../../src/core/ledger/record.js";
-import { openDynamo } from "../../src/stores/dynamodb/backend.js";
-import { openMongoUrl } from "../../src/stores/mongodb/backend.js";
-import { openPostgres } from "../../src/stores/postgres/backend.js";
-import { openRedis } from "../../src/stores/redis/open.js";
-import { openSqlite } from "../../src/stores/sqlite/backend.js";
+import { openDynamo } from "../../src/stores/dynamodb/index.js";
+import { openMongo } from "../../src/stores/mongodb/index.js";
+import { postgresBackend } from "../../src/stores/postgres/backend.js";
+import { openRedis } from "../../src/stores/redis/index.js";
+import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
 import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { fc, seedOf } from "../kit/properties.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
@@ -230,7 +230,7 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
 describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
   test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
     const folder = temporaryFolder(onTestFinished);
-    await compare(await openSqlite({ path: join(folder, "ledger.db") }), 60, part);
+    await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), 60, part);
   });
 });
 
@@ -248,7 +248,7 @@ describe.concurrent("postgres judges in SQL as decide() does", { timeout: compar
     const url = new URL(database.url);
     // What a crash would lose is not looked for here: no commit has to wait for the disk.
     url.searchParams.set("options", "-c synchronous_commit=off");
-    await compare(await openPostgres({ url: url.href, schema: `part_${part}` }), 80, part);
+    await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), 80, part);
   });
 });
 
@@ -260,7 +260,7 @@ describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, 
   test.for([1, 2])("on 40 random histories, part %i", async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     const prefix = `differential_${process.pid}_${part}`;
-    await compare(await openMongoUrl({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
+    await compare(await openMongo({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
   });
 });
 

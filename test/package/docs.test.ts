@@ -165,7 +165,7 @@ function compile(): void {
   const names: readonly (keyof Prelude)[] = ["store", "provider", "mailer", "order", "delay"];
   writeFileSync(
     join(build, "globals.d.ts"),
-    `import type { Prelude } from "./docs/prelude.js";
+    `import type { Prelude } from "../../test/package/docs/prelude.js";
 declare global {
 ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
 }
@@ -181,7 +181,12 @@ ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
   };
   writeFileSync(
     join(build, "tsconfig.json"),
-    JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["./*.ts", "../../test/docs/*.ts"], exclude: ["out"] }),
+    JSON.stringify({
+      extends: "../../tsconfig.base.json",
+      compilerOptions,
+      include: ["./*.ts", "../../test/package/docs/*.ts"],
+      exclude: ["out"],
+    }),
   );
   try {
     execFileSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", build, "--pretty", "false"], {
@@ -301,7 +306,7 @@ describe("the pages", () => {
     const names = [
       ...membersOf("src/core/ledger/options.ts", "OnceOptions"),
       ...membersOf("src/core/store/store-options.ts", "StoreOptions"),
-      ...membersOf("src/stores/open.ts", "OpenOptions"),
+      ...membersOf("src/stores/open-options.ts", "OpenOptions"),
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
@@ -317,7 +322,7 @@ describe("the pages", () => {
     const said = [
       ...exportsOf("src/exports/workflow.ts"),
       ...membersOf("src/workflow/define/step-options.ts", "StepOptions"),
-      ...membersOf("src/workflow/hooks/hooks.ts", "HookOptions"),
+      ...membersOf("src/workflow/define/hook.ts", "HookOptions"),
       ...membersOf("src/workflow/worker/check-worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/define/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/define/context.ts", "WorkflowMetadata"),
@@ -333,7 +338,7 @@ describe("the pages", () => {
       ...membersOf("src/workflow/client/start.ts", "StartRequest"),
       ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/api.ts", name)),
       ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/client/read-journal.ts", name)),
-      ...[...textOf("src/workflow/journal/event.ts").matchAll(/\[type: "(\w+)"/g)].map(([, type = ""]) => type),
+      ...[...textOf("src/workflow/journal/event.ts").matchAll(/readonly type: "(\w+)"/g)].map(([, type = ""]) => type),
       ...runStatuses,
     ];
     expect(asked.length).toBeGreaterThan(60);

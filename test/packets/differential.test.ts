@@ -43,7 +43,7 @@ class Pair {
     const inTurn = async <T>(work: () => T) => work();
     const watching = { watch: () => () => {}, tell: () => {}, close: () => {} };
     const transactions = new OwnTransactions(this.#database);
-    const parts = { sql, records: this.#records, transactions, watching, writing: inTurn, reading: inTurn };
+    const parts = { sql, records: this.#records, transactions, watching, flushing: inTurn, writing: inTurn, reading: inTurn };
     this.#handles = [createPackets(parts), createPackets(parts)];
     this.#memoryPackets = memoryBackend(this.#memory).packets as PacketBackend;
   }

@@ -6,7 +6,7 @@ import type { PacketBackend, PacketClaims, PacketOperation } from "../../src/cor
 import type { PacketRecord } from "../../src/core/packets/packet.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
-import { openPostgres } from "../../src/stores/postgres/backend.js";
+import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { done, expectAnswer, Hand, partOf, submit } from "../../src/testing/contract/packets/packet-operations.js";
 import { poll } from "../kit/poll.js";
@@ -186,7 +186,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", { timeout:
   };
 
   test("nothing that is done all the time reads all of it", async () => {
-    const setUp = await openPostgres({ url: database.url, schema: "large" });
+    const setUp = await postgresBackend({ url: database.url, schema: "large" });
     await setUp.close();
     await direct.query(`INSERT INTO large.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, scope, key, lane, place,
         hold, node, port, payload, created_at, dead_name, dead_at, terms)
@@ -201,7 +201,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", { timeout:
     await direct.query("ANALYZE large.packets");
     const before = await scans();
 
-    const backend = await openPostgres({ url: database.url, schema: "large" });
+    const backend = await postgresBackend({ url: database.url, schema: "large" });
     const packets = backend.packets as PacketBackend;
     const numbers = new Numbers(1_000_000);
     const worker = await packets.join({ leaseMs: 60_000 });

@@ -39,6 +39,7 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
     records: new RecordStatements(watching),
     transactions: new OwnTransactions(database),
     watching: { watch: () => () => {}, tell: () => {}, close: () => {} },
+    flushing: inTurn,
     writing: inTurn,
     reading: inTurn,
   });

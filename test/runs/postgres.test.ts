@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../../src/core/runs/operation.js";
 import type { RunRecord } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
-import { openPostgres } from "../../src/stores/postgres/backend.js";
+import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
@@ -48,8 +48,8 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
   let made = 0;
 
   beforeAll(async () => {
-    one = await openPostgres({ url: database.url, schema: "races" });
-    two = await openPostgres({ url: database.url, schema: "races" });
+    one = await postgresBackend({ url: database.url, schema: "races" });
+    two = await postgresBackend({ url: database.url, schema: "races" });
     assert.ok(one.runs && two.runs);
     runs = [one.runs, two.runs];
   });

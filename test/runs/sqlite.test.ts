@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../src/core/runs/operation.js";
 import { runStatuses } from "../../src/core/runs/run.js";
 import { createMemoryRuns, memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
-import { openSqlite } from "../../src/stores/sqlite/backend.js";
+import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
 import { Random } from "../../src/testing/simulator/random.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
@@ -222,7 +222,7 @@ class World {
 }
 
 async function opened(name: string, count: number): Promise<Backend[]> {
-  return await Promise.all(Array.from({ length: count }, () => openSqlite({ path: join(folder, `${name}.db`) })));
+  return await Promise.all(Array.from({ length: count }, () => sqliteBackend({ path: join(folder, `${name}.db`) })));
 }
 
 const runsOf = (backend: Backend | undefined) => backend?.runs as RunBackend;

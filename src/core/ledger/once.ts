@@ -3,6 +3,7 @@ import { requireStore } from "../store/require-store.js";
 import { requireTransactions, type Store } from "../store/store.js";
 import { decode } from "../values/codec.js";
 import { decodeError } from "../values/stored-error.js";
+import { type Backoff, backoffMs } from "../work/backoff.js";
 import { effectKeyOf } from "./key.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
@@ -104,9 +105,12 @@ function rulesOf(keepFailures: boolean): AttemptRules {
   return { settlementOf: (error, { effect }) => failureOf(error, effect, keepFailures) };
 }
 
-/** Often at first, for what is nearly done; then patiently. What this process settles itself wakes waiters at once. */
+/** Short at first, for an attempt that is nearly done. What this process settles itself wakes waiters at once. */
+const pollBackoff: Backoff = { minMs: 10, maxMs: 250, factor: 1.6 };
+
+/** How long to wait for an outcome after `polls` reads that found none. */
 export function pollMs(polls: number): number {
-  return Math.min(10 * 1.6 ** polls, 250);
+  return backoffMs(pollBackoff, polls + 1);
 }
 
 function replay<Value>(record: LedgerRecord): OnceResult<Value> {

@@ -3,18 +3,16 @@ import type { Batch } from "../ledger/operation.js";
 import type { LeaseKeeper } from "../work/lease-keeper.js";
 import type { GroupCommit } from "./group-commit.js";
 import { onlyPart } from "./only-part.js";
-import type { PacketCommit } from "./packet-commit.js";
 import { type Backend, requirePackets, requireRuns, type Store } from "./store.js";
 
 interface Routes {
   readonly backend: Backend;
   readonly group: GroupCommit;
-  readonly packets: PacketCommit | undefined;
   readonly leases: LeaseKeeper;
 }
 
-/** `Store.commit`: the one part of a batch goes to the group commit of its kind. */
-export function commitBy({ backend, group, packets, leases }: Routes): Store["commit"] {
+/** `Store.commit`: the one part of a batch goes to group commit. */
+export function commitBy({ backend, group, leases }: Routes): Store["commit"] {
   const commit = (given: Batch) => {
     const batch = onlyPart(given);
     if (batch instanceof InvalidInputError) return Promise.reject(batch);
@@ -24,7 +22,7 @@ export function commitBy({ backend, group, packets, leases }: Routes): Store["co
     }
     if ("packet" in batch) {
       requirePackets(backend);
-      return packets?.submit(batch.packet);
+      return group.submitPacket(batch.packet);
     }
     if (batch.ledger.verb === "begin") leases.catchUp();
     return group.submit(batch.ledger);

@@ -6,7 +6,6 @@ import { commitBy } from "./commit-routing.js";
 import { Counters } from "./counters.js";
 import { encryptedBackend } from "./encrypted-backend.js";
 import { GroupCommit } from "./group-commit.js";
-import { PacketCommit } from "./packet-commit.js";
 import { PurgeLoop } from "./purge-loop.js";
 import { RecordWaiters } from "./record-waiters.js";
 import { RunWatchers } from "./run-watchers.js";
@@ -38,7 +37,6 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
       watchers.note(operation, answer);
     },
   });
-  const packets = backend.packets && new PacketCommit(backend, backend.packets, clock);
   const standIn = backend.standIn?.();
   const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
 
@@ -60,7 +58,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
   const closing = new Closing(async () => {
     purges.stop();
     watchers.close();
-    await Promise.all([group.close(), packets?.close()]);
+    await group.close();
     await log?.close();
     await leases.close();
     await backend.close();
@@ -74,9 +72,9 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     asideBytes,
     streamChunksMax,
     get metrics() {
-      return counters.with(group.flushes + (packets?.flushes ?? 0));
+      return counters.with(group.flushes);
     },
-    commit: commitBy({ backend, group, packets, leases }),
+    commit: commitBy({ backend, group, leases }),
     get runs() {
       return openRuns ?? requireRuns(backend);
     },

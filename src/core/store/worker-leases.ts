@@ -1,6 +1,6 @@
 import type { HeldRuns, HeldWorker, StandIn, Store } from "./store.js";
 
-/** Leases of a worker as a whole, of all its runs or packets: the worker renews them; while its event loop is stuck, the stand-in does. */
+/** Leases of a worker as a whole, of all its runs or packets: the worker renews them; while its event loop is stuck, the heartbeat thread does. */
 export function workerLeases(standIn: StandIn | undefined): Pick<Store, "holdRuns" | "holdWorker"> {
   const hold = (lease: HeldRuns | HeldWorker) => {
     standIn?.hold([lease]);

@@ -44,15 +44,14 @@ function scalarText(value: unknown): string {
 /** Whether two values are the same JSON. `expected` is part of a schema: it bounds how deep this goes. */
 export function areEqual(value: unknown, expected: unknown): boolean {
   if (typeof value !== "object" || typeof expected !== "object" || value === null || expected === null) return value === expected;
-  if (Array.isArray(value) || Array.isArray(expected)) {
-    if (!Array.isArray(value) || !Array.isArray(expected) || value.length !== expected.length) return false;
-    return expected.every((item, i) => areEqual(value[i], item));
-  }
+  if (Array.isArray(value) !== Array.isArray(expected)) return false;
+  // A list may have holes, which are no keys.
+  if (Array.isArray(value) && value.length !== (expected as readonly unknown[]).length) return false;
   const names = Object.keys(expected);
-  return (
-    names.length === Object.keys(value).length &&
-    names.every((name) => Object.hasOwn(value, name) && areEqual((value as Members)[name], (expected as Members)[name]))
-  );
+  if (Object.keys(value).length !== names.length) return false;
+  for (const name of names)
+    if (!Object.hasOwn(value, name) || !areEqual((value as Members)[name], (expected as Members)[name])) return false;
+  return true;
 }
 
 type Members = Readonly<Record<string, unknown>>;

@@ -1,10 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { TableDescription } from "@aws-sdk/client-dynamodb";
 import { ConfigurationError, UnreachableError } from "../../core/errors/errors.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import type { Table } from "./driver.js";
 import { missingTable } from "./errors.js";
 
 const activeMsMax = 60_000;
+const creatingBackoff: Backoff = { minMs: 20, maxMs: 2000 };
 
 /**
  * Finds the table, or makes it when asked to, and says what of its set-up breaks a promise. `identity` names this very
@@ -29,7 +31,7 @@ export async function prepareTable(
 
 async function describeOrCreate(table: Table, create: boolean): Promise<TableDescription | "denied"> {
   const until = performance.now() + activeMsMax;
-  for (let pauseMs = 20; performance.now() < until; pauseMs = Math.min(pauseMs * 2, 2000)) {
+  for (let looks = 1; performance.now() < until; looks++) {
     const found = await describe(table);
     if (found === "denied" || (found !== undefined && found.TableStatus !== "CREATING")) return found;
     if (found === undefined) {
@@ -37,7 +39,7 @@ async function describeOrCreate(table: Table, create: boolean): Promise<TableDes
       // Made by us, or by another one at the same time: either way it is looked for again.
       if (!(await createTable(table))) continue;
     }
-    await delay(pauseMs);
+    await delay(backoffMs(creatingBackoff, looks));
   }
   throw new UnreachableError(`[onceflow] [dynamodb] table ${table.name} was not ready within ${activeMsMax} ms`);
 }

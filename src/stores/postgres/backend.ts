@@ -1,7 +1,8 @@
+import { Worker } from "node:worker_threads";
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { AttemptEntry } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
-import { startStandIn } from "../heartbeat/heartbeat-thread.js";
+import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { Flusher } from "./connection/flusher.js";
 import { opening } from "./connection/opening.js";
 import { openPool, standingAlone } from "./connection/pool.js";
@@ -45,9 +46,9 @@ const probesOnly = { enable_hashjoin: "off", enable_mergejoin: "off" };
 
 /**
  * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
- * queue and journal are in runs.ts.
+ * queue and journal are in runs/runs.ts.
  */
-export async function openPostgres(options: PostgresOptions): Promise<Backend> {
+export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
   const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true, pooled = false } = options;
   checkedConnectMs("connectMs", connectMs);
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(name))
@@ -104,7 +105,12 @@ export async function openPostgres(options: PostgresOptions): Promise<Backend> {
     audited: (id, limit) => reading("a read", () => readAudit(pool, schema, id, limit)),
     transact: (work) => transact(handlers, work),
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
-    standIn: () => startStandIn({ kind: "postgres", url, schema: name, pooled: config.pooled }, stallMsMax),
+    standIn: () =>
+      startHeartbeatThread({
+        start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
+        address: { url, schema: name, pooled: config.pooled },
+        stallMsMax,
+      }),
     runs,
     packets,
     close: async () => {

@@ -1,5 +1,5 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import type { Backend, StandIn } from "../../core/store/store.js";
+import type { Backend, HeartbeatThread } from "../../core/store/store.js";
 import { checkServers } from "./connection/check.js";
 import type { Connection } from "./connection/connection.js";
 import { type WaitReplicas, withReplicas } from "./connection/replicas.js";
@@ -22,7 +22,7 @@ export interface RedisBackendOptions {
 
 interface Internals {
   readonly check: boolean;
-  readonly standIn?: () => StandIn;
+  readonly standIn?: () => HeartbeatThread;
 }
 
 export async function redisBackend(connection: Connection, options: RedisBackendOptions & Internals): Promise<Backend> {

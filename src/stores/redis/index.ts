@@ -1,12 +1,49 @@
+import { Worker } from "node:worker_threads";
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { createStore } from "../../core/store/create-store.js";
-import type { Store } from "../../core/store/store.js";
+import type { Backend, Store } from "../../core/store/store.js";
 import type { StoreOptions } from "../../core/store/store-options.js";
+import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
+import { type OpenOptions, refuseConnectMs } from "../open-options.js";
 import { type RedisBackendOptions, redisBackend } from "./backend.js";
+import { connect } from "./connection/connect.js";
 import { Connection } from "./connection/connection.js";
 import { duplicating } from "./connection/duplicate.js";
 import { linkOf, type RedisClient } from "./connection/link.js";
+import { type Driver, loadDriver } from "./driver.js";
 import { defaultPrefix } from "./layout.js";
+import { parseRedisUrl, settingsOf } from "./url.js";
+
+export async function openUrl(url: string, options: OpenOptions): Promise<Backend> {
+  refuseConnectMs(url, options);
+  const { stallMsMax } = options;
+  return await openRedis({ url, ...(stallMsMax === undefined ? {} : { stallMsMax }) });
+}
+
+export interface RedisOptions {
+  readonly url: string;
+  readonly stallMsMax?: number;
+  /** False: the servers were checked when this process opened the store. */
+  readonly check?: boolean;
+  readonly driver?: Driver;
+}
+
+/** One connection for everything, to a server or to each member of a Cluster. */
+export async function openRedis({ url, stallMsMax, check = true, driver }: RedisOptions): Promise<Backend> {
+  const address = parseRedisUrl(url);
+  const using = driver ?? (await loadDriver());
+  const connection = new Connection({ connect: () => connect(using, address) });
+  return await redisBackend(connection, {
+    ...settingsOf(address),
+    check,
+    standIn: () =>
+      startHeartbeatThread({
+        start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
+        address: url,
+        stallMsMax,
+      }),
+  });
+}
 
 export interface RedisStoreOptions extends RedisBackendOptions, StoreOptions {
   /** A connected client: `createClient` or `createCluster` of node-redis, `Redis` or `Cluster` of ioredis. */

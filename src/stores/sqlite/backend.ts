@@ -1,10 +1,13 @@
+import { Worker } from "node:worker_threads";
 import type { AttemptEntry } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { type Clock, systemClock } from "../../core/work/clock.js";
-import { startStandIn } from "../heartbeat/heartbeat-thread.js";
+import { Gate } from "../../core/work/gate.js";
+import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { explain } from "./errors.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
@@ -14,6 +17,7 @@ import { attemptColumns } from "./ledger/row.js";
 import { createPackets } from "./packets/packets.js";
 import { createRuns } from "./runs/runs.js";
 import { createRunWatch } from "./runs/watch.js";
+import { JointFlush } from "./transactions/joint-flush.js";
 import { OwnTransactions } from "./transactions/own-transactions.js";
 import { settleWithin, transact } from "./transactions/transact.js";
 
@@ -27,7 +31,7 @@ export interface SqliteOptions {
 }
 
 /** SQLite in WAL mode with synchronous = FULL: one file, any number of processes on one machine. */
-export async function openSqlite({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
+export async function sqliteBackend({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
   const connections = await openConnections(path, driver, clock);
   const { main } = connections;
   const statements = new RecordStatements(main);
@@ -37,26 +41,29 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
-  const inTurn = createTurns();
+  /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
+  const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
 
   const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
   const writing = <T>(work: () => T): Promise<T> =>
-    inTurn(() =>
+    oneWriter.run(() =>
       reading(() => {
         connections.requireFile();
         return work();
       }),
     );
+  const joint = new JointFlush({ transactions, writing, explained: (error) => explain(error, path) });
+  const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
-  const parts = { sql, transactions, watching, writing, reading };
+  const parts = { sql, transactions, watching, flushing, writing, reading };
 
   return {
     name: "sqlite",
     place: path,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
-    flush: (operations) => writing(() => flush.run(operations)),
+    flush: (operations) => flushing(() => flush.run(operations)),
     read: (id) =>
       reading(() => {
         const record = statements.read(id);
@@ -68,33 +75,24 @@ export async function openSqlite({ path, driver = chooseDriver(), clock = system
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
     audited: (id, limit) => reading(() => readAudit(main, id, limit)),
     transact: (work) =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         connections.requireFile();
         forTransactions ??= await reading(() => connections.another());
         return await transact(forTransactions, path, clock, work);
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
-    standIn: () => startStandIn({ kind: "sqlite", path, driver }, stallMsMax),
+    standIn: () =>
+      startHeartbeatThread({
+        start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
+        address: { path, driver },
+        stallMsMax,
+      }),
     runs: createRuns(parts),
     packets: createPackets({ ...parts, records: statements }),
     close: () =>
-      inTurn(async () => {
+      oneWriter.run(async () => {
         watching.close();
         connections.close();
       }),
-  };
-}
-
-/** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
-function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> | undefined;
-  return (work) => {
-    const turn = last === undefined ? work() : last.then(work);
-    const over = () => {
-      if (last === mine) last = undefined;
-    };
-    const mine = turn.then(over, over);
-    last = mine;
-    return turn;
   };
 }

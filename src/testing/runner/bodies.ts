@@ -1,8 +1,8 @@
 import { AssertionError } from "node:assert";
 import { setTimeout } from "node:timers";
 import { FatalError } from "../../workflow/define/errors.js";
-import type { Asked, StepFunction } from "../../workflow/execute/host.js";
-import type { StepBody } from "../../workflow/steps/step-body.js";
+import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import { never } from "../simulator/world.js";
 import type { Crashes } from "./crashes.js";
 import type { StepExecution } from "./step-execution.js";

@@ -1,5 +1,5 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { stepDefinitionOf } from "../../workflow/define/define.js";
+import { stepDefinitionOf } from "../../workflow/define/definition.js";
 import { presentName, registeredNames } from "../../workflow/define/registry.js";
 import type { StepExecution } from "./step-execution.js";
 

@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { duration } from "../../core/ledger/options.js";
 import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
-import { lendStore } from "../../core/store/test-store-override.js";
+import { overrideStore } from "../../core/store/test-store-override.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import type { WorkerOptions } from "../../workflow/worker/check-worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
@@ -71,9 +71,9 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   const crashes = new Crashes();
   const bodies = new Bodies(mocks, crashes, { now: () => time.now, patienceMs, pretends: given === undefined });
   const foreseen: string[] = [];
-  const foresaw = (message: string) => void foreseen.push(message);
+  const warnOfDivergence = (message: string) => void foreseen.push(message);
   const boot = (): TestProcess =>
-    new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, foresaw, onDeath: reboot });
+    new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, warnOfDivergence, onDeath: reboot });
   const reboot = () => {
     living = boot();
   };
@@ -120,10 +120,10 @@ function callerOf(fn: (...args: never[]) => unknown): string {
 
 /** Two of them would get each other's runs. */
 function lend(store: Store): () => void {
-  const lent = lendStore({ store, where: callerOf(testWorkflows) });
-  if ("takeBack" in lent) return lent.takeBack;
+  const override = overrideStore({ store, where: callerOf(testWorkflows) });
+  if ("restore" in override) return override.restore;
   throw new ConfigurationError(
-    `[onceflow] another testWorkflows() is open, from ${lent.lentAt}, and code that names no store uses it. ` +
+    `[onceflow] another testWorkflows() is open, from ${override.overriddenAt}, and code that names no store uses it. ` +
       "Close that one first (await using, or close() when its test ends), or open this one with ambient: false",
     { code: "RUNNER_OPEN" },
   );

@@ -6,7 +6,7 @@ import { decode } from "../../core/values/codec.js";
 import { getHookByToken, getRun, resumeHook } from "../../workflow/client/api.js";
 import type { Run } from "../../workflow/client/run-handle.js";
 import { type StartOptions, start } from "../../workflow/client/start.js";
-import type { Workflow } from "../../workflow/define/define.js";
+import type { Workflow } from "../../workflow/define/definition.js";
 import { RunNotFoundError } from "../../workflow/define/errors.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import type { Bodies } from "./bodies.js";

@@ -6,15 +6,15 @@ import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { beforeEffect } from "../../core/work/until-answered.js";
 import { RunNotFoundError } from "../define/errors.js";
+import { type EndedJournal, resolvedEvent, writeAfterEnd } from "../journal/after-end.js";
 import type { Event } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
-import { readingStore } from "../worker/workers.js";
-import { type EndedJournal, resolvedEvent, writeAfterEnd } from "./after-end.js";
+import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } from "../journal/resolution.js";
+import { readingStore } from "../process/ambient-store.js";
+import { noticeOverdue } from "../waiting/overdue.js";
 import type { InStore } from "./api.js";
 import { keptValue } from "./kept-value.js";
-import { noticeOverdue } from "./overdue.js";
 import { readAttempts } from "./read-journal.js";
-import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } from "./resolution.js";
 import { sendMail, sendSafely } from "./send-mail.js";
 
 export interface StepRef extends InStore {

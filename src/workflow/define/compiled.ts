@@ -1,5 +1,6 @@
 import { currentExecution } from "./context.js";
-import { registerWorkflow, type StepDefinition, stepDefinition, stepDefinitionOf } from "./define.js";
+import { stepDefinition } from "./define.js";
+import { registerWorkflow, type StepDefinition, stepDefinitionOf } from "./definition.js";
 import { addFormerName, type Kind } from "./registry.js";
 
 /**

@@ -10,17 +10,17 @@ import { random, uuid as uuidOfRun } from "./primitives.js";
  */
 export function newDate(): Date {
   const execution = currentExecution();
-  return execution ? new Date(execution.deliveries.codeClock) : new Date();
+  return execution ? new Date(execution.answers.codeClock) : new Date();
 }
 
 export function dateNow(): number {
-  return currentExecution()?.deliveries.codeClock ?? Date.now();
+  return currentExecution()?.answers.codeClock ?? Date.now();
 }
 
 /** What `Date()` returns when it is called as a function. */
 export function dateText(): string {
   const execution = currentExecution();
-  return execution ? new Date(execution.deliveries.codeClock).toString() : Date();
+  return execution ? new Date(execution.answers.codeClock).toString() : Date();
 }
 
 export function uuid(): string {
@@ -77,7 +77,7 @@ handOn(
 );
 for (const name of ["setTimeout", "setInterval", "setImmediate"] as const) timer(name);
 const [realNow, realRandom] = [Date.now, Math.random];
-handOn(realNow, () => currentExecution()?.deliveries.codeClock ?? realNow());
+handOn(realNow, () => currentExecution()?.answers.codeClock ?? realNow());
 handOn(realRandom, () => (currentExecution() ? random() : realRandom()));
 for (const real of [randomUUID, globalThis.crypto.randomUUID]) handOn(real, () => uuidOfRun());
 

@@ -5,10 +5,10 @@ import { decode, encode } from "../../core/values/codec.js";
 import { digestOf, sameDigest } from "../../core/values/secret.js";
 import { isResponse } from "../../core/values/web-kinds.js";
 import { requireExecution } from "../define/context.js";
+import type { Hook } from "../define/hook.js";
+import { type HookOptions, hookOptionNames } from "../define/hook.js";
+import { webhookUrlOf } from "../define/public-url.js";
 import { withoutWritable } from "../streams/writable.js";
-import { type HookOptions, hookOptionNames } from "./hooks.js";
-import { webhookUrlOf } from "./public-url.js";
-import type { Hook } from "./run-hook.js";
 import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
 
 export interface WebhookOptions extends HookOptions {

@@ -1,9 +1,9 @@
 import { type Chunk, endCount, sizeOf } from "../../core/runs/chunk.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { StreamClosedError } from "../define/errors.js";
+import type { StreamTarget } from "../define/stream-target.js";
 import type { ChunkAuthor, ChunkBuffer } from "./chunk-buffer.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
-import type { StreamTarget } from "./writable.js";
 
 /** Not in the store yet, of one attempt: from here on whoever writes has to wait. */
 const unsavedChunksMax = 1000;

@@ -3,9 +3,9 @@ import type { Store } from "../../core/store/store.js";
 import { addKind } from "../../core/values/kinds.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { currentStep } from "../define/context.js";
-import { readingStore } from "../worker/workers.js";
+import type { StreamTarget } from "../define/stream-target.js";
+import { readingStore } from "../process/ambient-store.js";
 import { readableOf } from "./readable.js";
-import type { StreamTarget } from "./writable.js";
 
 /** A stream of a run, by name: what is kept of a ReadableStream. */
 interface StreamReference {

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { inShort } from "../../core/errors/in-short.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration, leaseMsMax, leaseMsMin } from "../../core/ledger/options.js";
-import type { WorkflowFunction } from "../define/define.js";
+import type { WorkflowFunction } from "../define/definition.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */

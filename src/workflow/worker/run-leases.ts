@@ -107,7 +107,7 @@ export class RunLeases {
           execution.lose(lost(execution, "another worker has taken the run over"));
           continue;
         }
-        execution.writer.held(sentAt);
+        execution.writer.confirmHeld(sentAt);
         if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
       }
       void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));

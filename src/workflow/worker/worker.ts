@@ -7,24 +7,26 @@ import { requireRuns, type Store } from "../../core/store/store.js";
 import { StoreTrouble } from "../../core/store/store-trouble.js";
 import { decode } from "../../core/values/codec.js";
 import { sleep } from "../../core/work/clock.js";
-import { commitUntilAnswered } from "../client/commit-until-answered.js";
 import { runOutside } from "../define/context.js";
-import { definedWorkflows, type WorkflowDefinition, workflowNamed } from "../define/define.js";
+import { definedWorkflows, type WorkflowDefinition, workflowNamed } from "../define/definition.js";
 import { Execution } from "../execute/execution.js";
-import type { Asked, Departure, Host, Refusal, Rehearse, StepFunction } from "../execute/host.js";
-import { LateEnds } from "../execute/late-ends.js";
+import type { Host, HostedRun, Rehearse } from "../execute/host.js";
+import { rehearse } from "../execute/rehearsal.js";
 import { guardRejections } from "../execute/unhandled-rejections.js";
 import { inputOfStart } from "../journal/aside.js";
+import type { Departure, Refusal } from "../journal/departure.js";
 import { History } from "../journal/history.js";
 import { messageOf, warnNotWritten } from "../journal/not-written.js";
-import { takeOutOfTurn } from "../replay/out-of-turn.js";
-import { rehearse } from "../replay/rehearsal.js";
-import type { StepBody } from "../steps/step-body.js";
+import { EndBoard } from "../process/end-board.js";
+import type { Asked } from "../steps/reconcile.js";
+import type { StepBody, StepFunction } from "../steps/step-body.js";
 import { Adoption } from "./adoption.js";
 import { onBeforeExit } from "./before-exit.js";
 import type { WorkerOptions } from "./check-worker-options.js";
 import { Claims } from "./claims.js";
-import { EndBoard } from "./end-board.js";
+import { commitUntilAnswered } from "./commit-until-answered.js";
+import { findAwaitedRun } from "./find-awaited-run.js";
+import { LateEnds } from "./late-ends.js";
 import { MailLook } from "./mail-look.js";
 import { Quarantine } from "./quarantine.js";
 import { RunLeases } from "./run-leases.js";
@@ -65,7 +67,7 @@ export class Worker implements Host {
   readonly #stopWatching: () => void;
   readonly #forgetClose: () => void;
   readonly #forgetExit: () => void;
-  #touched: Execution[] = [];
+  #touched: HostedRun[] = [];
   #turn = false;
   #resting: (() => void)[] = [];
   /** Store's time minus ours. */
@@ -99,24 +101,24 @@ export class Worker implements Host {
       live,
       adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
       look: () => {
-        this.#claims.look();
+        this.#claims.pollNow();
         this.#checkRest();
       },
     });
     this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
-    this.#mail = new MailLook({ store, live, due: () => this.#claims.look() });
+    this.#mail = new MailLook({ store, live, due: () => this.#claims.pollNow() });
     this.#leases = new RunLeases(this, {
       live,
       isStarting: (id) => this.#starting.has(id),
       has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
       fetchMail: (execution) => this.#mail.of(execution),
-      claimsOver: () => this.#claims.over(),
+      claimsOver: () => this.#claims.claimEnds(),
     });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#forgetExit = this.#options.background ? onBeforeExit(() => this.stop({ graceMs: 0 })) : () => {};
     this.#leases.renewNow();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   get signOfLife(): { readonly workflows: readonly string[]; readonly version: string | null } {
@@ -164,15 +166,15 @@ export class Worker implements Host {
     this.#claims.stop();
     this.#stopWatching();
     // At once, so that nothing new begins while a claim is under way; and what that still brings.
-    for (const execution of this.#live.values()) execution.handBack.ask();
-    await this.#claims.over();
+    for (const execution of this.#live.values()) execution.release.request();
+    await this.#claims.claimEnds();
     await this.#quarantine.stop();
-    for (const execution of this.#live.values()) execution.handBack.ask();
+    for (const execution of this.#live.values()) execution.release.request();
     const until = this.store.clock.now() + graceMs;
     await this.#empty(until);
     await this.#late.settled(until);
     const reason = new Error("the worker has stopped");
-    for (const execution of this.#live.values()) execution.handBack.abandon(reason);
+    for (const execution of this.#live.values()) execution.release.force(reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
     this.#late.stop();
@@ -202,7 +204,7 @@ export class Worker implements Host {
    */
   async start(create: StartRun): Promise<Departure | "created" | undefined> {
     // The first look at the store tells its time, and a run must not go by this machine's.
-    if (this.#offset === undefined) await this.#claims.over();
+    if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
     // Two starts of one id: the second one, which executes nothing, would create the run before the first one does.
     const first = this.#starting.get(create.id);
@@ -232,7 +234,7 @@ export class Worker implements Host {
     });
     this.#live.set(create.id, execution);
     this.#starting.set(create.id, { over, settle });
-    runOutside(() => execution.run());
+    runOutside(() => execution.start());
     return await over;
   }
 
@@ -271,11 +273,11 @@ export class Worker implements Host {
     return this.room <= 0;
   }
 
-  async takeOutOfTurn(run: string): Promise<void> {
-    // A suspect is executed alone. When it is cleared, the next look of its step brings the run.
+  async claimAwaitedRun(run: string): Promise<void> {
+    // A suspect is executed alone. When it is cleared, the next poll of its step brings the run.
     if (this.#quarantine.active) return;
-    const { store, workflows } = this;
-    await takeOutOfTurn({ store, workflows, now: () => this.now(), claimRun: (id) => this.#claims.claimRun(id) }, run);
+    const found = await findAwaitedRun(this.store, { run, workflows: this.workflows, now: () => this.now() });
+    if (found !== undefined) await this.#claims.claimRun(found);
   }
 
   /** How many more runs it takes. */
@@ -283,7 +285,7 @@ export class Worker implements Host {
     return this.#quarantine.active ? 0 : this.#options.concurrency - this.#live.size;
   }
 
-  touch(execution: Execution): void {
+  touch(execution: HostedRun): void {
     if (execution.touched) return;
     execution.touched = true;
     this.#touched.push(execution);
@@ -316,25 +318,25 @@ export class Worker implements Host {
     this.#leases.renewNow();
   }
 
-  foresaw(_run: string, message: string): void {
+  warnOfDivergence(_run: string, message: string): void {
     process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_REPLAY_CHECK" });
   }
 
-  left(execution: Execution, departure: Departure): void {
+  remove(execution: HostedRun, departure: Departure): void {
     this.#live.delete(execution.id);
     this.#settleStart(execution.id, departure);
-    this.#ends.left(execution.id, departure);
-    this.#quarantine.left(execution);
+    this.#ends.report(execution.id, departure);
+    this.#quarantine.noteLeft(execution);
     if (departure.why === "ended") this.#late.follow(execution, departure);
     // A run that another start created may have been claimed here while its own start was under way: then it was not adopted.
     if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
     // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
-    const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUntold;
-    if (this.#claims.missed || due) this.#claims.look();
+    const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUndelivered;
+    if (this.#claims.hasMore || due) this.#claims.pollNow();
     // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
     if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
     // Nobody else tells us of its timer.
-    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
+    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.pollWithin(departure.wakeAt - this.now());
     this.#checkRest();
   }
 
@@ -364,14 +366,14 @@ export class Worker implements Host {
       const execution = this.#live.get(run);
       if (execution) return void this.#mail.of(execution);
     } else this.#mail.all();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   // ——— waiting for an end
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;
-    return !this.#claims.underWay && !this.#quarantine.busy;
+    return !this.#claims.isClaiming && !this.#quarantine.busy;
   }
 
   #checkRest(): void {

@@ -138,24 +138,10 @@ function watchedUrl(): string {
 
 /** What `open` makes a store of. */
 async function openBackend(): Promise<Backend> {
-  if (url.startsWith("sqlite:")) {
-    const { openSqlite } = (await inPackage("stores/sqlite/backend.js")) as typeof import("../../../src/stores/sqlite/backend.js");
-    return await openSqlite({ path: url.slice("sqlite:".length), ...alone });
-  }
-  if (url.startsWith("dynamodb:")) {
-    const { openDynamo } = (await inPackage("stores/dynamodb/backend.js")) as typeof import("../../../src/stores/dynamodb/backend.js");
-    return await openDynamo({ url, ...alone });
-  }
-  if (url.startsWith("redis:")) {
-    const { openRedis } = (await inPackage("stores/redis/open.js")) as typeof import("../../../src/stores/redis/open.js");
-    return await openRedis({ url, ...alone });
-  }
-  if (url.startsWith("mongodb:")) {
-    const { openMongoUrl } = (await inPackage("stores/mongodb/backend.js")) as typeof import("../../../src/stores/mongodb/backend.js");
-    return await openMongoUrl({ url, ...alone });
-  }
-  const { openPostgres } = (await inPackage("stores/postgres/backend.js")) as typeof import("../../../src/stores/postgres/backend.js");
-  return await openPostgres({ url, ...alone });
+  const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../src/stores/registry.js");
+  const load = storesByScheme.get(url.slice(0, url.indexOf(":") + 1));
+  if (load === undefined) throw new Error(`no store for ${url}`);
+  return await (await load()).openUrl(url, alone);
 }
 
 function found(): { found: { attempt: number } } {

@@ -3,7 +3,7 @@ import * as sdk from "@aws-sdk/client-dynamodb";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Answer, Begin, Operation } from "../../../src/core/ledger/operation.js";
 import { stateAt } from "../../../src/core/ledger/record.js";
-import { Gate } from "../../../src/stores/dynamodb/gate.js";
+import { Gate } from "../../../src/core/work/gate.js";
 import { prepareTable } from "../../../src/stores/dynamodb/layout.js";
 import { flush, type Ledger } from "../../../src/stores/dynamodb/ledger/flush.js";
 import { listRecords } from "../../../src/stores/dynamodb/ledger/list.js";

@@ -1,12 +1,13 @@
 /** Dates, times and durations of RFC 3339. */
 
-const date = /^(\d{4})-(\d\d)-(\d\d)$/;
-const time = /^(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:z|([+-])(\d\d):(\d\d))$/i;
+const date = /^\d{4}-\d\d-\d\d$/;
+const time = /^\d\d:\d\d:\d\d(?:\.\d+)?(?:z|[+-]\d\d:\d\d)$/i;
+const minutesPerDay = 24 * 60;
 
 export function isDate(text: string): boolean {
-  const [, year, month, day] = (date.exec(text) ?? []).map(Number);
-  if (year === undefined || month === undefined || day === undefined) return false;
-  return month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month);
+  if (!date.test(text)) return false;
+  const [month, day] = [numberAt(text, 5), numberAt(text, 8)];
+  return month >= 1 && month <= 12 && day >= 1 && (day <= 28 || day <= daysIn(Number(text.slice(0, 4)), month));
 }
 
 function daysIn(year: number, month: number): number {
@@ -15,22 +16,32 @@ function daysIn(year: number, month: number): number {
 }
 
 export function isTime(text: string): boolean {
-  const parts = time.exec(text);
-  if (parts === null) return false;
-  const [hour = 0, minute = 0, second = 0] = parts.slice(1, 4).map(Number);
-  const [offsetHour, offsetMinute] = [Number(parts[5] ?? 0), Number(parts[6] ?? 0)];
-  if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return false;
-  if (second < 60) return true;
+  if (!time.test(text)) return false;
+  const [hour, minute, second] = [numberAt(text, 0), numberAt(text, 3), numberAt(text, 6)];
+  if (hour > 23 || minute > 59 || second > 60) return false;
+  const offset = offsetMinutes(text);
+  if (offset === undefined || second < 60) return offset !== undefined;
   // A leap second is the last one of a day in UTC.
-  const offset = (offsetHour * 60 + offsetMinute) * (parts[4] === "-" ? -1 : 1);
   return (hour * 60 + minute - offset + minutesPerDay) % minutesPerDay === minutesPerDay - 1;
 }
 
-const minutesPerDay = 24 * 60;
+/** Of a time that ends with Z or with an offset; undefined: there is no such offset. */
+function offsetMinutes(text: string): number | undefined {
+  if (/z$/i.test(text)) return 0;
+  const [hours, minutes] = [numberAt(text, text.length - 5), numberAt(text, text.length - 2)];
+  if (hours > 23 || minutes > 59) return undefined;
+  return (hours * 60 + minutes) * (text.charAt(text.length - 6) === "-" ? -1 : 1);
+}
+
+/** Two digits. */
+function numberAt(text: string, at: number): number {
+  return (text.charCodeAt(at) - 48) * 10 + text.charCodeAt(at + 1) - 48;
+}
 
 /** RFC 3339 lets applications write a space in place of the T. */
 export function isDateTime(text: string): boolean {
-  return /^[t ]$/i.test(text.charAt(10)) && isDate(text.slice(0, 10)) && isTime(text.slice(11));
+  const separator = text.charAt(10);
+  return (separator === "T" || separator === "t" || separator === " ") && isDate(text.slice(0, 10)) && isTime(text.slice(11));
 }
 
 const days = String.raw`(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)`;

@@ -2,40 +2,33 @@ import { RE2JS } from "re2js";
 import { isIpv6 } from "./addresses.js";
 
 /**
- * URIs of RFC 3986 and templates of RFC 6570. A text is cut at its delimiters, and each part is searched for a character
- * that it must not have: no expression here can try one text in two ways, so that time grows with length only.
+ * URIs of RFC 3986 and templates of RFC 6570. A part has no characters that end it, so that no expression
+ * goes over a part more than a few times, and time grows with the length of a text. Escapes are looked at by themselves.
  */
 
-/** Scheme, authority, path, query and fragment (RFC 3986, appendix B). */
-const parts = /^(?:([^:/?#]*):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?$/s;
-const scheme = /^[a-z][a-z0-9+.-]*$/i;
+const name = String.raw`a-z0-9\-._~!$&'()*+,;=%`;
+const authority = String.raw`(?:[${name}:]*@)?(?:\[([^\]]*)\]|[${name}]*)(?::\d*)?`;
+const hierarchy = String.raw`(?:\/\/${authority}(?:\/[${name}:@/]*)?|(?!\/\/)[${name}:@/]*)`;
+/** With the scheme, and what stands in brackets in place of a host name. */
+const reference = new RegExp(String.raw`^([a-z][a-z0-9+.-]*:)?${hierarchy}(?:\?[${name}:@/?]*)?(?:#[${name}:@/?]*)?$`, "i");
 const wrongEscape = /%(?![0-9a-f]{2})/i;
-const notInUserInfo = /[^a-z0-9\-._~!$&'()*+,;=:%]/i;
-const notInName = /[^a-z0-9\-._~!$&'()*+,;=%]/i;
-const notInPath = /[^a-z0-9\-._~!$&'()*+,;=:@/%]/i;
-const notInQuery = /[^a-z0-9\-._~!$&'()*+,;=:@/?%]/i;
-const notInPointer = /[^a-z0-9\-._~!$&'()*+,;=:@/%]|~(?![01])/i;
 const futureAddress = /^v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+$/i;
+const notInPointer = /[^a-z0-9\-._~!$&'()*+,;=:@/%]|~(?![01])/i;
 
 export function isUri(text: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:/i.test(text) && isUriReference(text);
+  const parts = reference.exec(text);
+  return parts?.[1] !== undefined && areParts(text, parts);
 }
 
 export function isUriReference(text: string): boolean {
-  const [, schemeName, authority, path = "", query = "", fragment = ""] = parts.exec(text) ?? [];
-  if (wrongEscape.test(text)) return false;
-  // Without a scheme there is no colon in the first segment of a path: it would end a scheme.
-  if (schemeName !== undefined && !scheme.test(schemeName)) return false;
-  if (authority !== undefined && !isAuthority(authority)) return false;
-  return !notInPath.test(path) && !notInQuery.test(query) && !notInQuery.test(fragment);
+  const parts = reference.exec(text);
+  if (parts === null || !areParts(text, parts)) return false;
+  // A colon in the first segment of a path would end a scheme.
+  return parts[1] !== undefined || !/^[^/?#]*:/.test(text);
 }
 
-function isAuthority(text: string): boolean {
-  const at = text.indexOf("@");
-  if (at >= 0 && notInUserInfo.test(text.slice(0, at))) return false;
-  const [, literal, name = ""] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(text.slice(at + 1)) ?? [undefined, undefined, "/"];
-  if (literal !== undefined) return isIpv6(literal) || futureAddress.test(literal);
-  return !notInName.test(name);
+function areParts(text: string, [, , address]: RegExpExecArray): boolean {
+  return !wrongEscape.test(text) && (address === undefined || isIpv6(address) || futureAddress.test(address));
 }
 
 /** A JSON pointer as the fragment of a URI: RFC 6901, section 6. */

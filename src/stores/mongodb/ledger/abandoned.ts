@@ -6,7 +6,7 @@ const sweptMax = 2000;
 
 const mayRunAgainRanks = effectClasses.filter(mayRunAgain).map((effect) => effectClasses.indexOf(effect));
 
-/** Finds and removes running records that were abandoned (core/record.ts, `abandonedAt`), from where the purge before has ended. */
+/** Finds and removes running records that were abandoned (core/ledger/record.ts, `abandonedAt`), from where the purge before has ended. */
 export class AbandonedRecords {
   readonly #collections: Collections;
   #sweptTo = "";

@@ -1,12 +1,12 @@
 import type { Filter } from "mongodb";
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
 import { isSuspect } from "../../../core/runs/run.js";
+import { Gate } from "../../../core/work/gate.js";
 import { asking } from "../connection/ask.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { absent, add, choose, eq, gte, isMissing, literal, now, orElse } from "../ledger/expressions.js";
 import { serverTime } from "../ledger/read.js";
-import { atMost, sideBySide } from "../side-by-side.js";
 import type { RunDocument } from "./document.js";
 import { loadRun } from "./load.js";
 import { inTransaction } from "./transaction.js";
@@ -29,7 +29,7 @@ interface Queued {
   readonly suspect: boolean;
 }
 
-const inTurn = atMost(16);
+const gate = new Gate(16);
 /** Somebody else was faster with all of them, so often: the next look is the worker's. */
 const roundsMax = 3;
 
@@ -45,7 +45,7 @@ export async function claimRuns(client: MongoClient, collections: Collections, q
     const due = chosen(queue, time, limit);
     const enough = due.length === 0 || limit === 0 || round > roundsMax;
     if (enough) return { now: time, claimed, nextAt: queue[0]?.at ?? null };
-    const taken = (await sideBySide(due, inTurn, ({ run }) => claim(client, collections, query, run))).flat();
+    const taken = (await gate.runAll(due, ({ run }) => claim(client, collections, query, run))).flat();
     claimed.push(...taken);
     const suspect = due.find((one) => one.suspect)?.run._id;
     if (taken.some(({ run }) => run.id === suspect)) suspects = false;

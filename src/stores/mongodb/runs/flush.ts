@@ -1,9 +1,9 @@
 import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
+import type { Gate } from "../../../core/work/gate.js";
 import { again, asking } from "../connection/ask.js";
 import type { MongoClient, SessionOption } from "../driver.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
-import { type InTurn, sideBySide } from "../side-by-side.js";
 import { append, isOneEntry } from "./append.js";
 import { writeChunks } from "./chunks.js";
 import { appendLate } from "./late.js";
@@ -18,10 +18,10 @@ import { inTransaction } from "./transaction.js";
 export async function flushRuns(
   client: MongoClient,
   collections: Collections,
-  inTurn: InTurn,
+  gate: Gate,
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again")[]> {
-  return await sideBySide(operations, inTurn, (operation) => apply(client, collections, operation));
+  return await gate.runAll(operations, (operation) => apply(client, collections, operation));
 }
 
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {

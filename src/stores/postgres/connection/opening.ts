@@ -1,15 +1,17 @@
 import { ConfigurationError, NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
+import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
+import { sleep, systemClock } from "../../../core/work/clock.js";
 import { codeOf, isMisconfigured } from "../errors.js";
 import { migrate } from "../migrations/migrate.js";
 import type { Flusher } from "./flusher.js";
 import { StandbyError } from "./session.js";
 
-const backoffMsMax = 500;
+const connectBackoff: Backoff = { minMs: 20, maxMs: 500 };
 
 /** Connects and brings the schema up to date. A server that cannot be reached yet is waited for, `connectMs` at most. */
 export async function opening(flusher: Flusher, schema: string, connectMs: number): Promise<void> {
   const until = performance.now() + connectMs;
-  for (let backoffMs = 20; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+  for (let failures = 1; ; failures++) {
     try {
       return await flusher.run("opening the store", (client) => migrate(client, schema));
     } catch (error) {
@@ -20,11 +22,12 @@ export async function opening(flusher: Flusher, schema: string, connectMs: numbe
         await flusher.close();
         throw refused;
       }
-      if (!passing || performance.now() + backoffMs > until) {
+      const delayMs = backoffMs(connectBackoff, failures);
+      if (!passing || performance.now() + delayMs > until) {
         await flusher.close();
         throw isMisconfigured(cause) ? misconfigured(schema, cause as Error) : error;
       }
-      await new Promise((again) => setTimeout(again, backoffMs));
+      await sleep(systemClock, delayMs);
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
+import { Gate } from "../../../core/work/gate.js";
 import { Flusher } from "../connection/flusher.js";
 import { openPool, standingAlone } from "../connection/pool.js";
 import type { ConnectionConfig } from "../connection/session.js";
@@ -34,20 +35,15 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
   const queue = standingAlone(pooled);
   const watch = openWatch(pg, config, channelOf(schema));
   const statements = runStatements(schema);
-  let last: Promise<unknown> = Promise.resolve();
-  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => {});
-    return turn;
-  };
+  /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
+  const oneFlush = new Gate(1);
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
 
   const runs: RunBackend = {
-    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
+    flush: (operations) => oneFlush.run(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
     claim(query) {
       // Whoever claims is about to write.
       flusher.connect();

@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
 import type { Layout } from "../layout.js";
-import { script } from "../scripts/scripts.js";
+import { script } from "../scripts/script.js";
 import type { RedisLink } from "./link.js";
 
 /**

@@ -9,7 +9,7 @@ import type { RedisLink } from "../connection/link.js";
 import type { Layout } from "../layout.js";
 import { runScript, type Said } from "../scripts/call.js";
 import { flushScript, shortBytesMax } from "../scripts/flush.js";
-import { script } from "../scripts/scripts.js";
+import { script } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
 
 const flushing = script(flushScript, 128);

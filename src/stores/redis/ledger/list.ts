@@ -4,7 +4,7 @@ import type { ListQuery, Reading } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
 import { askScript } from "../scripts/call.js";
-import { forEachKey } from "../scripts/scripts.js";
+import { forEachKey } from "../scripts/script.js";
 import { readRecords } from "./read.js";
 
 /**

@@ -2,7 +2,7 @@ import type { PurgeQuery } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
 import { askScript, isOnBothSides, runScript } from "../scripts/call.js";
-import { forEachKey } from "../scripts/scripts.js";
+import { forEachKey } from "../scripts/script.js";
 import { type AbandonedRecords, abandonedAt } from "./abandoned.js";
 
 const what = "a purge";

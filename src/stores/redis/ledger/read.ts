@@ -3,7 +3,7 @@ import type { AttemptsQuery, Reading } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
 import { askScript, type Said } from "../scripts/call.js";
-import { forEachKey } from "../scripts/scripts.js";
+import { forEachKey } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
 
 const reading = forEachKey(

@@ -2,7 +2,7 @@ import { assert } from "../../../core/errors/errors.js";
 import type { Connection } from "../connection/connection.js";
 import type { RedisLink } from "../connection/link.js";
 import { headOf } from "../layout.js";
-import type { Script } from "./scripts.js";
+import type { Script } from "./script.js";
 
 /** One key, and what the script is told about it. */
 export interface Item {

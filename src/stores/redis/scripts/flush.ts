@@ -4,7 +4,7 @@ import { prologue } from "./record.js";
 export const shortBytesMax = 64;
 
 /**
- * A flush: the conditions of core/decide.ts, in Lua, over any mixture of operations. A script runs alone, so what it has
+ * A flush: the conditions of core/ledger/decide.ts, in Lua, over any mixture of operations. A script runs alone, so what it has
  * read is true until it ends. Each operation is answered with
  *
  *   1              granted, and there is nothing to tell

@@ -1,25 +1,27 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { UnreachableError } from "../../../core/errors/errors.js";
+import { type Backoff, backoffMs, fullJitter, jitteredMs } from "../../../core/work/backoff.js";
 import { type Clock, sleep } from "../../../core/work/clock.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "../driver.js";
 import { explain, explainOpening, fileGone, isBusy } from "../errors.js";
 import { isUpToDate, migrate } from "../migrations/migrate.js";
 
 const busyMsMax = 10_000;
+const busyBackoff: Backoff = { minMs: 0.2, maxMs: 10 };
 
 /** Tries until nobody else is writing, in short turns of the event loop, within a bound. Errors of the file become ours. */
 export async function whenFree<T>(path: string, clock: Clock, work: () => T, explained = explain): Promise<T> {
   const until = clock.now() + busyMsMax;
-  for (let tries = 0; ; tries++) {
+  for (let failures = 1; ; failures++) {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error)) throw explained(error, path);
       if (clock.now() > until)
         throw new UnreachableError(`[onceflow] [sqlite] "${path}" was locked by another writer for ${busyMsMax} ms`, error);
-      // Spread out, so that many waiting processes do not come back together.
-      await sleep(clock, 0.2 + Math.random() * Math.min(2 ** tries * 0.2, 10));
+      // With jitter: many waiting processes would otherwise come back together.
+      await sleep(clock, busyBackoff.minMs + jitteredMs(backoffMs(busyBackoff, failures), fullJitter, Math.random));
     }
   }
 }

@@ -11,7 +11,7 @@ interface Found {
   readonly gone: number;
 }
 
-/** As `abandonedAt` in core/record.ts. */
+/** As `abandonedAt` in core/ledger/record.ts. */
 const abandoned = "state = 'running' AND effect IN ('idempotent', 'keyed') AND lease_until + retention_ms + horizon_ms <= ?1";
 
 /**

@@ -19,7 +19,9 @@ export interface RunsOptions {
   readonly sql: Prepared;
   readonly transactions: OwnTransactions;
   readonly watching: RunWatch;
-  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  /** Shares its transaction with other flushes that are handed in together. */
+  readonly flushing: <T>(work: () => T) => Promise<T>;
+  /** In turn with everything else that this process writes. All try again while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -32,12 +34,12 @@ const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflo
 const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
 
 /** Queue and journal in the file of the ledger. */
-export function createRuns({ sql, transactions, watching, writing, reading }: RunsOptions): RunBackend {
+export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
   const numbers = new RunNumbers();
   const flush = new RunFlush(sql, transactions, numbers);
   return {
     flush: (operations) =>
-      writing(() => flush.run(operations)).then(({ answers, parents }) => {
+      flushing(() => flush.run(operations)).then(({ answers, parents }) => {
         // Whoever flushes can tell what its operations changed, except for this.
         for (const parent of parents) watching.tell(parent);
         return answers;

@@ -1,22 +1,41 @@
 import type { SqliteDatabase, SqliteStatement } from "../driver.js";
 
-/** Our own transactions on one connection, with no await inside; those of handlers are in transact.ts. */
+/** The statements that begin, keep and undo what is between them. */
+interface Bounds {
+  readonly begin: SqliteStatement;
+  readonly commit: SqliteStatement;
+  readonly rollback: readonly SqliteStatement[];
+}
+
+/**
+ * Our own transactions on one connection, with no await inside; those of handlers are in transact.ts. A `write` inside of a
+ * `write` is a savepoint: it is undone alone, and is durable with the outer one.
+ */
 export class OwnTransactions {
-  readonly #begin: SqliteStatement;
-  readonly #beginImmediate: SqliteStatement;
-  readonly #commit: SqliteStatement;
-  readonly #rollback: SqliteStatement;
+  readonly #reading: Bounds;
+  readonly #writing: Bounds;
+  readonly #savepoint: Bounds;
+  #depth = 0;
+  #isLost = false;
+  #ifUndone: (() => void)[] = [];
 
   constructor(database: SqliteDatabase) {
-    this.#begin = database.prepare("BEGIN");
-    this.#beginImmediate = database.prepare("BEGIN IMMEDIATE");
-    this.#commit = database.prepare("COMMIT");
-    this.#rollback = database.prepare("ROLLBACK");
+    const commit = database.prepare("COMMIT");
+    const rollback = [database.prepare("ROLLBACK")];
+    this.#reading = { begin: database.prepare("BEGIN"), commit, rollback };
+    this.#writing = { begin: database.prepare("BEGIN IMMEDIATE"), commit, rollback };
+    const release = database.prepare("RELEASE part");
+    // A savepoint that was rolled back is still there, and the next RELEASE or ROLLBACK would mean it: it is released, too.
+    this.#savepoint = {
+      begin: database.prepare("SAVEPOINT part"),
+      commit: release,
+      rollback: [database.prepare("ROLLBACK TO part"), release],
+    };
   }
 
   /** All that `work` reads is of one moment, and waits for no writer. */
   read<T>(work: () => T): T {
-    return this.#between(this.#begin, work, () => true);
+    return this.#between(this.#reading, work, () => true);
   }
 
   /**
@@ -24,29 +43,48 @@ export class OwnTransactions {
    * result; otherwise, and when anything throws, it is undone.
    */
   write<T>(work: () => T, keeps: (result: T) => boolean = () => true): T {
-    return this.#between(this.#beginImmediate, work, keeps);
+    return this.#between(this.#depth === 0 ? this.#writing : this.#savepoint, work, keeps);
   }
 
-  #between<T>(begin: SqliteStatement, work: () => T, keeps: (result: T) => boolean): T {
+  /** Called when what is written now is undone, by this `write` or by an outer one: for what is remembered of it. */
+  ifUndone(forget: () => void): void {
+    this.#ifUndone.push(forget);
+  }
+
+  /** A savepoint could not be undone: a full disk or a failed write has rolled back the whole transaction. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  #between<T>({ begin, commit, rollback }: Bounds, work: () => T, keeps: (result: T) => boolean): T {
     begin.run();
     let done = false;
+    this.#depth += 1;
     try {
       const result = work();
       if (keeps(result)) {
-        this.#commit.run();
+        commit.run();
         done = true;
       }
       return result;
     } finally {
-      if (!done) this.#undo();
+      this.#depth -= 1;
+      if (!done) this.#undo(rollback);
+      if (this.#depth === 0) {
+        this.#isLost = false;
+        this.#ifUndone = [];
+      }
     }
   }
 
-  #undo(): void {
+  #undo(rollback: readonly SqliteStatement[]): void {
+    for (const forget of this.#ifUndone) forget();
+    this.#ifUndone = [];
     try {
-      this.#rollback.run();
+      for (const statement of rollback) statement.run();
     } catch {
       // A full disk or a failed write has rolled it back already; what went wrong is what the caller must hear.
+      this.#isLost = true;
     }
   }
 }

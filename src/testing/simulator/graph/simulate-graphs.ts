@@ -15,10 +15,10 @@ import { CallWatch } from "./call-watch.js";
 import { startPause, startPerson, startTrigger } from "./graph-customers.js";
 import { GraphFleet } from "./graph-fleet.js";
 import { graphPlanOf } from "./graph-plan.js";
+import type { GraphSimulation } from "./graph-simulation.js";
 import { verifyGraph } from "./graph-verify.js";
 import { PacketObserver } from "./packet-observer.js";
 import { flowId } from "./shape.js";
-import type { GraphSimulation } from "./simulation.js";
 
 export interface GraphSimulationOptions {
   /** The packets under test, on the world's memory. Default: the memory store's. */

@@ -1,8 +1,9 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
-import type { Workflow } from "../../../workflow/define/define.js";
+import type { Workflow } from "../../../workflow/define/definition.js";
+import { workerOf } from "../../../workflow/process/local-worker.js";
 import type { Worker } from "../../../workflow/worker/worker.js";
-import { work, workerOf } from "../../../workflow/worker/workers.js";
+import { work } from "../../../workflow/worker/workers.js";
 import { type Born, type Host, HostFleet } from "../host-fleet.js";
 import type { World } from "../world.js";
 import type { Version, WorkflowPlan } from "./plan.js";
@@ -96,7 +97,7 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
       const workflow = version ? play().versions[version] : strange ? play().strange : play().workflow;
       void work(store, { workflows: [workflow], leaseMs: plan.leaseMs, concurrency, random, replayCheck });
     }
-    const host = { process, store, worker: workerOf(store), strange, version, died, die };
+    const host = { process, store, worker: workerOf(store) as Worker | undefined, strange, version, died, die };
     if (host.worker) this.#owners.set(host.worker.owner, host);
     note(() => `p${process.id} boots in slot ${slot}${version ? `, ${version}` : ""}${worker ? "" : ", without a worker"}`);
     return host;

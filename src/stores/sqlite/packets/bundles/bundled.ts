@@ -1,5 +1,5 @@
 import type { PacketRow } from "../../../../core/packets/rules/table.js";
-import { Numbered } from "../../../../core/work/paged-map.js";
+import { PagedMap } from "../../../../core/work/paged-map.js";
 import type { Bundle } from "./bundle.js";
 
 const rowsMax = 10_000;
@@ -16,7 +16,7 @@ export interface Bundled {
  * compares a bundle with the file before it believes this. Whoever undoes a transaction calls `forget`.
  */
 export class BundledRows {
-  readonly #rows = new Numbered<Bundled>();
+  readonly #rows = new PagedMap<Bundled>();
   readonly #bundles = new Map<number, Bundle>();
 
   get(no: number): Bundled | undefined {
