@@ -6,7 +6,8 @@ import type { AuditedEntry, Backend, Verdicted } from "../../core/store/store.js
 import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./packets/packets.js";
-import { createMemoryRuns, type MemoryRuns, memoryRunBackend } from "./runs/runs.js";
+import { memoryRunBackend } from "./runs/runs.js";
+import { createMemoryRuns, type MemoryRuns } from "./runs/table.js";
 
 /** What a database would hold: the records by row, and the ended attempts of each. */
 export interface MemoryLedger {

@@ -3,7 +3,7 @@ import type { RunBackend } from "../../../core/runs/operation.js";
 import { createStore, type StoreOptions } from "../../../core/store/create-store.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryPackets } from "../../../stores/memory/packets/packets.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { ManualClock } from "../manual-clock.js";
 import type { ContractTarget } from "./target.js";
 
