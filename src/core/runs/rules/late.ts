@@ -1,5 +1,6 @@
 import type { AppendLate, RunAnswer } from "../operation.js";
 import { hasEnded } from "../run.js";
+import { expiryOf } from "./expiry.js";
 import type { RunTable } from "./table.js";
 
 /**
@@ -13,7 +14,7 @@ export function appendLate(table: RunTable, { id, epoch, seq, events, unsettled 
   if (table.entry(id, seq)?.events !== events) {
     if ((table.lastEntry(id)?.seq ?? 0) !== seq - 1) return { kind: "overtaken" };
     table.insertEntry(id, { seq, epoch, at: now, events });
-    table.changeRun(run, { unsettled });
+    table.changeRun(id, { unsettled, expiresAt: expiryOf({ ...run, unsettled }) });
   }
   return { kind: "appended", now, conflicts: [] };
 }

@@ -14,7 +14,7 @@ export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omi
   const seq = run.mail + 1;
   if (!table.insertMail(run.id, key, { seq, kind, about: hook?.about ?? about, payload, at: now }))
     return { kind: "sent", run: run.id, duplicate: true };
-  table.changeRun(run, { mail: seq, ...(run.owner === null ? woken(run, now) : {}) });
+  table.changeRun(run.id, { mail: seq, ...(run.owner === null ? woken(run, now) : {}) });
   return { kind: "sent", run: run.id, duplicate: false };
 }
 

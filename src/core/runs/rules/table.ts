@@ -1,4 +1,5 @@
 import type { Chunk, Voided } from "../chunk.js";
+import type { Then } from "../operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../run.js";
 
 /**
@@ -15,7 +16,9 @@ export interface RunTable {
   record(id: string): RunRecord | undefined;
   /** False: a run with this id exists. */
   insertRun(run: RunRecord): boolean;
-  changeRun(run: RunState, to: RunUpdate): void;
+  changeRun(id: string, to: RunUpdate): void;
+  /** In one go: ends a run that has neither a parent nor hooks. False: nothing was done, and `run` has to be asked. */
+  endAlone?(id: string, end: RunEnd): boolean;
 
   lastEntry(run: string): EntryPlace | undefined;
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined;
@@ -90,6 +93,15 @@ export type RunUpdate = Partial<
     | "avoidUntil"
     | "unsettled"
   >
->;
+> & {
+  /** When it may be purged (rules/expiry.ts), for a store that finds it by that. */
+  readonly expiresAt?: number | null;
+};
+
+/** The end of a run at this instant, with the mail that its last entry has taken in. */
+export interface RunEnd extends Pick<Extract<Then, { kind: "end" }>, "status" | "output"> {
+  readonly unsettled: number;
+  readonly consumed: number | null;
+}
 
 export type EntryPlace = Pick<JournalEntry, "seq" | "epoch">;

@@ -1,15 +1,18 @@
+import { assert } from "../../errors/errors.js";
 import type { Entry, Then } from "../operation.js";
+import { expiryOf } from "./expiry.js";
 import { sendMail } from "./send.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
 /** Writes to the run itself what an entry says of it. Most entries say nothing, and the run is not even read. */
 export function writeThen(table: RunTable, id: string, { then, consumed, trial }: Entry): void {
   if (then.kind === "hold" && consumed === null && trial === undefined) return;
-  const run = table.run(id);
-  if (run === undefined) return;
   const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }) };
-  if (then.kind === "hold") table.changeRun(run, taken);
-  else if (then.kind === "release") table.changeRun(run, { ...taken, ...released(run, consumed, then, table.now()) });
+  if (then.kind === "hold") return table.changeRun(id, taken);
+  if (then.kind === "end" && trial === undefined && table.endAlone?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })) return;
+  const run = table.run(id);
+  assert(run !== undefined, `run ${id} has an entry`);
+  if (then.kind === "release") table.changeRun(id, { ...taken, ...released(run, consumed, then, table.now()) });
   else end(table, run, taken, then);
 }
 
@@ -23,7 +26,9 @@ function released(run: RunState, consumed: number | null, then: Extract<Then, { 
 
 /** The parent's mail is written with the end: no crash leaves an ended child that its parent waits for. */
 function end(table: RunTable, run: RunState, taken: RunUpdate, { status, output, unsettled = 0 }: Extract<Then, { kind: "end" }>): void {
-  table.changeRun(run, { ...taken, owner: null, wakeAt: null, status, output, endedAt: table.now(), unsettled });
+  const endedAt = table.now();
+  const expiresAt = expiryOf({ endedAt, retentionMs: run.retentionMs, unsettled });
+  table.changeRun(run.id, { ...taken, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
   table.removeHooks(run.id);
   if (run.parent === null) return;
   const payload = JSON.stringify([status, output]);

@@ -16,7 +16,7 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
     async renew({ owner, leaseMs, signOfLife }) {
       if (signOfLife) sawWorker(memory, { id: owner, ...signOfLife }, now(), leaseMs);
       const held = [...runs.values()].filter((run) => run.owner === owner);
-      for (const run of held) table.changeRun(run, { wakeAt: now() + leaseMs });
+      for (const run of held) table.changeRun(run.id, { wakeAt: now() + leaseMs });
       return held.map(({ id, epoch, mail }) => ({ id, epoch, mail }));
     },
     async workers() {
@@ -54,7 +54,7 @@ function claim(memory: MemoryRuns, table: MemoryRunTable, query: ClaimQuery): Cl
   const queue = wanted.map((run) => ({ run, deaths: run.deaths, at: claimableAt(run, owner) })).sort((a, b) => a.at - b.at);
   const due = chooseDue(queue, query, now);
   const claimed = due.map(({ run }) => {
-    table.changeRun(run, { ...claimedBy(owner, run, now), wakeAt: now + leaseMs });
+    table.changeRun(run.id, { ...claimedBy(owner, run, now), wakeAt: now + leaseMs });
     return load(memory, run.id, run.owner !== null) as Claimed;
   });
   const left = queue.filter((one) => !due.includes(one));

@@ -1,6 +1,6 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
-import type { EntryPlace, RunState, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
+import type { EntryPlace, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { MemoryChunks } from "./chunks.js";
 
@@ -52,7 +52,7 @@ export class MemoryRunTable implements RunTable {
     return true;
   }
 
-  changeRun({ id }: RunState, to: RunUpdate): void {
+  changeRun(id: string, { expiresAt: _, ...to }: RunUpdate): void {
     const before = this.#memory.runs.get(id) as RunRecord;
     const after = Object.freeze({ ...before, ...to });
     this.#memory.runs.set(id, after);

@@ -66,7 +66,7 @@ export function takeDue(sql: Prepared, table: SqliteRunTable, numbers: RunNumber
   const claimed = due.map(({ no }): Claimed => {
     const { run, ...parts } = loaded.get(no) as Omit<Claimed, "lapsed">;
     const taken = { ...claimedBy(owner, run, now), wakeAt: now + leaseMs };
-    table.changeRun(run, taken);
+    table.changeRun(run.id, taken);
     numbers.set(run.id, no);
     return { run: { ...run, ...taken }, ...parts, lapsed: run.owner !== null };
   });

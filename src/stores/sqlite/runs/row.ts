@@ -55,7 +55,7 @@ const columnOf = new Map<string, string>([
 ]);
 
 /** The columns and values of a change. Few texts in all: the same members change together. */
-export function updateOf(to: RunUpdate & { readonly expiresAt?: number | null }): {
+export function updateOf(to: RunUpdate): {
   readonly sets: string;
   readonly values: SqliteValue[];
 } {
