@@ -23,7 +23,7 @@ export class RunWishes {
     if (operation.verb === "start") this.#start(operation);
     else if (operation.verb === "write") this.#write(id, operation.chunks);
     else {
-      if (operation.seq > 0) this.entries.push({ run: id, seq: operation.seq });
+      this.entries.push({ run: id, seq: operation.seq });
       if (operation.verb === "append") {
         this.#entry(id, operation.entry);
         if (operation.entry.then.kind === "end") this.ends = id;

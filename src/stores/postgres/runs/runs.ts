@@ -5,7 +5,8 @@ import { openPool, standingAlone } from "../pool.js";
 import type { ConnectionConfig } from "../session.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
-import { appendWithin, flushRuns, runStatements } from "./flush.js";
+import { appendWithin } from "./decide.js";
+import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
@@ -32,7 +33,6 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
   const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
   const watch = openWatch(pg, config, channelOf(schema));
-  const statements = runStatements(schema);
   let last: Promise<unknown> = Promise.resolve();
   /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
@@ -46,7 +46,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     });
 
   const runs: RunBackend = {
-    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
+    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, schema, operations))),
     claim(query) {
       // Whoever claims is about to write.
       flusher.connect();
@@ -65,7 +65,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     tail: (run, stream) => asking("a read", () => readTail(pool, schema, run, stream)),
     purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),
     watch: (changed) => watch.watch(changed),
-    appendWithin: (tx, append) => appendWithin(tx, statements, append),
+    appendWithin: (tx, append) => appendWithin(tx, schema, append),
   };
   return {
     runs,
