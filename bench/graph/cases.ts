@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { open, type Store } from "onceflow";
 import { acquire } from "../../test/servers/acquire.js";
-import { freshDatabase } from "../../test/servers/free-database.js";
+import { freshDatabase } from "../../test/servers/postgres/databases.js";
 import { type Contender, inRounds, type Sample } from "../measure.js";
 import { postgresFloor, sqliteFloor } from "./floor.js";
 import { contender, type Mode } from "./flows.js";

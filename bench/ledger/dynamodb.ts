@@ -1,7 +1,7 @@
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { open } from "onceflow";
 import { acquire } from "../../test/servers/acquire.js";
-import { freshTable } from "../../test/servers/dynamodb-tables.js";
+import { freshTable } from "../../test/servers/dynamodb/tables.js";
 import { versionOf } from "../conditions.js";
 import { DynamoFloor } from "./dynamodb-floor.js";
 import { ours } from "./ours.js";

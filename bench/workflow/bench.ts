@@ -1,4 +1,4 @@
-import type { Guard } from "../../test/servers/guard.js";
+import type { Guard } from "../../test/servers/process/guard.js";
 import { ContenderProcess, type ProcessOptions } from "./contender-process.js";
 import type { Entrant } from "./entrants.js";
 import type { Place, Places } from "./places.js";

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { excerpt } from "../../test/servers/bounded.js";
-import type { Guard } from "../../test/servers/guard.js";
+import { excerpt } from "../../test/servers/process/command.js";
+import type { Guard } from "../../test/servers/process/guard.js";
 import type { Protocol, Verb } from "./contender.js";
 
 export interface ProcessOptions {

@@ -1,5 +1,5 @@
 import { acquire } from "../../test/servers/acquire.js";
-import { messageOf } from "../../test/servers/bounded.js";
+import { messageOf } from "../../test/servers/process/command.js";
 import type { Conditions } from "../conditions.js";
 import { installPeer } from "./peers.js";
 

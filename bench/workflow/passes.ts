@@ -1,4 +1,4 @@
-import { messageOf } from "../../test/servers/bounded.js";
+import { messageOf } from "../../test/servers/process/command.js";
 import type { Progress } from "../progress.js";
 import type { Bench } from "./bench.js";
 import type { LoadSample, LongSample } from "./contender.js";

@@ -4,8 +4,8 @@ import { cp, mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { INSTALL_BOUND_MS, runCommand } from "../../test/servers/bounded.js";
-import { startGuard } from "../../test/servers/guard.js";
+import { INSTALL_BOUND_MS, runCommand } from "../../test/servers/process/command.js";
+import { startGuard } from "../../test/servers/process/guard.js";
 
 export interface Peer {
   /** URL of the module that is the contender. */

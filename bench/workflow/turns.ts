@@ -1,4 +1,4 @@
-import { messageOf } from "../../test/servers/bounded.js";
+import { messageOf } from "../../test/servers/process/command.js";
 import type { Progress } from "../progress.js";
 import { type LeftOut, publishable, storeTitles } from "./entrants.js";
 import type { Taken } from "./passes.js";

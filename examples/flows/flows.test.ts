@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { expect, onTestFinished, test } from "vitest";
-import { poll } from "../../test/servers/bounded.js";
-import { childrenOf, isRunning } from "../../test/servers/processes.js";
+import { poll } from "../../test/servers/process/command.js";
+import { childrenOf, isRunning } from "../../test/servers/process/processes.js";
 import { nodes } from "./nodes.js";
 
 const root = resolve(import.meta.dirname, "../..");

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { poll } from "../../test/servers/bounded.js";
-import { childrenOf, isRunning } from "../../test/servers/processes.js";
+import { poll } from "../../test/servers/process/command.js";
+import { childrenOf, isRunning } from "../../test/servers/process/processes.js";
 
 const program = fileURLToPath(new URL("../../.build/examples/order-payment/main.js", import.meta.url));
 /** Windows has no signals: a process there cannot be asked to stop as Ctrl-C does, nor its children be listed. */

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../core/errors/errors.js";
 import { knownOptions } from "../core/errors/known-options.js";
 import { requireStore } from "../core/store/require-store.js";
 import type { Store } from "../core/store/store.js";
-import { lentStore } from "../core/store/test-store-override.js";
+import { testStoreOverride } from "../core/store/test-store-override.js";
 import { open } from "../stores/open.js";
 import { setPublicUrl } from "../workflow/hooks/public-url.js";
 import { checkWorkerOptions, type WorkerOptions } from "../workflow/worker/check-worker-options.js";
@@ -57,7 +57,7 @@ async function beginWorker(): Promise<void> {
 }
 
 export function ambientWorker(): boolean | WorkerOptions {
-  return lentStore() === undefined ? worked : false;
+  return testStoreOverride() === undefined ? worked : false;
 }
 
 export function ambientUrl(): string {
@@ -65,8 +65,8 @@ export function ambientUrl(): string {
 }
 
 export async function ambientStore(): Promise<Store> {
-  const lent = lentStore();
-  if (lent) return lent;
+  const override = testStoreOverride();
+  if (override) return override;
   if (configured) return configured;
   opening ??= open(ambientUrl());
   try {

@@ -1,10 +1,11 @@
 import { createStore } from "../core/store/create-store.js";
 import { Flow, type FlowConfig } from "../flow/flow.js";
 import { LedgerIdempotencyStore } from "../flow/idempotency-store.js";
-import type { DynamoClient, DynamoStoreOptions } from "../stores/dynamodb/open.js";
+import type { DynamoClient } from "../stores/dynamodb/backend.js";
+import type { DynamoStoreOptions } from "../stores/dynamodb/index.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
-import type { RedisClient } from "../stores/redis/link.js";
-import type { RedisStoreOptions } from "../stores/redis/store.js";
+import type { RedisClient } from "../stores/redis/connection/link.js";
+import type { RedisStoreOptions } from "../stores/redis/index.js";
 import { ambientStore } from "./ambient.js";
 
 /**
@@ -32,7 +33,7 @@ export function createIdempotencyStore(): LedgerIdempotencyStore {
  * const payment = create("payment", { idempotency: redisIdempotencyStore(await createClient().connect()) });
  */
 export function redisIdempotencyStore(client: RedisClient, options: Omit<RedisStoreOptions, "client"> = {}): LedgerIdempotencyStore {
-  return new LedgerIdempotencyStore(async () => (await import("../stores/redis/store.js")).redisStore({ client, ...options }));
+  return new LedgerIdempotencyStore(async () => (await import("../stores/redis/index.js")).redisStore({ client, ...options }));
 }
 
 export interface DynamoIdempotencyOptions extends Omit<DynamoStoreOptions, "client" | "table"> {
@@ -42,5 +43,5 @@ export interface DynamoIdempotencyOptions extends Omit<DynamoStoreOptions, "clie
 /** Keys in a DynamoDB table, by a client of the AWS SDK, which stays yours. */
 export function dynamoIdempotencyStore(client: DynamoClient, options: DynamoIdempotencyOptions): LedgerIdempotencyStore {
   const { tableName: table, ...rest } = options;
-  return new LedgerIdempotencyStore(async () => (await import("../stores/dynamodb/open.js")).dynamoStore({ client, table, ...rest }));
+  return new LedgerIdempotencyStore(async () => (await import("../stores/dynamodb/index.js")).dynamoStore({ client, table, ...rest }));
 }

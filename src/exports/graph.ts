@@ -1,3 +1,4 @@
+export type { HistoryEntry } from "../core/packets/history.js";
 export { type Finding, findingText, type Place, type Severity } from "../graph/findings/finding.js";
 export { type FindingCode, findingCodes } from "../graph/findings/finding-codes.js";
 export { toSarif } from "../graph/findings/sarif.js";
@@ -35,7 +36,6 @@ export { createRuntime, type FlowInfo, type Page, type Runtime, type WaitOptions
 export type { RuntimeOptions } from "../graph/runtime/runtime-options.js";
 export type { Triggered, TriggerOptions } from "../graph/runtime/trigger.js";
 export type { Listener, RuntimeEvent } from "../graph/runtime/views/event.js";
-export type { HistoryEntry } from "../graph/runtime/views/history.js";
 export type { NodeMetrics, RuntimeMetrics } from "../graph/runtime/views/metrics.js";
 export type {
   DeadLetterDetails,

@@ -42,13 +42,14 @@ export type {
   WriteChunks,
 } from "../core/runs/operation.js";
 export { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type RunStatus } from "../core/runs/run.js";
-export { createStore, type StoreOptions } from "../core/store/create-store.js";
+export { createStore } from "../core/store/create-store.js";
 export type {
   AttemptsQuery,
   AuditEntry,
   AuditedEntry,
   Backend,
   Capabilities,
+  HeartbeatThread,
   HeldLease,
   ListQuery,
   PurgeQuery,
@@ -58,7 +59,9 @@ export type {
   Tx,
   Verdicted,
 } from "../core/store/store.js";
+export type { StoreOptions } from "../core/store/store-options.js";
 export { type Clock, systemClock } from "../core/work/clock.js";
-export { type DynamoClient, type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/open.js";
-export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/store.js";
-export { type RedisStoreOptions, redisStore } from "../stores/redis/store.js";
+export type { DynamoClient } from "../stores/dynamodb/backend.js";
+export { type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/index.js";
+export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/index.js";
+export { type RedisStoreOptions, redisStore } from "../stores/redis/index.js";

@@ -1,4 +1,5 @@
 import { InvalidInputError, StoreRefusedError } from "../core/errors/errors.js";
+import { BoundedCall } from "../core/work/bounded-call.js";
 import { type Clock, sleep } from "../core/work/clock.js";
 import { FlowContext, type Shared } from "./context.js";
 import type { Stage, Step } from "./definition.js";
@@ -7,7 +8,6 @@ import type { FlowPlugin, NewEvent, Tell } from "./event.js";
 import type { Failure, Progress } from "./progress.js";
 import type { CompensationResult, FlowResult, StepResult } from "./result.js";
 import { retryDelayMs } from "./retry-delay.js";
-import { StepCall } from "./step-call.js";
 
 export interface ExecutionOptions {
   readonly name: string;
@@ -167,7 +167,7 @@ export class FlowExecution {
   /** Whether the time has passed; if not, somebody has given up. */
   async #pause(ms: number, siblings: AbortSignal | undefined): Promise<boolean> {
     const { clock, signal, ledger } = this.#options;
-    const ends = [signal, siblings, ledger?.lost].filter((each) => each !== undefined);
+    const ends = present(signal, siblings, ledger?.lost);
     if (ms === 0) return !ends.some((each) => each.aborted);
     try {
       await sleep(clock, ms, ends.length === 0 ? undefined : ends.length === 1 ? ends[0] : AbortSignal.any(ends));
@@ -180,7 +180,7 @@ export class FlowExecution {
 
   async #attempt(step: Step, attempt: number, siblings: AbortSignal | undefined): Promise<void> {
     const { shared, signal, ledger, around, clock } = this.#options;
-    const call = new StepCall(signal, siblings, ledger?.lost);
+    const call = new BoundedCall(() => present(signal, siblings, ledger?.lost));
     const ctx = new FlowContext(shared, step.name, attempt, () => call.signal());
     const body = around ? () => around(step.name, () => step.fn(ctx)) : () => step.fn(ctx);
     const { name, timeoutMs } = step;
@@ -190,14 +190,14 @@ export class FlowExecution {
       return;
     }
     const { graceMs, retries } = step.options;
-    const late = () => new StepTimeoutError(name, timeoutMs);
+    const timeoutError = () => new StepTimeoutError(name, timeoutMs);
     // Another call would repeat an effect that is known to have happened. Where none follows, the timeout is the outcome.
     const isRetried = () => attempt <= retries && !signal?.aborted && !siblings?.aborted;
-    const succeededLate = (timeout: Error) => (isRetried() ? undefined : new LateSuccess(timeout));
+    const judgeLateSuccess = (timeout: Error) => (isRetried() ? undefined : new LateSuccess(timeout));
     try {
-      await call.bound(clock, { timeoutMs, graceMs, late, succeededLate, beganAt }, (async () => body())());
+      await call.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess, beganAt }, (async () => body())());
     } catch (error) {
-      throw error instanceof LateSuccess ? error : (call.aborted ?? error);
+      throw error instanceof LateSuccess ? error : (call.abortReason ?? error);
     }
   }
 
@@ -236,7 +236,7 @@ export class FlowExecution {
     for (const [i, step] of todo.entries()) {
       if (tell) await tell({ type: "compensate", step: step.name });
       // The caller may have given up; undoing goes on. Only the loss of the run ends it.
-      const call = new StepCall(ledger?.lost);
+      const call = new BoundedCall(() => present(ledger?.lost));
       const ctx = new FlowContext(shared, `${step.name}\nundo`, 1, () => call.signal());
       let failed: { readonly error: unknown } | undefined;
       try {
@@ -320,6 +320,10 @@ class LateSuccess extends Error {
     super(timeout.message);
     this.timeout = timeout;
   }
+}
+
+function present(...signals: readonly (AbortSignal | undefined)[]): AbortSignal[] {
+  return signals.filter((signal) => signal !== undefined);
 }
 
 function isUnstorable(error: unknown): boolean {

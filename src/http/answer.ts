@@ -36,21 +36,21 @@ export async function answer<From>(policy: Policy<From>, asked: Asked<From>, exe
       const identity = await identify(policy, asked, { key, caller });
       // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
       const fingerprint = printOf(policy, asked, identity, body);
-      const ask = (fingerprint: string) =>
-        new Promise<OnceResult<StoredResponse>>((resolve, reject) => {
-          const options = { ...onceOptions(policy, asked), fingerprint, key, scope: identity.scope };
-          attempted.onOverdue = reject;
-          once(policy.store, options, (attempt) => attempted.run(attempt)).then(resolve, reject);
-        });
+      const ask = (fingerprint: string): Promise<OnceResult<StoredResponse>> => {
+        const options = { ...onceOptions(policy, asked), fingerprint, key, scope: identity.scope };
+        return Promise.race([once(policy.store, options, (attempt) => attempted.run(attempt)), attempted.overdue]);
+      };
       const result = await ask(fingerprint).catch((error: unknown) => {
-        if (!(error instanceof MismatchError) || body.unseen === undefined) throw error;
+        // An error of the handler is not about this key: asking again would run the handler a second time.
+        if (attempted.ran || !(error instanceof MismatchError) || body.unseen === undefined) throw error;
         return ask(printOf(policy, asked, identity, body.unseen));
       });
       return replyOf(policy, attempted.whole, result);
     });
   } catch (error) {
-    if (attempted.answered(error)) return "captured";
-    if (attempted.threw(error)) throw error;
+    const failed = attempted.failedBy(error);
+    if (failed === "responded") return "captured";
+    if (failed === "threw") throw error;
     // After an execution whose outcome could not be saved (the store was closed meanwhile) it would be a second one.
     if (policy.onUnreachable === "run" && !attempted.ran && isUnreachable(error)) return await unprotected(execute);
     const problem = problemOf(error);

@@ -8,17 +8,25 @@ import { Refusal } from "./problem.js";
 import type { Captured } from "./reply.js";
 import { type StoredResponse, toStored } from "./stored-response.js";
 
-/** One execution of the handler, and what became of it. Most duplicates never have one: it costs nothing until it runs. */
+/**
+ * How the handler failed. "responded": it made a response that is not to be kept, and we threw `error` in its place. "threw":
+ * `error` is the handler's own.
+ */
+interface Failure {
+  readonly kind: "responded" | "threw";
+  readonly error: unknown;
+}
+
+/** One execution of the handler, and how it ended. Most duplicates never have one: it costs little until it runs. */
 export class Attempted<From> {
   readonly #policy: Policy<From>;
   readonly #asked: Asked<From>;
   readonly #execute: Execute;
-  /** What we threw because the response is not to be kept: its caller gets the response, not this. */
-  #notKept: Error | undefined;
-  #thrown: { readonly error: unknown } | undefined;
+  #failure: Failure | undefined;
   #cancelOverdue: () => void = () => {};
-  /** Called when the outcome takes too long to be saved. The saving goes on. */
-  onOverdue: (error: Refusal) => void = () => {};
+  #rejectOverdue: (error: Refusal) => void = () => {};
+  /** Rejects when the outcome takes too long to be saved. The saving goes on. */
+  readonly overdue: Promise<never>;
   whole = true;
   /** The handler was called. */
   ran = false;
@@ -27,6 +35,9 @@ export class Attempted<From> {
     this.#policy = policy;
     this.#asked = asked;
     this.#execute = execute;
+    this.overdue = new Promise((_, reject) => {
+      this.#rejectOverdue = reject;
+    });
   }
 
   async run(attempt: Attempt): Promise<StoredResponse> {
@@ -37,44 +48,41 @@ export class Attempted<From> {
     this.whole = whole;
     if (keeps(status)) return toStored(captured, keptHeader, this.#asked.method === "HEAD");
     // Below 500 the handler has refused, and says so: nothing was done. From 500 on the class of the effect decides.
-    this.#notKept = status < 500 ? new NotApplied(`answered ${status}`) : new ServerError(`answered ${status}`);
-    throw this.#notKept;
+    const error = status < 500 ? new NotApplied(`answered ${status}`) : new ServerError(`answered ${status}`);
+    this.#failure = { kind: "responded", error };
+    throw error;
   }
 
   #bounded(attempt: Attempt): Promise<Captured> {
     const { store, timeoutMs, graceMs } = this.#policy;
     let late: Refusal | undefined;
-    const overdue = () => {
+    const overdueError = () => {
       late = new Refusal("timeout", "the handler did not end in time");
       return late;
     };
-    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, (stoppable) =>
-      within(stoppable, async () => this.#execute()),
+    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, (bounded) =>
+      within(bounded, async () => this.#execute()),
     );
     return ran.catch((error: unknown) => {
-      if (error !== late) this.#thrown = { error };
+      if (error !== late) this.#failure = { kind: "threw", error };
       throw error;
     });
   }
 
-  /** However the handler ended, its outcome has to be saved before anybody is answered. */
+  /** However the handler ended, its outcome has to be saved before the client gets an answer. */
   #watchSaving(): void {
     const { store, timeoutMs } = this.#policy;
-    const overdue = () => this.onOverdue(new Refusal("not-saved", "the store cannot be reached"));
+    const overdue = () => this.#rejectOverdue(new Refusal("not-saved", "the store cannot be reached"));
     this.#cancelOverdue = store.clock.after(timeoutMs, overdue, true);
   }
 
-  /** Nothing more is to be said. */
   end(): void {
     this.#cancelOverdue();
   }
 
-  answered(error: unknown): boolean {
-    return error === this.#notKept && error !== undefined;
-  }
-
-  threw(error: unknown): boolean {
-    return this.#thrown !== undefined && this.#thrown.error === error;
+  /** How the handler failed, if `once` has thrown because of that: it throws the handler's error itself, and any other is not the handler's. */
+  failedBy(error: unknown): Failure["kind"] | undefined {
+    return this.#failure !== undefined && this.#failure.error === error ? this.#failure.kind : undefined;
   }
 }
 

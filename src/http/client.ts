@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { InvalidInputError, OnceflowError } from "../core/errors/errors.js";
 import { whole } from "../core/ledger/key-ref.js";
 import { duration } from "../core/ledger/options.js";
+import { backoffMs, type Jitter, jitteredMs } from "../core/work/backoff.js";
 import { type Clock, sleep, systemClock } from "../core/work/clock.js";
 import { retryAfterMs } from "./retry-after.js";
 
@@ -25,6 +26,9 @@ export interface ClientOptions {
   readonly clock?: Clock;
 }
 
+/** At least half of the delay, so that a server under load gets its pause from every client. */
+const halfJitter: Jitter = { from: 0.5, width: 0.5 };
+
 /**
  * `fetch` for one logical call: one key for all its tries. Network errors, 429, 5xx, and 409 with `Retry-After` are tried
  * again. After the last try: the last response, or an error that says the key.
@@ -37,7 +41,7 @@ export async function idempotentFetch(
   init: RequestInit = {},
   options: ClientOptions = {},
 ): Promise<Response> {
-  const { triesMax, tryMs, backoffMs, waitMsMax, clock, fetch } = checked(options);
+  const { triesMax, tryMs, backoffMsMin, waitMsMax, clock, fetch } = checked(options);
   const request = new Request(input, init);
   const key = keyFor(request, options);
   // Read once: every try sends the same bytes, a form with the same boundary. As a Blob, which can be sent again after a
@@ -52,7 +56,9 @@ export async function idempotentFetch(
     const askedMs = response && retryAfterMs(response);
     if (response !== undefined && askedMs !== undefined && askedMs > waitMsMax) return response;
     await response?.body?.cancel();
-    await sleep(clock, askedMs ?? Math.min(waitMsMax, backoffMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2), request.signal);
+    // A server that names a time has counted its other clients: its wish is taken as it is.
+    const delayMs = askedMs ?? jitteredMs(backoffMs({ minMs: backoffMsMin, maxMs: waitMsMax }, tries), halfJitter, Math.random);
+    await sleep(clock, delayMs, request.signal);
   }
 
   async function attempt(): Promise<{ readonly response?: Response; readonly error?: unknown }> {
@@ -115,10 +121,11 @@ function keyFor(request: Request, { key, header = "Idempotency-Key", quoted = fa
 }
 
 function checked(options: ClientOptions) {
-  const { triesMax = 5, tryMs = 60_000, backoffMs = 200, waitMsMax = 60_000, clock = systemClock, fetch = globalThis.fetch } = options;
+  const { triesMax = 5, tryMs = 60_000, backoffMs: backoffMsMin = 200, waitMsMax = 60_000 } = options;
+  const { clock = systemClock, fetch = globalThis.fetch } = options;
   whole("triesMax", triesMax, 1, 1000);
   duration("tryMs", tryMs, 1);
-  duration("backoffMs", backoffMs);
+  duration("backoffMs", backoffMsMin);
   duration("waitMsMax", waitMsMax);
-  return { triesMax, tryMs, backoffMs, waitMsMax, clock, fetch };
+  return { triesMax, tryMs, backoffMsMin, waitMsMax, clock, fetch };
 }

@@ -1,11 +1,12 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors/errors.js";
-import { type OnceResult, once } from "../core/ledger/once.js";
+import { type OnceResult, runUnderKey } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { hasKept, type RecordId } from "../core/ledger/record.js";
-import type { Failures } from "../core/ledger/run-attempt.js";
+import type { AttemptRules, Handler } from "../core/ledger/run-attempt.js";
 import { aloneMsOf, busyFactor, InHand } from "../core/packets/worker/in-hand.js";
 import type { Tx, TxRunner } from "../core/store/store.js";
 import { isReplayed } from "../core/values/stored-error.js";
+import { backoffMs } from "../core/work/backoff.js";
 import type { Gate } from "../core/work/gate.js";
 import type { Handled } from "./handled.js";
 import { identityOf, mismatchKey, unkeyedKey } from "./identity.js";
@@ -26,7 +27,7 @@ export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal 
   const { message, run } = task;
   const options = { ...task.options, ...howToWait(policy, signal) };
   const trial = new Trial(policy, message);
-  const attempt = (how: OnceOptions) => onceGated(policy, how, gate, (started) => trial.run(started, run), trial);
+  const attempt = (how: OnceOptions) => runGated(policy, how, gate, (started) => trial.run(started, run), trial);
   try {
     const result = await inTurn(policy, options, trial, attempt);
     return result === undefined ? { status: "held", forMs: busyFactor * policy.leaseMs } : handled(policy, result);
@@ -73,12 +74,15 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
 }
 
 /** A place in the batch is taken around the transaction, not in it: an open one would wait for those that wait for it. */
-async function onceGated(policy: Policy, options: OnceOptions, gate: Gate, run: Parameters<typeof once>[2], failures: Failures) {
+async function runGated({ store }: Policy, options: OnceOptions, gate: Gate, run: Handler<unknown>, rules: AttemptRules) {
   const { tx } = options;
-  if (tx === undefined) return await once(policy.store, options, (attempt) => gate.pass(async () => await run(attempt)), failures);
-  const transact: TxRunner = tx === true ? (work) => policy.store.transact(work) : tx;
-  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.pass(() => transact(work));
-  return await once(policy.store, { ...options, tx: gated }, run, failures);
+  if (tx === undefined) {
+    const handler: Handler<unknown> = (attempt) => gate.run(async () => await run(attempt));
+    return await runUnderKey({ store, options, handler, rules });
+  }
+  const transact: TxRunner = tx === true ? (work) => store.transact(work) : tx;
+  const gated: TxRunner = <T>(work: (handle: Tx) => Promise<T>) => gate.run(() => transact(work));
+  return await runUnderKey({ store, options: { ...options, tx: gated }, handler: run, rules });
 }
 
 function howToWait({ waitMs }: Policy, signal: AbortSignal | undefined) {
@@ -93,7 +97,7 @@ function handled({ leaseMs }: Policy, result: OnceResult<unknown>): Handled {
 
 async function failed(policy: Policy, { message, options }: Task, { error, attempt, kind, saved }: Failure): Promise<Handled> {
   if (kind === "unknown") return { status: "held", forMs: policy.leaseMs, unknown: true };
-  if (kind === "retry") return { status: "retry", error, attempt, afterMs: backoffMs(policy, attempt, error) };
+  if (kind === "retry") return { status: "retry", error, attempt, afterMs: retryDelayMs(policy, attempt, error) };
   // A COMMIT that failed has set the key free: the letter is written by an attempt of its own.
   return saved ? { status: "dead", error, attempt } : await bury(policy, message, options, error);
 }
@@ -126,7 +130,7 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
   const { tx: _tx, effect: _effect, reconcile: _reconcile, ...options } = given;
   let attempt = 0;
   let saved = false;
-  const failures: Failures = {
+  const rules: AttemptRules = {
     settlementOf(_error, started) {
       attempt = started.attempt;
       return { state: "failed", outcome: encodeLetter(store, message, error) };
@@ -139,7 +143,8 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
     throw error;
   };
   try {
-    return handled(policy, await once(store, { ...options, ...howToWait(policy, undefined) }, giveUp, failures));
+    const waiting = { ...options, ...howToWait(policy, undefined) };
+    return handled(policy, await runUnderKey({ store, options: waiting, handler: giveUp, rules }));
   } catch (thrown) {
     // Not saved: who has taken over may die before there is a letter.
     if (attempt > 0 && thrown === error) return saved ? { status: "dead", error, attempt } : { status: "held", forMs: policy.leaseMs };
@@ -151,9 +156,9 @@ function unkeyedOptions({ scopeOf, leaseMs, retentionMs }: Policy, message: Mess
   return { key: unkeyedKey(message), scope: scopeOf(""), leaseMs, retentionMs };
 }
 
-/** As the error asks for; else longer from attempt to attempt. */
-function backoffMs({ backoffMs: given, backoffMsMax }: Policy, attempt: number, error: unknown): number {
+/** An error may ask for its own delay. It is bounded like ours. */
+function retryDelayMs({ backoffMs: given, backoffMsMax: maxMs }: Policy, attempt: number, error: unknown): number {
   const asked = typeof error === "object" && error !== null && "retryAfterMs" in error ? error.retryAfterMs : undefined;
-  const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : given * 2 ** (attempt - 1);
-  return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), backoffMsMax) : backoffMsMax;
+  const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : backoffMs({ minMs: given, maxMs }, attempt);
+  return Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), maxMs) : maxMs;
 }

@@ -1,10 +1,10 @@
 import { InvalidInputError, LeaseLostError, ResultNotKeptError, RunningError } from "../core/errors/errors.js";
 import { effectKeyOf } from "../core/ledger/key.js";
-import { type OnceResult, once } from "../core/ledger/once.js";
+import { type OnceResult, once, runUnderKey } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { newOwner } from "../core/ledger/owner.js";
 import type { LedgerRecord } from "../core/ledger/record.js";
-import type { Attempt, Failures, Handler } from "../core/ledger/run-attempt.js";
+import type { Attempt, AttemptRules, Handler } from "../core/ledger/run-attempt.js";
 import { saveOutcome } from "../core/ledger/save.js";
 import { encodeResult } from "../core/ledger/settlement.js";
 import { InHand } from "../core/packets/worker/in-hand.js";
@@ -40,18 +40,19 @@ export async function redrive(
   const { record } = dead;
   const { run, tx } = bodyOf(policy, messageOf(record, how.message), fn);
   const options = { ...redriveOptions(policy, record), ...(tx === undefined ? {} : { tx }) };
-  const overdue = () => tookTooLong(timeoutMs);
+  const overdueError = () => tookTooLong(timeoutMs);
   const body: Handler<unknown> = (attempt) =>
-    runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdue }, async (stoppable) => await run(stoppable));
+    runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdueError }, async (bounded) => await run(bounded));
   let failed: Extract<Handled, { readonly status: "dead" }> | undefined;
   try {
-    const failures: Failures = {
+    const rules: AttemptRules = {
       settlementOf(error, { attempt }) {
         failed = { status: "dead", error, attempt: record.attempt + attempt };
         return { state: "free" };
       },
     };
-    const attempt = () => once(store, how.signal === undefined ? options : { ...options, signal: how.signal }, body, failures);
+    const stoppable = how.signal === undefined ? options : { ...options, signal: how.signal };
+    const attempt = () => runUnderKey({ store, options: stoppable, handler: body, rules });
     // Not beside a suspect, against which its death would count.
     const result = await InHand.of(store).beside(attempt, how.signal);
     return await finish(policy, record, result);

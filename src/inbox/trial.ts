@@ -1,7 +1,7 @@
 import type { Answer, Settlement } from "../core/ledger/operation.js";
 import { wasAlone } from "../core/ledger/owner.js";
 import type { RecordId, Verdict } from "../core/ledger/record.js";
-import { type Attempt, type Failures, HandedBack, type Handler, type Started } from "../core/ledger/run-attempt.js";
+import { type Attempt, type AttemptRules, HandedBack, type Handler, type Started } from "../core/ledger/run-attempt.js";
 import { failureOf } from "../core/ledger/settlement.js";
 import { InHand, suspectDeaths } from "../core/packets/worker/in-hand.js";
 import type { Store } from "../core/store/store.js";
@@ -30,7 +30,7 @@ export class NotNow extends HandedBack {
 }
 
 /** One message on its way: whether an attempt may run, for how long, and what it means when it fails. */
-export class Trial implements Failures {
+export class Trial implements AttemptRules {
   /** Set: the process has nothing else in hand for so long. */
   aloneMs: number | undefined;
   /** Ends that. */
@@ -83,8 +83,8 @@ export class Trial implements Failures {
 
   async run(attempt: Attempt, body: Handler<unknown>): Promise<unknown> {
     const { store, timeoutMs, graceMs } = this.#policy;
-    const overdue = () => tookTooLong(timeoutMs);
-    return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdue }, async (stoppable) => await body(stoppable));
+    const overdueError = () => tookTooLong(timeoutMs);
+    return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, async (bounded) => await body(bounded));
   }
 
   settlementOf(error: unknown, { attempt, effect }: Started): Settlement {

@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../core/errors/errors.js";
 import type { NewPacket, SendPackets } from "../core/packets/operation.js";
-import { Numbers } from "../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { requireTransactions, type Store, type Tx } from "../core/store/store.js";
 import { beforeEffect } from "../core/work/until-answered.js";
 import { type Checked, checkMessage, type NewMessage } from "./message.js";
@@ -12,12 +12,12 @@ const joinLeaseMs = 1000;
 /** Puts messages into the store: with the caller's transaction, or by themselves. */
 export class Adder {
   readonly #policy: Policy;
-  readonly #numbers: Numbers;
+  readonly #registration: WorkerRegistration;
   #joined: Promise<void>;
 
   constructor(policy: Policy) {
     this.#policy = policy;
-    this.#numbers = new Numbers(policy.store, joinLeaseMs);
+    this.#registration = new WorkerRegistration(policy.store, joinLeaseMs);
     // Now, and not by the first add: that one may be inside a transaction that keeps all others from writing.
     this.#joined = this.#join();
   }
@@ -29,9 +29,9 @@ export class Adder {
     await this.#ready();
     const send: SendPackets = {
       verb: "sendPackets",
-      worker: this.#numbers.worker,
+      worker: this.#registration.worker,
       execution: null,
-      packets: [packetOf(this.#policy, checked, this.#numbers.next())],
+      packets: [packetOf(this.#policy, checked, this.#registration.next())],
     };
     if (tx === undefined || tx === store) {
       await beforeEffect(store, () => store.commit({ packet: send }));
@@ -40,16 +40,16 @@ export class Adder {
   }
 
   async #ready(): Promise<void> {
-    if (this.#numbers.worn) this.#joined = this.#join();
+    if (this.#registration.isNearlyUsedUp) this.#joined = this.#join();
     await this.#joined.catch(() => {});
-    if (this.#numbers.worker > 0) return;
+    if (this.#registration.worker > 0) return;
     // The store could not be reached when the outbox was made.
     this.#joined = this.#join();
     await this.#joined;
   }
 
   #join(): Promise<void> {
-    const joining = beforeEffect(this.#policy.store, () => this.#numbers.join());
+    const joining = beforeEffect(this.#policy.store, () => this.#registration.join());
     // Whoever adds is told.
     joining.catch(() => {});
     return joining;

@@ -3,6 +3,7 @@ import { thrown, withFailure } from "../core/packets/history.js";
 import type { PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { type PacketTrial, trialOf } from "../core/packets/worker/trial.js";
+import { backoffMs } from "../core/work/backoff.js";
 import type { BoundedCall } from "../core/work/bounded-call.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy, RelayPolicy } from "./options.js";
@@ -35,14 +36,16 @@ export async function publish({ policy, relay, publisher }: Publishing, packet: 
     const { timeoutMs, graceMs } = relay;
     await call.bound(
       store.clock,
-      { timeoutMs, graceMs, late: () => tookTooLong(timeoutMs) },
+      { timeoutMs, graceMs, timeoutError: () => tookTooLong(timeoutMs) },
       called(publisher, message, packet.attempt, call),
     );
     return { kind: "done", keep: false, note: null };
   } catch (error) {
     const about = { attempt: packet.attempt, at: began.at, ms: Math.round(store.clock.now() - began.clock) };
     const history = withFailure(historyText(packet), thrown(error), about);
-    return tries >= triesMax || isFinal(error) ? { kind: "dead", history } : { kind: "retry", delayMs: delayMs(policy, tries), history };
+    return tries >= triesMax || isFinal(error)
+      ? { kind: "dead", history }
+      : { kind: "retry", delayMs: retryDelayMs(policy, tries), history };
   }
 }
 
@@ -96,12 +99,13 @@ function isFinal(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;
 }
 
-function delayMs({ backoffMs, backoffMsMax }: Policy, attempt: number): number {
+/** A delay that the caller's function returns is bounded like ours; one that is no number counts as the longest. */
+function retryDelayMs({ backoffMs: given, backoffMsMax: maxMs }: Policy, attempt: number): number {
   try {
-    const wished = typeof backoffMs === "function" ? backoffMs(attempt) : backoffMs * 2 ** Math.min(attempt - 1, 40);
-    return wished >= 0 ? Math.min(Math.round(wished), backoffMsMax) : backoffMsMax;
+    const delayMs = typeof given === "function" ? given(attempt) : backoffMs({ minMs: given, maxMs }, attempt);
+    return delayMs >= 0 ? Math.min(Math.round(delayMs), maxMs) : maxMs;
   } catch {
     // The message must be settled all the same.
-    return backoffMsMax;
+    return maxMs;
   }
 }

@@ -2,11 +2,11 @@ import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { InHand } from "../core/packets/worker/in-hand.js";
-import { Numbers } from "../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { PacketSuspects } from "../core/packets/worker/suspects.js";
 import { PacketLease } from "../core/packets/worker/worker-lease.js";
 import { BoundedCall } from "../core/work/bounded-call.js";
-import { Looks } from "../core/work/poll-loop.js";
+import { PollLoop } from "../core/work/poll-loop.js";
 import { afterEffect } from "../core/work/until-answered.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish, triesOf } from "./publish.js";
@@ -21,9 +21,9 @@ import { type Publishing, publish, triesOf } from "./publish.js";
 export class Relay {
   readonly #publishing: Publishing;
   readonly #counts: Counts;
-  readonly #numbers: Numbers;
+  readonly #registration: WorkerRegistration;
   readonly #lease: PacketLease;
-  readonly #looks: Looks;
+  readonly #polls: PollLoop;
   readonly #calls = new Set<BoundedCall>();
   readonly #inHand: InHand;
   readonly #suspects: PacketSuspects<{ readonly packet: PacketRecord }>;
@@ -37,9 +37,9 @@ export class Relay {
     const { store } = policy;
     this.#publishing = publishing;
     this.#counts = counts;
-    this.#numbers = new Numbers(store, relay.leaseMs);
+    this.#registration = new WorkerRegistration(store, relay.leaseMs);
     const trouble = (error: unknown) => this.#trouble(error);
-    this.#lease = new PacketLease(store, this.#numbers, {
+    this.#lease = new PacketLease(store, this.#registration, {
       leaseMs: relay.leaseMs,
       idle: () => this.#calls.size === 0,
       lost: () => this.#lost(),
@@ -54,7 +54,7 @@ export class Relay {
       deliver: ({ packet }) => this.#relayAlone(packet),
       left: () => this.wake(),
     });
-    this.#looks = new Looks(store.clock, { look: () => this.#claim(), trouble, closed: () => store.closed });
+    this.#polls = new PollLoop(store.clock, { poll: () => this.#claim(), reportFailure: trouble, isClosed: () => store.closed });
     this.#stopWatching = store.packets.watch(() => this.wake());
     this.wake();
   }
@@ -66,15 +66,15 @@ export class Relay {
 
   /** Something may be due. */
   wake(): void {
-    this.#looks.now();
+    this.#polls.pollNow();
   }
 
   async #claim(): Promise<void> {
     const { policy, relay } = this.#publishing;
     const { flow, queue } = policy;
     if (this.#inDoubt && !(await this.#handBack())) return;
-    if (this.#numbers.worker === 0) {
-      await this.#numbers.join();
+    if (this.#registration.worker === 0) {
+      await this.#registration.join();
       this.#lease.start();
     }
     const opening = this.#inHand.opening();
@@ -82,8 +82,8 @@ export class Relay {
     if (opening !== undefined) return void opening.then(() => this.wake());
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
     // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
-    if (limit <= 0) return this.#looks.later(relay.pollMs);
-    const { worker } = this.#numbers;
+    if (limit <= 0) return this.#polls.pollWithin(relay.pollMs);
+    const { worker } = this.#registration;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
     const suspects = claimed.filter((packet) => this.#suspects.has({ packet }));
     for (const packet of claimed) if (!suspects.includes(packet)) void this.#relay(packet, worker, (work) => this.#inHand.beside(work));
@@ -91,7 +91,7 @@ export class Relay {
     if (!known) return await this.#lease.rejoin(worker, { lost: true });
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
     // Without room the next one that ends looks.
-    if (waitMs > 0) this.#looks.later(waitMs);
+    if (waitMs > 0) this.#polls.pollWithin(waitMs);
     else if (this.#calls.size < relay.concurrency) this.wake();
   }
 
@@ -110,7 +110,7 @@ export class Relay {
    */
   async #handBack(): Promise<boolean> {
     if (this.#calls.size > 0 || this.#suspects.size > 0) return false;
-    const { worker } = this.#numbers;
+    const { worker } = this.#registration;
     await this.#publishing.policy.store.packets.leave(worker);
     await this.#lease.rejoin(worker, { lost: false });
     this.#inDoubt = false;
@@ -130,7 +130,7 @@ export class Relay {
     try {
       const [to, answer] = await turn(async () => {
         // It may have waited for a suspect: by now it may be another relay's, or this one stops.
-        const outcome = call.aborted === undefined ? await publish(this.#publishing, packet, call) : released;
+        const outcome = !call.isAborted ? await publish(this.#publishing, packet, call) : released;
         return [outcome, await this.#settle(packet, worker, outcome)] as const;
       });
       // Stale: another relay has the message, and publishes it again.
@@ -176,13 +176,13 @@ export class Relay {
   async #stop(graceMs: number): Promise<void> {
     const { store } = this.#publishing.policy;
     this.#stopWatching();
-    await this.#looks.stop();
+    await this.#polls.stop();
     await this.#callsEnd(graceMs);
     this.#lease.stop();
     for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
     // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#calls.size > 0 || this.#numbers.worker === 0 || store.closed) return;
-    await store.packets.leave(this.#numbers.worker).catch((error: unknown) => this.#trouble(error));
+    if (this.#calls.size > 0 || this.#registration.worker === 0 || store.closed) return;
+    await store.packets.leave(this.#registration.worker).catch((error: unknown) => this.#trouble(error));
   }
 
   #callsEnd(graceMs: number): Promise<void> {

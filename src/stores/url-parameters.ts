@@ -24,3 +24,15 @@ export function checkEncoding(...parts: readonly string[]): void {
     throw new InvalidInputError("url", "has a percent sign that encodes nothing; write % as %25, and other special characters as %XX");
   }
 }
+
+/** What `parse` makes of the URL. The message does not repeat the URL: it may hold a password. */
+export function wellFormed<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    throw new InvalidInputError(
+      "url",
+      "is malformed; write postgres://user@host:5432/database or sqlite:./file.db, special characters as %XX",
+    );
+  }
+}

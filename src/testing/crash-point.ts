@@ -30,8 +30,8 @@ const byItself: readonly CrashPoint[] = ["before renew", "after renew", "before 
  * test has started for that.
  *
  * A backend has all of the points, a store those that its callers reach: not the heartbeat's `renew`, nor `audit`. Under
- * a backend `die` has to end the process: what it throws there is taken as the database's refusal. The stand-in, a
- * thread with a connection of its own, renews past a backend that is wrapped: open it with `stallMsMax: 0`.
+ * a backend `die` has to end the process: what it throws there is taken as the database's refusal. The heartbeat thread, with
+ * a connection of its own, renews past a backend that is wrapped: open it with `stallMsMax: 0`.
  */
 export function withCrashPoint<Doomed extends Store | Backend>(doomed: Doomed, point: CrashPoint, die: () => void): Doomed {
   const around = aroundWrites(point, die);

@@ -7,7 +7,7 @@ import type { Store } from "../core/store/store.js";
 import { getHookByToken, type HookInfo } from "../workflow/client/api.js";
 import { type Run, storeOf } from "../workflow/client/run-handle.js";
 import { HookNotFoundError, RunNotFoundError } from "../workflow/define/errors.js";
-import { decodeEvents } from "../workflow/journal/event.js";
+import { decodeEvents } from "../workflow/journal/codec.js";
 import { readingStore } from "../workflow/worker/workers.js";
 import type { Recorded } from "./replay-journal.js";
 import { describeSituation, recordOf, situationOf } from "./runner/run-situation.js";
@@ -83,7 +83,7 @@ async function waitFor<Found>(
 /** The hooks that have received something, also what the run's journal has not taken in yet. */
 async function receivers({ run, journal }: Recorded, store: Store): Promise<ReadonlySet<string>> {
   const received = new Set<string>();
-  for (const { events } of journal) for (const [type, id] of decodeEvents(events)) if (type === "got") received.add(id);
+  for (const { events } of journal) for (const event of decodeEvents(events)) if (event.type === "got") received.add(event.id);
   const mail = run.mail > run.consumed ? await store.runs.mail(run.id, run.consumed) : [];
   for (const { kind, about } of mail) if (kind === "hook" && about !== null) received.add(about);
   return received;

@@ -9,8 +9,8 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import { appFolder } from "../kit/app-folder.js";
-import { poll } from "../servers/bounded.js";
-import { isRunning } from "../servers/processes.js";
+import { poll } from "../servers/process/command.js";
+import { isRunning } from "../servers/process/processes.js";
 import { durableStores, onStoresInTurn, type Scene } from "../workflow/scene.js";
 import { onceflow, program } from "./process.js";
 
@@ -279,7 +279,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["trigger", "orders", order("o-1"), ...store], /--file/],
     // What `run --trigger` refuses, too.
     [["trigger", "orders", '{"orderId":1}', ...file], /payload: does not match Order, which "TakeOrder" sends on: /],
-    [["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"], /payload: the packet is no Order/],
+    [["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"], /payload: packet does not match schema "Order"/],
     [["trigger", "orders", "@none.json", ...file], /no such file/],
     [["trigger", "orders", "--url", "nowhere"], /is no http/],
     [["trigger", "orders", "--wait", "soon", "--url", "http://127.0.0.1:1"], /number of seconds/],
@@ -304,7 +304,7 @@ test("a flow that cannot be entered there is not entered", async () => {
   const folder = shop();
   const { store, file } = on(beside);
   const { code, err } = await onceflow(["trigger", "orders", order("o"), "--entry", "Charge", ...file], folder);
-  expect([code, err]).toEqual([2, expect.stringMatching(/is not entered at "Charge"/)]);
+  expect([code, err]).toEqual([2, expect.stringMatching(/has no entry point "Charge"/)]);
   expect(JSON.parse((await onceflow(["executions", "--json", ...store], folder)).out)).toEqual([]);
 });
 

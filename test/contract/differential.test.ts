@@ -15,15 +15,15 @@ import {
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { abandonedAt } from "../../dist/core/ledger/record.js";
-import { openMongoUrl } from "../../dist/stores/mongodb/open.js";
-import { openPostgres } from "../../dist/stores/postgres/open.js";
-import { openRedis } from "../../dist/stores/redis/open.js";
-import { openSqlite } from "../../dist/stores/sqlite/open.js";
+import { openMongo } from "../../dist/stores/mongodb/index.js";
+import { postgresBackend } from "../../dist/stores/postgres/backend.js";
+import { openRedis } from "../../dist/stores/redis/index.js";
+import { sqliteBackend } from "../../dist/stores/sqlite/backend.js";
 import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
-import { openDynamo } from "../../src/stores/dynamodb/open.js";
+import { openDynamo } from "../../src/stores/dynamodb/index.js";
 import { fc, seedOf } from "../kit/properties.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 /**
  * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,
@@ -232,7 +232,7 @@ describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax },
   test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
     const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
-    await compare(await openSqlite({ path: join(folder, "ledger.db") }), 60, part);
+    await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), 60, part);
   });
 });
 
@@ -250,7 +250,7 @@ describe.concurrent("postgres judges in SQL as decide() does", { timeout: compar
     const url = new URL(database.url);
     // What a crash would lose is not looked for here: no commit has to wait for the disk.
     url.searchParams.set("options", "-c synchronous_commit=off");
-    await compare(await openPostgres({ url: url.href, schema: `part_${part}` }), 80, part);
+    await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), 80, part);
   });
 });
 
@@ -262,7 +262,7 @@ describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, 
   test.for([1, 2])("on 40 random histories, part %i", async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     const prefix = `differential_${process.pid}_${part}`;
-    await compare(await openMongoUrl({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
+    await compare(await openMongo({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
   });
 });
 

@@ -6,7 +6,7 @@ import { takeTurns } from "../kit/heavy.js";
 
 takeTurns();
 
-const program = fileURLToPath(new URL("../../.build/test/programs/contract.js", import.meta.url));
+const program = fileURLToPath(new URL("../../.build/test/contract/programs/contract.js", import.meta.url));
 /** Two contracts, also on a machine that has much else to do. */
 const runMsMax = 110_000;
 const target = sqliteTarget({ driver: "node:sqlite" });

@@ -1,8 +1,8 @@
 import { ledgerContract, type PostgresTarget, packetContract, postgresTarget, runContract } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { acquire } from "../servers/acquire.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
-import { startPgBouncer } from "../servers/pgbouncer.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
+import { startPgBouncer } from "../servers/postgres/pgbouncer.js";
 import type { Server } from "../servers/provider.js";
 
 const server = inject("postgres");

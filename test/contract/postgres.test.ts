@@ -1,6 +1,6 @@
 import { ledgerContract, type PostgresTarget, packetContract, postgresTarget, runContract } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 const server = inject("postgres");
 let database: FreshDatabase | undefined;

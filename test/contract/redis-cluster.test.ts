@@ -2,8 +2,8 @@ import { Cluster } from "ioredis";
 import { type RedisTarget, redisTarget } from "onceflow/testing";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, inject } from "vitest";
-import { redisProgram } from "../servers/redis.js";
-import { startRedisCluster, urlOf } from "../servers/redis-cluster.js";
+import { startRedisCluster, urlOf } from "../servers/redis/cluster.js";
+import { redisProgram } from "../servers/redis/redis.js";
 import { allButRenew, describeContract, scriptVerbs } from "./redis-contract.js";
 
 const server = inject("redis");

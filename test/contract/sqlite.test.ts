@@ -1,7 +1,7 @@
 import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
-/** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in contract-node24.test.ts. */
+/** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in node24.test.ts. */
 const target = sqliteTarget({ driver: "@photostructure/sqlite" });
 
 for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {

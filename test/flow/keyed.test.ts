@@ -3,7 +3,7 @@ import { create, FlowAlreadyRunningError, type FlowContext, IdempotencyRecordNot
 import { dynamoTarget, memoryTarget, mongoTarget, postgresTarget, redisTarget, sqliteTarget } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, inject, type TestContext, test, vi } from "vitest";
 import type { ContractTarget } from "../../src/testing/contract/targets/target.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { gate } from "../workflow/scene.js";
 
 /** The URL of a server that is there. */

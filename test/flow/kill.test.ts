@@ -7,10 +7,10 @@ import { open } from "onceflow";
 import type { FlowResult } from "onceflow/flow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import type { FlowDoom } from "../programs/flow-worker.js";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
+import type { FlowDoom } from "./programs/worker.js";
 
-const program = new URL("../../.build/test/programs/flow-worker.js", import.meta.url).pathname;
+const program = new URL("../../.build/test/flow/programs/worker.js", import.meta.url).pathname;
 const server = inject("postgres");
 const redis = inject("redis");
 const dynamodb = inject("dynamodb");

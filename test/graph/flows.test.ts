@@ -44,8 +44,8 @@ onStores("triggers", packetStores, (test) => {
     const runtime = await running(scene, document, { work: () => {} });
     const trigger = (...args: unknown[]) => runtime.trigger(...(args as Parameters<typeof runtime.trigger>));
     await expect(trigger("nope", "In", { id: "a" })).rejects.toThrow('there is no flow "nope"; there are flow');
-    await expect(trigger("flow", "Work", { id: "a" })).rejects.toThrow('is not entered at "Work"; it is at In');
-    await expect(trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: the packet is no Order: \/id/);
+    await expect(trigger("flow", "Work", { id: "a" })).rejects.toThrow('has no entry point "Work"; entry points: In');
+    await expect(trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: packet does not match schema "Order": \/id/);
     for (const payload of [null, [], "text", undefined]) await expect(trigger("flow", "In", payload)).rejects.toThrow(/payload/);
     await expect(trigger("flow", "In", { id: "a", f: () => 1 })).rejects.toThrow(/function/);
     await expect(trigger("flow", "In", { id: "a", big: "x".repeat(20_000_000) })).rejects.toThrow(/valueBytesMax/);
@@ -100,7 +100,7 @@ still("a source that nobody has written takes only what it sends; one that is wr
   const work = () => {};
   for (const [i, known] of [bySource, document("", ", packet: Order")].entries()) {
     const runtime = await time.runtime(known, { work });
-    await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: the packet is no Order: \/id/);
+    await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: packet does not match schema "Order": \/id/);
     expect(await runtime.executions()).toHaveLength(i);
     expect((await runtime.trigger("flow", "In", { id: "a" })).status).toBe("started");
     await runtime.idle();

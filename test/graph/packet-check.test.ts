@@ -1,60 +1,93 @@
-import { validate } from "@cfworker/json-schema";
+import { Ajv, type AnySchema, type ValidateFunction } from "ajv";
 import { expect, test } from "vitest";
 import type { JsonSchema } from "../../src/graph/schema/compiler.js";
+import { multipleOf } from "../../src/graph/schema/decimals.js";
 import { Explanations } from "../../src/graph/schema/explain.js";
+import { formatCheck } from "../../src/graph/schema/formats/known-formats.js";
 import { keywords } from "../../src/graph/schema/known-keywords.js";
 import { SchemaChecks } from "../../src/graph/schema/schema-check.js";
 import { isValid } from "../../src/graph/schema/verdict.js";
-import { type Definitions, RandomSchemas } from "./random-schema.js";
+import { type Definitions, formats, RandomSchemas } from "./random-schema.js";
 
-const seeds = 3000;
+const seeds = 600;
 const valuesPerSchema = 12;
 
-/** What the library says; it throws at what it can't check, and that is no. */
-function libraryOf(definitions: Definitions) {
-  const lookup = Object.fromEntries(Object.entries(definitions).map(([name, schema]) => [`#/definitions/${name}`, schema]));
-  return (schema: unknown, value: unknown) => {
-    try {
-      return validate(value, schema as boolean, "7", lookup as Record<string, boolean>, false).valid;
-    } catch {
-      return undefined;
-    }
-  };
+/**
+ * Ajv with our formats and our decimals: how keywords work together is compared here. It makes code, which is why it is
+ * used for nothing else.
+ */
+function ajvFor(definitions: Definitions): (name: string) => ValidateFunction {
+  const ajv = new Ajv({
+    strict: false,
+    validateSchema: false,
+    ownProperties: true,
+    formats: Object.fromEntries(formats.map((name) => [name, formatCheck(name) ?? true])),
+  });
+  ajv.removeKeyword("multipleOf");
+  ajv.addKeyword({ keyword: "multipleOf", type: "number", validate: (divisor: number, value: number) => multipleOf(divisor)(value) });
+  ajv.addSchema(renamed({ definitions }) as AnySchema, "table");
+  return (name) => ajv.compile({ $ref: `table#/definitions/${name}` });
 }
 
-test("what the checks say is what the library says, also in the opposite", { timeout: 120_000 }, () => {
+/** The same with other names: objects that have members of these names confuse Ajv. */
+function renamed<T>(json: T): T {
+  const text = ["__proto__", "constructor", "toString"].reduce(
+    (written, name) => written.replaceAll(`"${name}"`, `"${name.slice(0, -1)}"`),
+    JSON.stringify(json),
+  );
+  return JSON.parse(text, (_, value) => withContainsApart(value)) as T;
+}
+
+/** Ajv takes an empty list for valid where `contains` stands beside a list of `items`. */
+function withContainsApart(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || !("contains" in value) || !("items" in value)) return value;
+  const { contains, ...others } = value;
+  return { allOf: [others, { contains }] };
+}
+
+/** Only of JSON both say something that means anything. */
+function isJson(value: unknown): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return typeof value === "string" || typeof value === "boolean" || value === null;
+  if (Array.isArray(value)) return value.every(isJson);
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return Object.getOwnPropertyNames(value).every(
+    (name) => Object.prototype.propertyIsEnumerable.call(value, name) && isJson((value as Record<string, unknown>)[name]),
+  );
+}
+
+test("the checks and Ajv agree on random schemas, also in the opposite, and what is wrong has words", { timeout: 120_000 }, () => {
   const seen = new Map<string, { yes: number; no: number }>();
   let judged = 0;
   for (let seed = 0; seed < seeds; seed += 1) {
     const random = new RandomSchemas(seed);
     const schema = random.schema(3);
     const definitions: Definitions = { ...random.definitions, P: schema, Not: { not: schema } };
-    const library = libraryOf(definitions);
+    const ajv = ajvFor(definitions);
+    const [expected, expectedNot] = [ajv("P"), ajv("Not")];
     const checks = new SchemaChecks(definitions as Record<string, JsonSchema>);
     const explanations = new Explanations(definitions as Record<string, JsonSchema>, checks);
     const [check, opposite] = [checks.of("P"), checks.of("Not")];
     for (let i = 0; i < valuesPerSchema; i += 1) {
       const value = i % 3 === 0 ? random.anything() : random.likely(schema);
-      const said = library(schema, value);
-      const sure = isValid(check, value);
-      const sureNot = isValid(opposite, value);
-      const saidNot = library(definitions["Not"], value);
-      // What the library throws at may be one of its own limits.
-      const wrong = (said !== undefined && sure !== said) || (saidNot !== undefined && sureNot !== saidNot);
-      if (wrong) expect.fail(`seed ${seed}, value ${i}: ${JSON.stringify(definitions)}`);
-      if (said !== undefined) judged += 1;
-      if (!sure) {
+      const [valid, validNot] = [isValid(check, value), isValid(opposite, value)];
+      if (isJson(value)) {
+        judged += 1;
+        const agree = valid === expected(renamed(value)) && validNot === expectedNot(renamed(value));
+        if (!agree) expect.fail(`seed ${seed}, value ${i}: ${JSON.stringify(value)} by ${JSON.stringify(definitions)}`);
+      }
+      if (!valid) {
         const [problem] = explanations.of("P", value, 10);
-        expect(problem?.message, `seed ${seed}, value ${i}`).not.toBe("Instance does not match its schema.");
+        expect(problem?.message, `seed ${seed}, value ${i}`).not.toBe("does not match its schema");
       }
       for (const name of Object.keys(schema)) {
         const count = seen.get(name) ?? { yes: 0, no: 0 };
-        count[sure ? "yes" : "no"] += 1;
+        count[valid ? "yes" : "no"] += 1;
         seen.set(name, count);
       }
     }
   }
-  expect(judged).toBeGreaterThan(seeds * valuesPerSchema * 0.8);
+  expect(judged).toBeGreaterThan(seeds * valuesPerSchema * 0.7);
   for (const name of [...keywords.keys(), "$ref"]) {
     const { yes, no } = seen.get(name) ?? { yes: 0, no: 0 };
     expect(Math.min(yes, no), `${name} was right ${yes} times, and wrong ${no} times`).toBeGreaterThan(20);

@@ -20,28 +20,11 @@ const texts = [
   "constructor",
   "^(",
 ];
-const numbers = [
-  0,
-  -0,
-  1,
-  2,
-  3,
-  -1,
-  1.5,
-  0.1,
-  0.3,
-  1e-7,
-  1e21,
-  2 ** 53,
-  2 ** 60,
-  Number.NaN,
-  Number.POSITIVE_INFINITY,
-  Number.NEGATIVE_INFINITY,
-];
+const numbers = [0, -0, 1, 2, 3, -1, 1.5, 0.1, 0.3, 1e-7, 1e21, 2 ** 53, 2 ** 60];
 const bounds = [0, 1, 2, 3, -1, 1.5, 0.3, 1e21];
 const types = ["string", "number", "integer", "boolean", "object", "array", "null"];
 const patterns = ["^a", "b$", "^.{2}$", "^[a-c]+$", "\\p{L}", "^$"];
-const formats = ["email", "date", "time", "uuid", "ipv4", "regex", "json-pointer", "no-such-format", "url", "uri", "hostname"];
+export const formats = ["email", "date", "time", "uuid", "ipv4", "regex", "json-pointer", "no-such-format", "url", "uri", "hostname"];
 
 /** Schemas as the table of a document has them, and values that are valid, nearly so, or anything at all. */
 export class RandomSchemas {
@@ -92,7 +75,7 @@ export class RandomSchemas {
       minItems: () => random.between(0, 3),
       maxItems: () => random.between(0, 3),
       uniqueItems: () => random.chance(0.8),
-      enum: () => Array.from({ length: random.between(0, 4) }, () => this.json(1)),
+      enum: () => Array.from({ length: random.between(1, 4) }, () => this.json(1)),
       const: () => this.json(1),
       minimum: () => random.pick(bounds),
       maximum: () => random.pick(bounds),
@@ -143,6 +126,8 @@ export class RandomSchemas {
       { is: undefined },
       { is: () => 1 },
       { is: 1n },
+      { is: Number.NaN },
+      { is: Number.NEGATIVE_INFINITY },
       { is: Symbol("s") },
       { is: new Date(0) },
       { is: new Map() },

@@ -9,12 +9,12 @@ import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../kit/heavy.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freePort } from "../servers/free-port.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
+import { freePort } from "../servers/process/free-port.js";
 
 takeTurns();
 
-const program = new URL("../../.build/test/programs/http-server.js", import.meta.url);
+const program = new URL("../../.build/test/http/programs/server.js", import.meta.url);
 /** At least: they go on until all kills are done. */
 const ordersMin = 24;
 const copies = 4;

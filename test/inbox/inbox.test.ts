@@ -8,7 +8,7 @@ import { createInbox, type Handled, type InboxOptions, type Message, PermanentEr
 import { EffectLedger } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { newOwner } from "../../src/core/ledger/owner.js";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 const postgres = inject("postgres");
 const redis = inject("redis");

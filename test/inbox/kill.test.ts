@@ -6,10 +6,10 @@ import { describe, expect, inject, type TestContext, test } from "vitest";
 import { effectKeyOf } from "../../src/core/ledger/key.js";
 import { wasAlone } from "../../src/core/ledger/owner.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import { batch, handlerOf, type InboxDoom, inboxOptions, message } from "../programs/inbox-worker.js";
-import { poll } from "../servers/bounded.js";
+import { poll } from "../servers/process/command.js";
+import { batch, handlerOf, type InboxDoom, inboxOptions, message } from "./programs/worker.js";
 
-const program = new URL("../../.build/test/programs/inbox-worker.js", import.meta.url).pathname;
+const program = new URL("../../.build/test/inbox/programs/worker.js", import.meta.url).pathname;
 const server = inject("postgres");
 const boundMs = 20_000;
 

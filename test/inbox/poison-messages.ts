@@ -6,12 +6,12 @@ import { createInbox } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { expect, type TestContext } from "vitest";
 import { Supervised } from "../kit/supervised.js";
-import { poison, poisonOptions } from "../programs/poison-consumer.js";
-import { poll } from "../servers/bounded.js";
+import { poll } from "../servers/process/command.js";
 import type { Broker, Lane, Poisoning } from "./brokers/lane.js";
 import { calls, orders } from "./brokers/scene.js";
+import { poison, poisonOptions } from "./programs/poison-consumer.js";
 
-const program = new URL("../../.build/test/programs/poison-consumer.js", import.meta.url);
+const program = new URL("../../.build/test/inbox/programs/poison-consumer.js", import.meta.url);
 const boundMs = 110_000;
 const healthy = 12;
 

@@ -5,8 +5,9 @@ import { operation } from "../../src/core/ledger/named-operation.js";
 import { once } from "../../src/core/ledger/once.js";
 import type { Operation } from "../../src/core/ledger/operation.js";
 import { resolve } from "../../src/core/ledger/resolve.js";
-import { createStore, type StoreOptions } from "../../src/core/store/create-store.js";
+import { createStore } from "../../src/core/store/create-store.js";
 import type { Backend, Store } from "../../src/core/store/store.js";
+import type { StoreOptions } from "../../src/core/store/store-options.js";
 import { createInbox, type Handled, type InboxOptions, type Message } from "../../src/exports/inbox.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
 
@@ -408,6 +409,14 @@ describe("an operation", () => {
     await createInbox(store, { consumer: "charge", operation: charges(calls) }).handle(message("o-1"));
     expect(calls).toHaveLength(3);
   });
+});
+
+test("the context of a message has the same signal at every access", async () => {
+  const signals = new Set<AbortSignal>();
+  await inboxOn().handle({ id: "m", payload: 1 }, (_, context) => {
+    for (let access = 0; access < 3; access++) signals.add(context.signal);
+  });
+  expect(signals.size).toBe(1);
 });
 
 test("a signal ends the waiting", async () => {

@@ -9,7 +9,7 @@ import { serveOperation } from "onceflow/http";
 import { createInbox } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 const server = inject("postgres");
 

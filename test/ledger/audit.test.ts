@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect, key, once, open, purge } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 const folder = mkdtempSync(join(tmpdir(), "onceflow-audit-"));
 const postgres = inject("postgres");

@@ -3,7 +3,7 @@ import { inspect, key as keyOf, once, open, type Store, UnreachableError } from 
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { lostThings, testLostMessages } from "../stores/lost-messages.js";
 
 const postgres = inject("postgres");

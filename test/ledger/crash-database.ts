@@ -9,9 +9,9 @@ import { MongoClient } from "mongodb";
 import pg from "pg";
 import { createClient } from "redis";
 import type { TestContext } from "vitest";
-import { clientOf, freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 /** A new database, nobody's yet, and what is in it: seen past the stores, by the driver. */
 export interface CrashDatabase {

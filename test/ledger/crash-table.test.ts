@@ -5,8 +5,7 @@ import { describe, expect, inject, type TestContext, test } from "vitest";
 import type { RunOperation } from "../../dist/core/runs/operation.js";
 import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../dist/testing/contract/runs/run-operations.js";
 import { takeTurns } from "../kit/heavy.js";
-import type { Doom } from "../programs/crash-worker.js";
-import { poll } from "../servers/bounded.js";
+import { poll } from "../servers/process/command.js";
 import {
   type CrashDatabase,
   type CrashServer,
@@ -17,11 +16,12 @@ import {
   sqliteDatabase,
 } from "./crash-database.js";
 import * as table from "./crash-table.js";
+import type { Doom } from "./programs/crash-worker.js";
 
 takeTurns();
 
 /** The crash table of ARCHITECTURE.md, line by line: a process dies there, another one comes, effects are counted. */
-const program = new URL("../../.build/test/programs/crash-worker.js", import.meta.url);
+const program = new URL("../../.build/test/ledger/programs/crash-worker.js", import.meta.url);
 const boundMs = 30_000;
 const hourMs = 3_600_000;
 

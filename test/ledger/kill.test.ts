@@ -8,9 +8,9 @@ import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../kit/heavy.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 takeTurns();
 
@@ -24,7 +24,7 @@ interface Pace {
 const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
 /** After a kill the next one waits for a call, for so long at most: who dies while it boots has shown nothing. */
 const patienceMs = 500;
-const program = new URL("../../.build/test/programs/kill-worker.js", import.meta.url);
+const program = new URL("../../.build/test/ledger/programs/kill-worker.js", import.meta.url);
 
 /** Counted at the other side, over every key, when the killing is done. */
 interface Tally {

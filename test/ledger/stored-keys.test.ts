@@ -13,9 +13,9 @@ import { redisPrefix } from "../fixtures/0.1.0/keys/names.js";
 import { encryption, mismatches } from "../fixtures/0.1.0/keys/once-operations.js";
 import { operationsOf, type StoreName, storeNames } from "../fixtures/0.1.0/keys/operations.js";
 import { type Call, described, type World } from "../fixtures/0.1.0/keys/world.js";
-import { clientOf, freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 // Databases that 0.1.0 has written, and the operations that it wrote them with: sent again, each is a duplicate.
 const folder = join(import.meta.dirname, "../fixtures/0.1.0/keys");

@@ -4,10 +4,10 @@ import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox } from "onceflow/outbox";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, type TestContext, test } from "vitest";
-import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "../programs/outbox-worker.js";
+import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "./programs/worker.js";
 import { places, until } from "./scene.js";
 
-const program = new URL("../../.build/test/programs/outbox-worker.js", import.meta.url).pathname;
+const program = new URL("../../.build/test/outbox/programs/worker.js", import.meta.url).pathname;
 
 type Doomed = Omit<OutboxDoom, "url" | "brokerUrl">;
 

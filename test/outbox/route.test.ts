@@ -4,7 +4,7 @@ import { createOutbox, type OutboxMessage } from "onceflow/outbox";
 import { Random } from "onceflow/testing";
 import type pg from "pg";
 import { expect, inject, test } from "vitest";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 import { until } from "./scene.js";
 
 const server = inject("postgres");

@@ -5,8 +5,8 @@ import type { SqliteTx, Tx } from "onceflow";
 import type { OutboxMessage, PublishContext } from "onceflow/outbox";
 import type pg from "pg";
 import { inject } from "vitest";
-import { poll } from "../servers/bounded.js";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
+import { poll } from "../servers/process/command.js";
 
 const postgres = inject("postgres");
 

@@ -10,11 +10,11 @@ import { runStatuses } from "../../src/core/runs/run.js";
 import { hasDirective } from "../../src/transform/concerns.js";
 import { transform } from "../../src/transform/transform.js";
 import { type Acquired, acquire, type ProviderName } from "../servers/acquire.js";
-import { freshTable } from "../servers/dynamodb-tables.js";
-import { freshDatabase } from "../servers/free-database.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { clientOf, queueNamed } from "../servers/brokers/sqs-queues.js";
+import { freshTable } from "../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 import type { Server } from "../servers/provider.js";
-import { clientOf, queueNamed } from "../servers/sqs-queues.js";
 import type { Prelude } from "./docs/prelude.js";
 import type { Ran } from "./docs/run-blocks.js";
 
@@ -180,7 +180,12 @@ ${names.map((name) => `  const ${name}: Prelude["${name}"];`).join("\n")}
   };
   writeFileSync(
     join(build, "tsconfig.json"),
-    JSON.stringify({ extends: "../../tsconfig.base.json", compilerOptions, include: ["./*.ts", "../../test/docs/*.ts"], exclude: ["out"] }),
+    JSON.stringify({
+      extends: "../../tsconfig.base.json",
+      compilerOptions,
+      include: ["./*.ts", "../../test/package/docs/*.ts"],
+      exclude: ["out"],
+    }),
   );
   try {
     execFileSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", build, "--pretty", "false"], {
@@ -299,8 +304,8 @@ describe("the pages", () => {
     const reference = textOf("docs/reference/once.md");
     const names = [
       ...membersOf("src/core/ledger/options.ts", "OnceOptions"),
-      ...membersOf("src/core/store/create-store.ts", "StoreOptions"),
-      ...membersOf("src/stores/open.ts", "OpenOptions"),
+      ...membersOf("src/core/store/store-options.ts", "StoreOptions"),
+      ...membersOf("src/stores/open-options.ts", "OpenOptions"),
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));

@@ -52,7 +52,6 @@ test("imports go only in the directions of the design", () => {
 
 test("a store does not import another store", () => {
   const storeOf = (file: string) => file.split("/")[1] ?? "";
-  // The heartbeat thread opens any of them.
   const isStore = (file: string) => /^stores\/(?!heartbeat\/|shared\/)[^/]+\//.test(file);
   const wrong = files
     .filter((file) => isStore(file))

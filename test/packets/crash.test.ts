@@ -6,13 +6,13 @@ import type { PacketRecord } from "../../dist/core/packets/packet.js";
 import { countersOf, dead, done, Hand, keyOf, numbersOf, release, retry } from "../../dist/testing/contract/packets/packet-operations.js";
 import { takeTurns } from "../kit/heavy.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import type { Act, PacketDoom } from "../programs/packet-crash-worker.js";
-import { poll } from "../servers/bounded.js";
+import { poll } from "../servers/process/command.js";
+import type { Act, PacketDoom } from "./programs/crash-worker.js";
 
 takeTurns();
 
 /** The crash table of packets in ARCHITECTURE.md: a process dies before or after each durable write, and another one comes. */
-const program = new URL("../../.build/test/programs/packet-crash-worker.js", import.meta.url);
+const program = new URL("../../.build/test/packets/programs/crash-worker.js", import.meta.url);
 const boundMs = 30_000;
 const leaseMs = 300;
 

@@ -5,13 +5,13 @@ import type { Alert, NewPacket, PacketBackend, PacketOperation, PacketOutcome, S
 import type { PacketRecord } from "../../dist/core/packets/packet.js";
 import { numbersPerWorker } from "../../dist/core/packets/packet.js";
 import { createMemoryLedger, memoryBackend } from "../../dist/stores/memory/backend.js";
+import { prepareOnce } from "../../dist/stores/sqlite/connection/prepared.js";
 import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
 import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
 import { clockSql } from "../../dist/stores/sqlite/ledger/row.js";
-import { OwnTransactions } from "../../dist/stores/sqlite/own-transactions.js";
+import { migrate } from "../../dist/stores/sqlite/migrations/migrate.js";
 import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../dist/stores/sqlite/prepared.js";
-import { migrate } from "../../dist/stores/sqlite/schema.js";
+import { OwnTransactions } from "../../dist/stores/sqlite/transactions/own-transactions.js";
 import { beginOf, completed } from "../../dist/testing/contract/ledger/operations.js";
 import { executionMembers, packetMembers } from "../../dist/testing/contract/packets/packet-operations.js";
 
@@ -43,7 +43,7 @@ class Pair {
     const inTurn = async <T>(work: () => T) => work();
     const watching = { watch: () => () => {}, tell: () => {}, close: () => {} };
     const transactions = new OwnTransactions(this.#database);
-    const parts = { sql, records: this.#records, transactions, watching, writing: inTurn, reading: inTurn };
+    const parts = { sql, records: this.#records, transactions, watching, flushing: inTurn, writing: inTurn, reading: inTurn };
     this.#handles = [createPackets(parts), createPackets(parts)];
     this.#memoryPackets = memoryBackend(this.#memory).packets as PacketBackend;
   }

@@ -1,11 +1,11 @@
 import type { Store } from "onceflow";
 import type { PacketBackend } from "../../dist/core/packets/operation.js";
+import { prepareOnce } from "../../dist/stores/sqlite/connection/prepared.js";
 import type { SqliteDatabase, SqliteStatement } from "../../dist/stores/sqlite/driver.js";
 import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
-import { OwnTransactions } from "../../dist/stores/sqlite/own-transactions.js";
+import { migrate } from "../../dist/stores/sqlite/migrations/migrate.js";
 import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
-import { prepareOnce } from "../../dist/stores/sqlite/prepared.js";
-import { migrate } from "../../dist/stores/sqlite/schema.js";
+import { OwnTransactions } from "../../dist/stores/sqlite/transactions/own-transactions.js";
 import { Hand } from "../../dist/testing/contract/packets/packet-operations.js";
 
 export interface WatchedPackets {
@@ -39,6 +39,7 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
     records: new RecordStatements(watching),
     transactions: new OwnTransactions(database),
     watching: { watch: () => () => {}, tell: () => {}, close: () => {} },
+    flushing: inTurn,
     writing: inTurn,
     reading: inTurn,
   });

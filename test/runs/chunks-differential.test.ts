@@ -3,7 +3,7 @@ import { type ContractTarget, memoryTarget, mongoTarget, postgresTarget, Random,
 import { describe, expect, inject, test } from "vitest";
 import type { Chunk } from "../../dist/core/runs/chunk.js";
 import type { Entry, RunAnswer, RunOperation } from "../../dist/core/runs/operation.js";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 const operationsPerHistory = 30;
 const streams = ["default", "log"];

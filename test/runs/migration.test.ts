@@ -23,7 +23,7 @@ import {
   runOf,
   untried,
 } from "../../dist/testing/contract/runs/run-operations.js";
-import { freshMongoDatabase } from "../servers/mongodb-databases.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { olderPostgres, olderSqlite, versions } from "../stores/older-schema.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 

@@ -6,13 +6,13 @@ import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { expect, onTestFinished } from "vitest";
 import { takeTurns } from "../kit/heavy.js";
-import { poll } from "../servers/bounded.js";
-import { freePort } from "../servers/free-port.js";
+import { poll } from "../servers/process/command.js";
+import { freePort } from "../servers/process/free-port.js";
 import { durableStores, onStoresInTurn } from "../workflow/scene.js";
 
 takeTurns();
 
-const program = new URL("../../.build/test/programs/graph-server.js", import.meta.url);
+const program = new URL("../../.build/test/server/programs/graph-server.js", import.meta.url);
 /** At least: they go on until all kills are done. */
 const ordersMin = 20;
 const customers = 10;

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { validate } from "@cfworker/json-schema";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { Hono } from "hono";
 import { InvalidInputError } from "onceflow";
 import { createApp, openApi } from "onceflow/server";
@@ -346,6 +346,7 @@ describe("the OpenAPI document", () => {
     const all = await scene();
     const { call, trigger, declined, runtime } = all;
     declined.add("o-1");
+    const ajv = new Ajv2020({ strict: false, allErrors: true });
     const answers: [string, Response][] = [["Triggered", await trigger(order, "order-1")]];
     await runtime.idle();
     const [letter] = await runtime.deadLetters();
@@ -358,12 +359,9 @@ describe("the OpenAPI document", () => {
     answers.push(["FlowState", await call("/flows/orders/pause", { method: "POST" })]);
     answers.push(["Health", await call("/health")], ["Problem", await trigger({}, undefined, "pings")]);
     for (const [name, response] of answers) {
-      const found = validate(
-        await response.json(),
-        { $ref: `#/components/schemas/${name}`, components: openApi.components } as object,
-        "2020-12",
-      );
-      expect(found.errors, name).toEqual([]);
+      const valid = ajv.compile({ $ref: `#/components/schemas/${name}`, components: openApi.components });
+      valid(await response.json());
+      expect(valid.errors, name).toBeNull();
     }
     expect(await json(await call("/openapi.json"))).toMatchObject({ openapi: "3.1.0" });
   });

@@ -1,4 +1,4 @@
-import { messageOf } from "./bounded.js";
+import { messageOf } from "./process/command.js";
 import type { Provider, Running } from "./provider.js";
 import { providers } from "./registry.js";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { runCommand, START_BOUND_MS } from "./bounded.js";
-import { cachedPackage } from "./npm-cache.js";
+import { runCommand, START_BOUND_MS } from "./process/command.js";
 import type { Found, Provider, Runtime } from "./provider.js";
+import { cachedPackage } from "./sources/npm-cache.js";
 
 /** A Node of this major version. */
 function node(major: number): Provider<Runtime> {

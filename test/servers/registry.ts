@@ -1,13 +1,13 @@
-import { dynamodb, dynamodbOnDisk } from "./dynamodb.js";
-import { kafka } from "./kafka.js";
-import { jongodb, mongodb, mongodbOld, mongodbStandalone } from "./mongodb.js";
-import { nats } from "./nats.js";
+import { kafka } from "./brokers/kafka.js";
+import { nats } from "./brokers/nats.js";
+import { rabbitmq } from "./brokers/rabbitmq.js";
+import { sqs } from "./brokers/sqs.js";
+import { dynamodb, dynamodbOnDisk } from "./dynamodb/dynamodb.js";
+import { jongodb, mongodb, mongodbOld, mongodbStandalone } from "./mongodb/mongodb.js";
 import { node22, node24 } from "./node.js";
-import { pgbouncer } from "./pgbouncer.js";
-import { postgres } from "./postgres.js";
-import { rabbitmq } from "./rabbitmq.js";
-import { redis } from "./redis.js";
-import { sqs } from "./sqs.js";
+import { pgbouncer } from "./postgres/pgbouncer.js";
+import { postgres } from "./postgres/postgres.js";
+import { redis } from "./redis/redis.js";
 
 /** Everything `acquire` can get. A new server is one file like its neighbours and one line here. */
 export const providers = {

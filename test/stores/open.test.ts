@@ -6,7 +6,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { ConfigurationError, InvalidInputError, key, once, open, UnreachableError } from "onceflow";
 import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import { freshDatabase } from "../servers/free-database.js";
+import { freshDatabase } from "../servers/postgres/databases.js";
 
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));

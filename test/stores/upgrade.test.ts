@@ -7,7 +7,7 @@ import * as workflows from "onceflow/workflow";
 import * as api from "onceflow/workflow/api";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { onceflow } from "../cli/process.js";
-import { execute, type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { execute, type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { type Built, type Version, version010 } from "./version-0-1-0.js";
 
 /** Both versions in one process, on one database: as two processes of a rolling deployment are. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { runCommand } from "../servers/bounded.js";
+import { runCommand } from "../servers/process/command.js";
 
 /** The last commit of version 0.1.0. */
 const commit = "c927383";

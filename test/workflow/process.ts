@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from "node:child_process";
-import type { Part, Said, Told } from "../programs/workflow-process.js";
+import type { Part, Said, Told } from "./programs/process.js";
 import type { Scene } from "./scene.js";
 
-const program = new URL("../../.build/test/programs/workflow-process.js", import.meta.url);
+const program = new URL("../../.build/test/workflow/programs/process.js", import.meta.url);
 
 /** A process of a scene: what it says is kept until somebody wants to hear it. It is gone at the end of the scene. */
 export class Process {

@@ -8,7 +8,7 @@ import { getRun, readJournal } from "onceflow/workflow/api";
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from "vitest";
 import type { RunOperation } from "../../src/core/runs/operation.js";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
-import { type FreshDatabase, freshDatabase } from "../servers/free-database.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 export type StoreName = "memory" | "sqlite" | "postgres";
 export const everyStore: readonly StoreName[] = ["memory", "sqlite", "postgres"];

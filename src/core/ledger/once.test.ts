@@ -34,6 +34,15 @@ function withFailingSaves() {
 }
 
 describe("once", () => {
+  test("what an attempt makes at the first access is the same object at every access", async () => {
+    const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
+    await once(store, { key: k }, (attempt) => {
+      expect(attempt.signal).toBe(attempt.signal);
+      expect(attempt.startedAt).toBe(attempt.startedAt);
+    });
+    await store.close();
+  });
+
   test("a store that is closed before the outcome is saved: the error says that it is not saved", async () => {
     const { store, tries } = withFailingSaves();
     const result = once(store, { key: k }, () => "done").catch((error: unknown) => error);

@@ -3,11 +3,12 @@ import { requireStore } from "../store/require-store.js";
 import { requireTransactions, type Store } from "../store/store.js";
 import { decode } from "../values/codec.js";
 import { decodeError } from "../values/stored-error.js";
+import { type Backoff, backoffMs } from "../work/backoff.js";
 import { effectKeyOf } from "./key.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
 import type { LedgerRecord } from "./record.js";
-import { type Attempt, type Failures, type Handler, runAttempt } from "./run-attempt.js";
+import { type Attempt, type AttemptRules, type Handler, runAttempt } from "./run-attempt.js";
 import { saveOutcome, sendBegin } from "./save.js";
 import { encodeResult, failureOf } from "./settlement.js";
 
@@ -30,25 +31,38 @@ export type { Attempt, Handler };
  * const { value } = await once(store, { key: key.of("charge:order-1"), input: order }, async ({ effectKey }) =>
  *   provider.charge(order, { idempotencyKey: effectKey }));
  */
-export async function once<Value, Input = unknown>(
+export function once<Value, Input = unknown>(
   store: Store,
   options: OnceOptions<Value, Input>,
   handler: Handler<Value>,
-  failures: Failures = failuresOf(options.keepFailures ?? false),
 ): Promise<OnceResult<Value>> {
+  return runUnderKey({ store, options, handler });
+}
+
+export interface UnderKey<Value, Input> {
+  readonly store: Store;
+  readonly options: OnceOptions<Value, Input>;
+  readonly handler: Handler<Value>;
+  /** Default: every attempt may run, and a throw of the handler means what `effect` and `keepFailures` say. */
+  readonly rules?: AttemptRules;
+}
+
+/** `once`, for front ends with rules of their own about attempts: the inbox counts attempts, and keeps dead letters. */
+export async function runUnderKey<Value, Input>({ store, options, handler, rules }: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
   requireStore(store);
   const asked = prepare(options as OnceOptions);
   if (options.tx !== undefined) requireTransactions(store);
   options.signal?.throwIfAborted();
+  const attemptRules = rules ?? rulesOf(options.keepFailures ?? false);
   const deadline = store.clock.now() + asked.waitMs;
   let over: number | null = null;
   for (let polls = 0; ; polls++) {
-    const begin = { ...asked.begin, over, owner: newOwner(failures.aloneMs) };
+    const begin = { ...asked.begin, over, owner: newOwner(attemptRules.aloneMs) };
     const answer = await sendBegin(store, begin, options.signal);
     over = null;
     switch (answer.kind) {
       case "started":
-        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler, failures);
+        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler, attemptRules);
       case "replay":
         return replay<Value>(answer.record);
       case "mismatch":
@@ -87,13 +101,16 @@ export async function once<Value, Input = unknown>(
   }
 }
 
-function failuresOf(keepFailures: boolean): Failures {
+function rulesOf(keepFailures: boolean): AttemptRules {
   return { settlementOf: (error, { effect }) => failureOf(error, effect, keepFailures) };
 }
 
-/** Often at first, for what is nearly done; then patiently. What this process settles itself wakes waiters at once. */
+/** Short at first, for an attempt that is nearly done. What this process settles itself wakes waiters at once. */
+const pollBackoff: Backoff = { minMs: 10, maxMs: 250, factor: 1.6 };
+
+/** How long to wait for an outcome after `polls` reads that found none. */
 export function pollMs(polls: number): number {
-  return Math.min(10 * 1.6 ** polls, 250);
+  return backoffMs(pollBackoff, polls + 1);
 }
 
 function replay<Value>(record: LedgerRecord): OnceResult<Value> {

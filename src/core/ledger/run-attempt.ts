@@ -29,14 +29,14 @@ export type Handler<Value> = (attempt: Attempt) => Promise<Value> | Value;
 
 export type Started = Extract<Answer, { readonly kind: "started" }>;
 
-/** Whether an attempt may run, and what a throw of its handler means, for front ends that decide that themselves. */
-export interface Failures {
-  /** For so long the process handles nothing else: the owner's name says so. */
+/** Whether an attempt may run, and what a throw of its handler means. */
+export interface AttemptRules {
+  /** How long the process handles nothing else; the owner's name says so. */
   readonly aloneMs?: number | undefined;
-  /** Asked before the handler runs. Throws HandedBack where the attempt is not to be made; any other throw is the handler's. */
+  /** Called before the handler runs. Throws HandedBack where the attempt must not be made; any other error counts as thrown by the handler. */
   readonly admit?: (started: Started, id: RecordId) => Promise<void> | undefined;
   readonly settlementOf: (error: unknown, started: Started) => Settlement;
-  /** Told how the saving of that was answered. */
+  /** Called with the store's answer to that settlement. */
   readonly saved?: (answer: Answer) => void;
 }
 
@@ -50,7 +50,7 @@ export async function runAttempt<Value>(
   started: Started,
   options: OnceOptions<Value>,
   handler: Handler<Value>,
-  failures: Failures,
+  rules: AttemptRules,
 ): Promise<OnceResult<Value>> {
   const attempt = new RunningAttempt(begin, started, options.signal);
   const stopWatching = store.onLost(begin.owner, (why) => attempt.lose(why));
@@ -63,7 +63,7 @@ export async function runAttempt<Value>(
     let value: Value;
     let outcome: string | null;
     try {
-      const admitting = failures.admit?.(started, begin);
+      const admitting = rules.admit?.(started, begin);
       if (admitting !== undefined) await admitting;
       if (options.tx === undefined) {
         value = await handler(attempt);
@@ -80,9 +80,9 @@ export async function runAttempt<Value>(
         throw error.cause ?? error;
       }
       const failure = error instanceof NeverRan ? error.cause : error;
-      const to: Settlement = error instanceof NeverRan ? { state: "free" } : failures.settlementOf(error, started);
+      const to: Settlement = error instanceof NeverRan ? { state: "free" } : rules.settlementOf(error, started);
       const answer = await saveOutcome(store, settle(to, noteOf(failure)), options.signal);
-      failures.saved?.(answer);
+      rules.saved?.(answer);
       throw failure;
     }
     const answer = await saveOutcome(store, settle({ state: "completed", outcome }, null), options.signal);
@@ -154,9 +154,10 @@ class RunningAttempt implements Attempt {
   readonly key: string;
   readonly scope: string;
   readonly number: number;
-  readonly #startedAt: number;
+  readonly #startedAtMs: number;
   readonly #callerSignal: AbortSignal | undefined;
   #controller: AbortController | undefined;
+  #startedAt: Date | undefined;
   #effectKey: string | undefined;
   #lost: LeaseLostError | undefined;
   #onCallerAbort: (() => void) | undefined;
@@ -165,13 +166,14 @@ class RunningAttempt implements Attempt {
     this.key = key;
     this.scope = scope;
     this.number = attempt;
-    this.#startedAt = startedAt;
+    this.#startedAtMs = startedAt;
     this.#callerSignal = callerSignal;
   }
 
-  // Made when asked for: most handlers need one of them or none, and each costs more than the bookkeeping.
+  // Made at the first access: most handlers need one of them or none, and each costs more than the bookkeeping.
   get startedAt(): Date {
-    return new Date(this.#startedAt);
+    this.#startedAt ??= new Date(this.#startedAtMs);
+    return this.#startedAt;
   }
 
   get effectKey(): string {

@@ -3,6 +3,7 @@ import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError 
 import { decide } from "../ledger/decide.js";
 import type { Begin, Operation, Settle } from "../ledger/operation.js";
 import type { LedgerRecord } from "../ledger/record.js";
+import type { SettlePacket } from "../packets/operation.js";
 import { systemClock } from "../work/clock.js";
 import { GroupCommit } from "./group-commit.js";
 import type { Backend } from "./store.js";
@@ -59,6 +60,27 @@ describe("group commit", () => {
     expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "started"]);
     // In one order, whatever the order of the callers: two processes cannot lock the same rows crosswise.
     expect(flushes).toEqual([["begin a", "begin b", "begin c"]]);
+  });
+
+  test("records, runs and packets that wait are handed to the backend in one stretch, and none waits for another kind", async () => {
+    const calls: string[] = [];
+    const answers = new Map<string, () => void>();
+    const flushing = (kind: string) => async (): Promise<never[]> => {
+      calls.push(kind);
+      if (calls.length === 1) queueMicrotask(() => calls.push("a microtask later"));
+      await new Promise<void>((go) => answers.set(kind, go));
+      return [];
+    };
+    const backend = { name: "three", flush: flushing("record"), runs: { flush: flushing("run") }, packets: { flush: flushing("packet") } };
+    const group = new GroupCommit({ backend: backend as unknown as Backend, clock: systemClock, onAnswers: () => {} });
+    void group.submitPacket({} as SettlePacket);
+    void group.submitRun({ verb: "write", id: "r", epoch: 1, chunks: [] });
+    void group.submit(begin("a", "me"));
+    await expect.poll(() => calls).toEqual(["record", "run", "packet", "a microtask later"]);
+    // "again", by an empty answer: the packet goes again while the others are under way.
+    answers.get("packet")?.();
+    await expect.poll(() => calls.slice(4)).toEqual(["packet"]);
+    expect(group.flushes).toBe(4);
   });
 
   test("at rest a commit goes out in the same turn: no timer", async () => {

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
-import type { PacketAnswer, PacketOperation, SettlePacket } from "../packets/operation.js";
+import type { NewPacket, PacketAnswer, PacketOperation, SettlePacket } from "../packets/operation.js";
 import { systemClock } from "../work/clock.js";
-import { PacketCommit } from "./packet-commit.js";
+import { GroupCommit } from "./group-commit.js";
+import type { Backend } from "./store.js";
 
 const settle = (no: number): SettlePacket => ({
   verb: "settlePacket",
@@ -25,7 +26,11 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
       return await flush(numbersOf(operations));
     },
   };
-  return { flushes, commit: new PacketCommit({ name: "test" }, backend, systemClock) };
+  const noRecords: Backend["flush"] = async () => [];
+  const packets = backend as Backend["packets"];
+  const group = new GroupCommit({ backend: { name: "test", flush: noRecords, packets }, clock: systemClock, onAnswers: () => {} });
+  const commit = { submit: (operation: PacketOperation) => group.submitPacket(operation), close: () => group.close() };
+  return { flushes, commit };
 }
 
 const numbers = (length: number, from = 1) => Array.from({ length }, (_, i) => from + i);
@@ -92,6 +97,55 @@ test("a passing answer of the server fails one packet alone, as it is", async ()
   expect([one?.status, three?.status]).toEqual(["fulfilled", "fulfilled"]);
   expect(two).toEqual({ status: "rejected", reason: answer });
   expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
+});
+
+test("a server that is well again after one answer gets the packets of that flush in growing groups, not one by one", async () => {
+  let failures = 1;
+  const error = new UnreachableError("25006", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (failures-- > 0) throw error;
+    return all.map(() => settled);
+  });
+  await Promise.all(numbers(300).map((no) => commit.submit(settle(no))));
+  expect(flushes.length).toBeLessThan(30);
+  // Each one once more, in the order in which they were handed in.
+  expect(flushes.slice(1).flat()).toEqual(numbers(300));
+});
+
+test("a server that takes nothing is not asked by every packet alone, and when it is well again they come back together", async () => {
+  let readOnly = true;
+  const error = new UnreachableError("25006", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (readOnly) throw error;
+    return all.map(() => settled);
+  });
+  const settles = numbers(100).map(settle);
+  for (const each of await Promise.allSettled(settles.map((one) => commit.submit(one))))
+    expect(each).toEqual({ status: "rejected", reason: error });
+  expect(flushes.length).toBeLessThan(30);
+  readOnly = false;
+  const before = flushes.length;
+  await Promise.all(settles.map((one) => commit.submit(one)));
+  expect(flushes).toHaveLength(before + 1);
+});
+
+test("what is handed in while packets go alone does not wait for them, but overtakes none of its lane", async () => {
+  let failures = 1;
+  const { commit, flushes } = commitTo((all) => {
+    if (failures-- > 0) throw new UnreachableError("57014", undefined, { answered: true });
+    return all.map(() => settled);
+  });
+  const inLane = (no: number, name: string): SettlePacket => ({
+    ...settle(no),
+    packets: [{ flow: "f", queue: "q", lane: { name } } as NewPacket],
+  });
+  const first = [1, 2, 3, 4].map((no) => commit.submit(inLane(no, "a")));
+  while (flushes.length === 0) await new Promise((go) => setImmediate(go));
+  const later = [commit.submit(inLane(5, "a")), commit.submit(inLane(6, "b"))];
+  await Promise.all([...first, ...later]);
+  const order = flushes.slice(1).flat();
+  expect(order.filter((no) => no !== 6)).toEqual([1, 2, 3, 4, 5]);
+  expect(order.indexOf(6)).toBeLessThan(order.indexOf(4));
 });
 
 test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {

@@ -73,14 +73,17 @@ export interface Verdicted {
   readonly now: number;
 }
 
-/** Renews leases while this process's event loop is stuck. See stores/stand-in. */
-export interface StandIn {
+/** Renews leases while this process's event loop is stuck. See stores/heartbeat. */
+export interface HeartbeatThread {
   hold(leases: readonly (HeldLease | HeldRuns | HeldWorker)[]): void;
   drop(owners: readonly string[]): void;
   /** Called whenever the event loop shows that it runs. */
   alive(): void;
   close(): Promise<void>;
 }
+
+/** @deprecated The name of HeartbeatThread in 0.1.0. */
+export type StandIn = HeartbeatThread;
 
 export interface HeldLease extends RecordId {
   readonly owner: string;
@@ -134,7 +137,7 @@ export interface Backend {
   transact?<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** The settle as the last statement of an open transaction. */
   settleWithin?(tx: Tx, settle: Settle): Promise<Answer>;
-  standIn?(): StandIn;
+  standIn?(): HeartbeatThread;
   /** Queue and journal, where the database has them. */
   readonly runs?: RunBackend;
   /** Packets, where the database keeps them. */
@@ -219,7 +222,7 @@ export interface Store {
    * nobody has to look whether it can be claimed; `what` is "chunks" when only a stream has grown. Returns how to stop.
    */
   onRunChange(changed: (run: RunChange, ended: boolean, what: WhatChanged) => void): () => void;
-  /** While the event loop is stuck, the stand-in renews all runs that `owner` has. Returns how to end that. */
+  /** While the event loop is stuck, the heartbeat thread renews all runs that `owner` has. Returns how to end that. */
   holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
   /** The same of all packets that a worker has. */
   holdWorker(worker: number, leaseMs: number): { readonly alive: () => void; readonly release: () => void };

@@ -1,26 +1,26 @@
 import type { Store } from "./store.js";
 
-interface Loan {
+interface Override {
   readonly store: Store;
-  /** Where it was lent, for messages. */
+  /** The caller's place in the code, for messages. */
   readonly where: string;
 }
 
-let loan: Loan | undefined;
+let override: Override | undefined;
 
 /**
- * A test lends the process its own store: until it is taken back, front ends that are given no store use this one, and
- * whoever lends it works on it. One at a time: two tests that ran side by side would get each other's runs.
+ * Makes `store` the store of this process for a test: until `restore` is called, front ends that are given no store use it,
+ * and the process starts no worker of its own. One override at a time: two tests side by side would get each other's runs.
  */
-export function lendStore(lent: Loan): { readonly takeBack: () => void } | { readonly lentAt: string } {
-  if (loan !== undefined) return { lentAt: loan.where };
-  loan = lent;
-  const takeBack = () => {
-    if (loan === lent) loan = undefined;
+export function overrideStore(wanted: Override): { readonly restore: () => void } | { readonly overriddenAt: string } {
+  if (override !== undefined) return { overriddenAt: override.where };
+  override = wanted;
+  const restore = () => {
+    if (override === wanted) override = undefined;
   };
-  return { takeBack };
+  return { restore };
 }
 
-export function lentStore(): Store | undefined {
-  return loan?.store;
+export function testStoreOverride(): Store | undefined {
+  return override?.store;
 }

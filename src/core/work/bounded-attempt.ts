@@ -1,46 +1,46 @@
 import type { Attempt } from "../ledger/run-attempt.js";
 import type { Tx } from "../store/store.js";
+import { BoundedCall } from "./bounded-call.js";
 import type { Clock } from "./clock.js";
 
-export interface Bounds {
-  /** Then the attempt's signal aborts. */
+export interface AttemptBounds {
   readonly timeoutMs: number;
-  /** How long after that it is given up. */
   readonly graceMs: number;
-  /** What giving up is called. */
-  readonly overdue: () => Error;
+  /** Makes the error of an attempt that has failed or is given up after its timeout. */
+  readonly overdueError: () => Error;
 }
 
-/** A handler that hangs is told to stop, and given up some time after that: its key must not be taken for ever. */
+/**
+ * Runs a handler under its attempt within bounds of time, so that a handler that hangs does not keep its key running. A late
+ * success counts: the effect has happened, and its result is known.
+ */
 export function runBounded<Value>(
   clock: Clock,
   attempt: Attempt,
-  { timeoutMs, graceMs, overdue }: Bounds,
+  { timeoutMs, graceMs, overdueError }: AttemptBounds,
   run: (attempt: Attempt) => Promise<Value>,
 ): Promise<Value> {
-  const stoppable = new StoppableAttempt(attempt);
-  return new Promise((resolve, reject) => {
-    const giveUp = () => reject(overdue());
-    const stop = () => {
-      stoppable.stop(new Error(`the handler took longer than ${timeoutMs} ms`));
-      cancel = clock.after(graceMs, giveUp);
-    };
-    let cancel = clock.after(timeoutMs, stop, true);
-    run(stoppable)
-      .finally(() => cancel())
-      .then(resolve, (error) => (stoppable.stopped ? giveUp() : reject(error)));
-  });
+  const call = new BoundedCall(() => [attempt.signal]);
+  const limits = {
+    ...{ timeoutMs, graceMs, background: true },
+    timeoutError: () => new Error(`the handler took longer than ${timeoutMs} ms`),
+    giveUp: () => {
+      throw overdueError();
+    },
+    judgeError: (error: unknown) => (call.isAborted ? overdueError() : error),
+  };
+  return call.limit(clock, limits, run(new BoundedAttempt(attempt, call)));
 }
 
-/** The attempt as the handler sees it: its signal also says that time is up. */
-class StoppableAttempt implements Attempt {
+/** The attempt as the handler sees it: its signal also aborts at the timeout. */
+class BoundedAttempt implements Attempt {
   readonly #attempt: Attempt;
-  readonly #limit = new AbortController();
-  #signal: AbortSignal | undefined;
+  readonly #call: BoundedCall;
   readonly tx?: Tx;
 
-  constructor(attempt: Attempt) {
+  constructor(attempt: Attempt, call: BoundedCall) {
     this.#attempt = attempt;
+    this.#call = call;
     if (attempt.tx !== undefined) this.tx = attempt.tx;
   }
 
@@ -65,15 +65,6 @@ class StoppableAttempt implements Attempt {
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= AbortSignal.any([this.#attempt.signal, this.#limit.signal]);
-    return this.#signal;
-  }
-
-  get stopped(): boolean {
-    return this.#limit.signal.aborted;
-  }
-
-  stop(reason: Error): void {
-    this.#limit.abort(reason);
+    return this.#call.signal();
   }
 }

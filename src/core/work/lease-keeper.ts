@@ -1,5 +1,6 @@
 import type { Answer, Begin, Operation, Renew } from "../ledger/operation.js";
-import type { HeldLease, StandIn } from "../store/store.js";
+import type { HeartbeatThread, HeldLease } from "../store/store.js";
+import { backoffMs, storeBackoff } from "./backoff.js";
 import { type Clock, storeStepMs } from "./clock.js";
 
 /**
@@ -7,31 +8,28 @@ import { type Clock, storeStepMs } from "./clock.js";
  * pass by, renews each lease at a third of its length, and tells whoever watches when a lease is lost: because
  * the store says so, or because the store could not be reached for a whole lease.
  *
- * When the event loop is stuck this timer does not fire; the stand-in, a thread, renews in its place.
+ * When the event loop is stuck this timer does not fire; the heartbeat thread renews in its place.
  */
 interface Held extends HeldLease {
   renewAt: number;
-  /** How soon a failed renewal is tried again; doubled at every failure in a row. */
-  backoffMs: number;
+  /** Renewals in a row that failed. */
+  failures: number;
   renewal?: Renew;
   /** Local time after which, unrenewed, somebody else may have taken over. */
   lapsesAt: number;
   renewing: boolean;
 }
 
-const backoffMsMin = 20;
-const backoffMsMax = 1000;
-
 export interface LeaseKeeperOptions {
   readonly clock: Clock;
   readonly submit: (operation: Renew) => Promise<Answer>;
-  readonly standIn: StandIn | undefined;
+  readonly standIn: HeartbeatThread | undefined;
 }
 
 export class LeaseKeeper {
   readonly #clock: Clock;
   readonly #submit: (operation: Renew) => Promise<Answer>;
-  readonly #standIn: StandIn | undefined;
+  readonly #standIn: HeartbeatThread | undefined;
   readonly #held = new Map<string, Held>();
   readonly #watchers = new Map<string, (why: string) => void>();
   #cancelTimer: (() => void) | undefined;
@@ -90,7 +88,7 @@ export class LeaseKeeper {
       renewAt: sentAt + leaseMs / 3,
       lapsesAt: lapseOf(sentAt, leaseMs),
       renewing: false,
-      backoffMs: backoffMsMin,
+      failures: 0,
     };
     this.#held.set(owner, held);
     return held;
@@ -126,7 +124,7 @@ export class LeaseKeeper {
       // The same object at every try: group commit knows by it what has failed alone.
       held.renewal ??= { verb: "renew", scope, key, owner, attempt, leaseMs };
       const answer = await this.#submit(held.renewal);
-      held.backoffMs = backoffMsMin;
+      held.failures = 0;
       if (answer.kind === "renewed") held.lapsesAt = lapseOf(sentAt, leaseMs);
       else this.#lose(held, "it lapsed, and another attempt or a person took over");
     } catch {
@@ -141,8 +139,8 @@ export class LeaseKeeper {
   /** Waiting for the next beat would leave two tries in a lease. */
   #renewSoon(held: Held): void {
     if (!this.#held.has(held.owner)) return;
-    held.renewAt = Math.min(held.renewAt, this.#clock.now() + held.backoffMs);
-    held.backoffMs = Math.min(held.backoffMs * 2, backoffMsMax);
+    held.failures += 1;
+    held.renewAt = Math.min(held.renewAt, this.#clock.now() + backoffMs(storeBackoff, held.failures));
     this.#schedule(held.renewAt);
   }
 

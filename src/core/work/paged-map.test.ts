@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Numbered } from "./paged-map.js";
+import { PagedMap } from "./paged-map.js";
 
 /** A small generator: the same numbers in every run. */
 function dice(seed: number): (sides: number) => number {
@@ -11,7 +11,7 @@ function dice(seed: number): (sides: number) => number {
 }
 
 test.each([0, 63, 2 ** 31 * 7 + 60, 2 ** 53 - 2000])("does what a map does, with numbers from %d on", (first) => {
-  const found = new Numbered<string>();
+  const found = new PagedMap<string>();
   const expected = new Map<number, string>();
   const roll = dice(first % 1000);
   for (let i = 0; i < 5000; i++) {
@@ -30,7 +30,7 @@ test.each([0, 63, 2 ** 31 * 7 + 60, 2 ** 53 - 2000])("does what a map does, with
 });
 
 test("what is taken out while all are gone through is not missed, and does not come twice", () => {
-  const all = new Numbered<number>();
+  const all = new PagedMap<number>();
   for (let no = 0; no < 200; no++) all.set(no, no);
   const seen: number[] = [];
   for (const no of all.values()) {

@@ -6,11 +6,11 @@ interface Page<T> {
 }
 
 /**
- * What has a number, for numbers that are given one after the other and are soon done with. A Map through which much passes
- * is copied again and again, and its dead copies keep alive what was in them until the next full collection; here an
- * entry is a place on a page, and leaves nothing behind.
+ * Map keyed by short-lived, roughly sequential integers, stored in 64-slot pages so that removed entries are not retained.
+ * A Map that many entries pass through is rehashed again and again, and its old tables keep removed values alive until the
+ * next full garbage collection.
  */
-export class Numbered<T> {
+export class PagedMap<T> {
   readonly #pages = new Map<number, Page<T>>();
   #size = 0;
 
@@ -38,7 +38,7 @@ export class Numbered<T> {
     page.slots[slot] = value;
   }
 
-  /** False: it was not there. */
+  /** False: the map had no such entry. */
   delete(no: number): boolean {
     const number = Math.floor(no / pageSize);
     const page = this.#pages.get(number);
@@ -51,7 +51,7 @@ export class Numbered<T> {
     return true;
   }
 
-  /** In no order that would mean anything. */
+  /** In no particular order. */
   *values(): Generator<T> {
     for (const { slots } of this.#pages.values()) for (const value of slots) if (value !== undefined) yield value;
   }

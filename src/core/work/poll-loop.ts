@@ -1,78 +1,123 @@
-import { type Clock, sleep } from "./clock.js";
+import { type Backoff, backoffMs, storeBackoff } from "./backoff.js";
+import type { Clock } from "./clock.js";
 
-export interface LookHost {
-  look(): Promise<void>;
-  /** A look has failed; it is made again. */
-  trouble(error: unknown): void;
-  /** The store is closed: no use in looking again. */
-  closed(): boolean;
-  /** None is under way, and none was asked for. */
-  rested?(): void;
+export interface Poller {
+  poll(): Promise<void>;
+  /** Called when a poll has failed and will be repeated. `failures`: how many in a row. */
+  reportFailure(error: unknown, failures: number): void;
+  /** Whether the store is closed: a poll that fails then is not repeated. */
+  isClosed(): boolean;
+  /** Called when the loop becomes idle. */
+  onIdle?(): void;
 }
 
-const troubleMsMin = 20;
-const troubleMsMax = 1000;
+interface PollLoopOptions {
+  /** Delay between a failed poll and the next one. Default: `storeBackoff`. */
+  readonly backoff?: Backoff;
+  /** The timers do not keep the process alive. Default: false. */
+  readonly background?: boolean;
+}
 
-/** When a worker looks for what is due. One look at a time; who asks during one gets another behind it. */
-export class Looks {
+/**
+ * Decides when a worker polls the store for work: at once when it is asked to, and at the latest at the earliest time that
+ * it was asked for. One poll at a time.
+ *
+ *   idle      waits for a request, or for its timer
+ *   polling   a request during a poll makes another poll follow it
+ *   retrying  the last poll failed. The next one follows after a backoff; requests wait for it, so that a worker that is
+ *             woken often does not call a failing store just as often
+ *   stopped   for good
+ */
+export class PollLoop {
   readonly #clock: Clock;
-  readonly #host: LookHost;
-  #under: Promise<void> | undefined;
-  #again = false;
-  #cancel: () => void = () => {};
-  #at = Number.POSITIVE_INFINITY;
+  readonly #poller: Poller;
+  readonly #backoff: Backoff;
+  readonly #background: boolean;
+  #polling: Promise<void> | undefined;
+  #requested = false;
+  /** In a row. */
+  #failures = 0;
+  #cancelRetry: (() => void) | undefined;
+  #cancelTimer: () => void = () => {};
+  #timerAt = Number.POSITIVE_INFINITY;
   #stopped = false;
 
-  constructor(clock: Clock, host: LookHost) {
+  constructor(clock: Clock, poller: Poller, { backoff = storeBackoff, background = false }: PollLoopOptions = {}) {
     this.#clock = clock;
-    this.#host = host;
+    this.#poller = poller;
+    this.#backoff = backoff;
+    this.#background = background;
   }
 
-  now(): void {
+  /** Polling or retrying. */
+  get isBusy(): boolean {
+    return this.#polling !== undefined || this.#cancelRetry !== undefined;
+  }
+
+  pollNow(): void {
     if (this.#stopped) return;
-    this.#again = true;
-    this.#under ??= this.#whileAsked().finally(() => {
-      this.#under = undefined;
-      this.#host.rested?.();
-    });
+    this.#requested = true;
+    if (!this.isBusy) this.#start();
   }
 
-  get busy(): boolean {
-    return this.#under !== undefined;
-  }
-
-  /** At the latest then. */
-  later(ms: number): void {
+  /** Polls in `ms` at the latest: a later timer is replaced, an earlier one stays. */
+  pollWithin(ms: number): void {
     const at = this.#clock.now() + ms;
-    if (this.#stopped || at >= this.#at) return;
-    this.#cancel();
-    this.#at = at;
-    this.#cancel = this.#clock.after(ms, () => {
-      this.#at = Number.POSITIVE_INFINITY;
-      this.now();
-    });
+    if (this.#stopped || at >= this.#timerAt) return;
+    this.#cancelTimer();
+    this.#timerAt = at;
+    this.#cancelTimer = this.#clock.after(
+      ms,
+      () => {
+        this.#timerAt = Number.POSITIVE_INFINITY;
+        this.pollNow();
+      },
+      this.#background,
+    );
   }
 
-  /** Resolves when the one that is under way has ended. */
+  /** Resolves when the poll that is under way has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#cancel();
-    await this.#under;
+    this.#cancelTimer();
+    const wasRetrying = this.#cancelRetry !== undefined;
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    if (wasRetrying) this.#poller.onIdle?.();
+    await this.#polling;
   }
 
-  async #whileAsked(): Promise<void> {
-    for (let troubleMs = troubleMsMin; this.#again && !this.#stopped; ) {
-      this.#again = false;
+  #start(): void {
+    this.#polling = this.#pollWhileRequested().finally(() => {
+      this.#polling = undefined;
+      if (this.isBusy) return;
+      // A request that came after the last poll, while its promise settled, found the loop polling and did not start it.
+      if (this.#requested && !this.#stopped && !this.#poller.isClosed()) this.#start();
+      else this.#poller.onIdle?.();
+    });
+  }
+
+  async #pollWhileRequested(): Promise<void> {
+    while (this.#requested && !this.#stopped) {
+      this.#requested = false;
       try {
-        await this.#host.look();
-        troubleMs = troubleMsMin;
+        await this.#poller.poll();
+        this.#failures = 0;
       } catch (error) {
-        if (this.#host.closed()) return;
-        this.#host.trouble(error);
-        await sleep(this.#clock, troubleMs);
-        troubleMs = Math.min(troubleMs * 2, troubleMsMax);
-        this.#again = true;
+        if (!this.#poller.isClosed()) this.#retryLater(error);
+        return;
       }
     }
+  }
+
+  #retryLater(error: unknown): void {
+    this.#failures += 1;
+    this.#poller.reportFailure(error, this.#failures);
+    if (this.#stopped) return;
+    const retry = () => {
+      this.#cancelRetry = undefined;
+      this.pollNow();
+    };
+    this.#cancelRetry = this.#clock.after(backoffMs(this.#backoff, this.#failures), retry, this.#background);
   }
 }

@@ -1,9 +1,8 @@
 import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
 import type { Store } from "../store/store.js";
+import { backoffMs, storeBackoff } from "./backoff.js";
 import { sleep } from "./clock.js";
 
-const backoffMsMin = 20;
-const backoffMsMax = 1000;
 /** How long a write that comes before an effect is retried. Nothing has happened yet, so giving up is safe. */
 const beforeEffectMsMax = 10_000;
 const warnEveryMs = 60_000;
@@ -33,7 +32,7 @@ export interface AfterEffect {
  */
 export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, wanted }: BeforeEffect = {}): Promise<T> {
   const until = store.clock.now() + beforeEffectMsMax;
-  const goesOn = (error: unknown, backoffMs: number) => isPassing(error) && store.clock.now() + backoffMs <= until;
+  const goesOn = (error: unknown, delayMs: number) => isPassing(error) && store.clock.now() + delayMs <= until;
   return await untilAnswered(store, write, goesOn, signal, wanted);
 }
 
@@ -59,18 +58,19 @@ export async function afterEffect<T>(store: Store, write: Write<T>, { what, sign
 async function untilAnswered<T>(
   store: Store,
   write: Write<T>,
-  goesOn: (error: unknown, backoffMs: number) => boolean,
+  goesOn: (error: unknown, delayMs: number) => boolean,
   signal: AbortSignal | undefined,
   wanted?: () => boolean,
 ): Promise<T> {
   let doubt: NotKnownError | undefined;
-  for (let backoffMs = backoffMsMin; ; backoffMs = Math.min(backoffMs * 2, backoffMsMax)) {
+  for (let failures = 1; ; failures++) {
     try {
       return await write();
     } catch (error) {
       if (error instanceof NotKnownError) doubt = error;
-      if (store.closed || wanted?.() === false || !goesOn(error, backoffMs)) throw withDoubt(error, doubt);
-      await sleep(store.clock, backoffMs, signal);
+      const delayMs = backoffMs(storeBackoff, failures);
+      if (store.closed || wanted?.() === false || !goesOn(error, delayMs)) throw withDoubt(error, doubt);
+      await sleep(store.clock, delayMs, signal);
       if (wanted?.() === false) throw withDoubt(error, doubt);
     }
   }

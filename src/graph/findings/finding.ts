@@ -31,7 +31,7 @@ export const wholeFile = (file: string): Place => ({ file, pointer: "", line: 1,
 
 /** Collects what is found, up to a bound: a generated document can be wrong in ten thousand places. */
 export class Findings {
-  readonly #told: Readonly<Record<Severity, Finding[]>> = { error: [], warning: [] };
+  readonly #kept: Readonly<Record<Severity, Finding[]>> = { error: [], warning: [] };
   readonly #untold: Record<Severity, number> = { error: 0, warning: 0 };
   readonly #seen = new Set<string>();
   readonly #max: number;
@@ -40,29 +40,29 @@ export class Findings {
     this.#max = max;
   }
 
-  /** A fix that takes time to find is given as a function: it is asked for what is told. */
+  /** A fix that takes time to find is given as a function: it is called only for findings that are kept. */
   add(code: FindingCode, where: Spot | Place, message: string, fix: string | (() => string)): void {
     const place = "tree" in where ? placeOf(where) : where;
     const severity = findingCodes[code].severity;
     // A tree that is used in many places through one alias is wrong once.
     const identity = `${code} ${place.file}:${place.line}:${place.column} ${message}`;
     if (this.#seen.has(identity)) return;
-    const told = this.#told[severity];
-    if (told.length >= this.#max) {
+    const kept = this.#kept[severity];
+    if (kept.length >= this.#max) {
       this.#untold[severity] += 1;
       return;
     }
     this.#seen.add(identity);
-    told.push({ severity, code, ...place, message: shortened(message), fix: shortened(typeof fix === "string" ? fix : fix()) });
+    kept.push({ severity, code, ...place, message: shortened(message), fix: shortened(typeof fix === "string" ? fix : fix()) });
   }
 
   get hasErrors(): boolean {
-    return this.#told.error.length > 0;
+    return this.#kept.error.length > 0;
   }
 
   /** In the order of the files, and of the lines in them. Where there are too many, errors come before warnings: they have to be mended. */
   list(file: string): readonly Finding[] {
-    const { error, warning } = this.#told;
+    const { error, warning } = this.#kept;
     const warned = warning.slice(0, this.#max - error.length);
     const sorted = [...error, ...warned].sort(
       (a, b) => Number(b.file === file) - Number(a.file === file) || compare(a.file, b.file) || a.line - b.line || a.column - b.column,

@@ -56,7 +56,7 @@ export function convertFlow(text: string, { to, file = "flow.yaml" }: ConvertOpt
   return { text: converted, changed: converted !== text, findings: findings.list(file) };
 }
 
-/** Lines end as the first one does: whoever checks out with CRLF would otherwise be told to change every file. */
+/** Line ends follow the first line: a checkout with CRLF must not make every file look unformatted. */
 const withEndsOf = (text: string, formatted: string | undefined): string | undefined =>
   /^[^\n]*\r\n/.test(text) ? formatted?.replaceAll("\n", "\r\n") : formatted;
 

@@ -1,7 +1,7 @@
 import type { FlowPlan } from "../plan/plan.js";
 import { pascalCase } from "./type-text.js";
 
-/** Names of types, each of them nobody else's. The first two are what the generated files import. */
+/** Unique type names. The first two are names that the generated files import. */
 export class Names {
   readonly #taken = new Set(["NodeError", "TypedNode"]);
 

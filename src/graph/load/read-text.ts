@@ -8,7 +8,7 @@ export interface Unread {
   readonly fix: string;
 }
 
-/** Regular files of a bounded size only: a device or a pipe would be read for ever. Other encodings than UTF-8 are refused, not guessed. */
+/** Regular files of a bounded size only: a device or a pipe would never end. Other encodings than UTF-8 are refused, not guessed. */
 export async function readText(path: string, bytesMax: number): Promise<string | Unread> {
   try {
     const info = await stat(path);

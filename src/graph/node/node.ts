@@ -1,5 +1,5 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { added } from "../../core/work/added.js";
+import { pushOrCreate } from "../../core/values/push-or-create.js";
 import { NodeError } from "./node-error.js";
 import { mustBeObject, Packet } from "./packet.js";
 
@@ -15,7 +15,7 @@ export interface NodeContext {
   /** From 1; the same packet again has the next one. */
   readonly attempt: number;
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** Aborts when the node's time is over, or the packet is somebody else's. */
+  /** Aborts when the node's time is over, or another worker may have the packet. */
   readonly signal: AbortSignal;
 }
 
@@ -49,7 +49,7 @@ export class NodeOutput {
   send(port: string, data: Readonly<Record<string, unknown>>): this {
     if (typeof port !== "string" || port === "") throw new InvalidInputError("port", "must be the name of an output");
     mustBeObject(data);
-    this.#sent = added(this.#sent, { port, data });
+    this.#sent = pushOrCreate(this.#sent, { port, data });
     return this;
   }
 

@@ -46,7 +46,7 @@ export function mustBeObject(data: unknown): void {
     throw new NodeError("VALIDATION", "a packet must be an object with named members");
 }
 
-/** Only own members: what an object inherits is nobody's data. A name with a dot in it is looked for first. */
+/** Own members only: inherited ones are not data of the packet. A member whose name contains the dot comes first. */
 function memberAt(data: Readonly<Record<string, unknown>>, path: string): unknown {
   if (Object.hasOwn(data, path)) return data[path];
   let value: unknown = data;

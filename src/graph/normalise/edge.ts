@@ -1,5 +1,5 @@
 import { childOf, type Spot } from "../load/tree.js";
-import { written } from "../load/written.js";
+import { type Normalising, spelledIn } from "./dialect.js";
 import { Fields } from "./fields.js";
 import {
   backendNames,
@@ -15,8 +15,8 @@ import {
   storeNames,
 } from "./model.js";
 import { messageOf } from "./node.js";
-import { type Normalising, spelledIn } from "./normalise.js";
 import { durationMs, normaliseRetry, retentionBounds } from "./policy.js";
+import { written } from "./written.js";
 
 const countMax = 1_000_000_000;
 

@@ -1,7 +1,7 @@
 import type { Findings } from "../findings/finding.js";
 import { childOf, entriesOf, itemsOf, type Spot } from "../load/tree.js";
-import { written } from "../load/written.js";
 import { tellPlaceholders } from "../plan/alert-text.js";
+import { type Normalising, spelledIn } from "./dialect.js";
 import { Fields } from "./fields.js";
 import {
   type Alert,
@@ -14,8 +14,9 @@ import {
   protocols,
   storeNames,
 } from "./model.js";
-import { type Normalising, snakeCase, spelledIn } from "./normalise.js";
 import { normaliseExecution } from "./policy.js";
+import { snakeCase } from "./snake-case.js";
+import { written } from "./written.js";
 
 export function normaliseNode(id: string, spot: Spot, about: Normalising): Node | undefined {
   const { findings, components } = about;

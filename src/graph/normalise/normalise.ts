@@ -1,29 +1,14 @@
 import type { Findings } from "../findings/finding.js";
 import type { Components } from "../load/components.js";
 import { entriesOf, plainOf, type Spot, type Tree } from "../load/tree.js";
-import { written } from "../load/written.js";
+import { type Dialect, type Normalising, spelledIn } from "./dialect.js";
 import { normaliseEdge } from "./edge.js";
 import { Fields } from "./fields.js";
 import type { DocumentInfo, Edge, Entrypoint, Flow, FlowDocument, Message, Node } from "./model.js";
 import { messageOf, normaliseNode } from "./node.js";
 import { normaliseExecution, normaliseRetry } from "./policy.js";
-
-/** Form A has `flows`; form B has `nodes` and `edges` at the top. */
-export type Dialect = "A" | "B";
-
-/** What every part of the normalisation is given. */
-export interface Normalising {
-  readonly findings: Findings;
-  readonly components: Components;
-  readonly dialect: Dialect;
-}
-
-/** Says that a spelling belongs to the other dialect. It is understood all the same. */
-export function spelledIn(dialect: Dialect, spot: Spot | undefined, what: string, about: Normalising): void {
-  if (spot === undefined || about.dialect === dialect) return;
-  const ours = about.dialect === "A" ? "with `flows:`" : "with `nodes:` at the top";
-  about.findings.add("FLOW_MIXED_DIALECTS", spot, `${what} is written as in the other dialect`, `choose one: this document is ${ours}`);
-}
+import { snakeCase } from "./snake-case.js";
+import { written } from "./written.js";
 
 /** Both dialects → one model. Whatever is odd is said, and gone on from. */
 export function normalise(root: Tree, components: Components, findings: Findings): FlowDocument | undefined {
@@ -129,14 +114,4 @@ function readEntrypoint(spot: Spot, findings: Findings): Entrypoint | undefined 
   fields.done();
   if (message === undefined && node === undefined) fields.missing("message");
   return { spot, ...(message && { message }), ...(node !== undefined && { node }), ...(filter && { filter }) };
-}
-
-/** `Order Fulfilment` → `order_fulfilment` */
-export function snakeCase(title: string): string {
-  const words = title
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .toLowerCase()
-    .split(/[^a-z0-9]+/)
-    .filter((word) => word !== "");
-  return words.length === 0 ? "flow" : words.join("_");
 }

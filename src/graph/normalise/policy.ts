@@ -1,10 +1,10 @@
 import { closest } from "../../core/errors/closest.js";
 import { plainOf, type Spot } from "../load/tree.js";
 import { NodeError, nodeErrorCodes } from "../node/node-error.js";
+import { type Normalising, spelledIn } from "./dialect.js";
 import { Fields } from "./fields.js";
 import { isoDurationMs } from "./iso-duration.js";
 import { backoffs, type Execution, type RetryPolicy } from "./model.js";
-import { type Normalising, spelledIn } from "./normalise.js";
 
 const delayMsMax = 30 * 86_400_000;
 const attemptsMax = 1000;

@@ -59,18 +59,18 @@ for (const name of variables) roomy.registerVariable(name, "dyn");
 
 const typedEnvironments = new WeakMap<PacketType, Environment>();
 
-interface Around {
+interface CompileContext {
   readonly packet: PacketType | undefined;
   readonly packets: Packets;
   readonly findings: Findings;
   /** Types that its value may have. */
   readonly wanted: readonly string[];
-  /** One that is right, for whoever wrote one that is not. */
+  /** A correct example, for the finding. */
   readonly example: string;
 }
 
-/** Parses, refuses what is not in the subset, and checks types where the packet's schema tells them. */
-export function compile({ text, spot }: Written, { packet, packets, findings, wanted, example }: Around): Compiled | undefined {
+/** Parses, refuses what is not in the subset, and checks types as far as the packet's schema has them. */
+export function compile({ text, spot }: Written, { packet, packets, findings, wanted, example }: CompileContext): Compiled | undefined {
   const refuse = (message: string, fix: string): undefined => {
     findings.add("FLOW_BAD_EXPRESSION", spot, message, fix);
     return undefined;
@@ -118,7 +118,7 @@ function typeProblem(type: string | undefined, wanted: readonly string[]): strin
   return `its value is of type ${inOurWords(type)}; needed is ${[...names].join(" or ")}`;
 }
 
-/** Types as JSON Schema names them: whoever wrote a document has not heard of the evaluator's. */
+/** Type names of JSON Schema: the author of a document does not know those of the evaluator. */
 function inOurWords(summary: string): string {
   return summary
     .replace("no such overload:", "types that do not fit:")
@@ -128,7 +128,7 @@ function inOurWords(summary: string): string {
     .replace(/\bbool\b/g, "boolean");
 }
 
-/** Fields that the schema does not have are dynamic; whether that is odd is told elsewhere. */
+/** Fields that the schema does not have are dynamic; another check reports those that look wrong. */
 function typed(packet: PacketType, packets: Packets): Environment {
   const known = typedEnvironments.get(packet);
   if (known !== undefined) return known;
@@ -145,9 +145,9 @@ function typed(packet: PacketType, packets: Packets): Environment {
 
 function run(parsed: ParseResult, { payload, output }: Travelling): Outcome {
   const fields = typeof payload === "object" && payload !== null && !Array.isArray(payload) ? payload : {};
-  const around = { ...fields, payload };
+  const context = { ...fields, payload };
   try {
-    const value: unknown = parsed({ payload, input: around, message: around, output: { ...around, name: output ?? null } });
+    const value: unknown = parsed({ payload, input: context, message: context, output: { ...context, name: output ?? null } });
     return { ok: true, value: typeof value === "bigint" ? Number(value) : value };
   } catch (error) {
     // Its summary names fields and types, never a value: packets hold what must not get into logs.
@@ -157,19 +157,19 @@ function run(parsed: ParseResult, { payload, output }: Travelling): Outcome {
 }
 
 /** `when` of an edge: false where it reads a field that is not there. */
-export function compileWhen(written: Written, around: Omit<Around, "wanted" | "example">): Expression<boolean> | undefined {
-  return compileCondition(written, around, { ok: true, value: false });
+export function compileWhen(written: Written, context: Omit<CompileContext, "wanted" | "example">): Expression<boolean> | undefined {
+  return compileCondition(written, context, { ok: true, value: false });
 }
 
 /** An expression that is true or false: `when`, `filter`. */
 export function compileCondition(
   written: Written,
-  around: Omit<Around, "wanted" | "example">,
+  context: Omit<CompileContext, "wanted" | "example">,
   ifAbsent?: Evaluated<boolean>,
 ): Expression<boolean> | undefined {
   const example = "payload.score >= 80 && output.name == 'Passed'";
-  const compiled = compile(written, { ...around, wanted: ["bool"], example });
-  if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...around, mustBeThere: false });
+  const compiled = compile(written, { ...context, wanted: ["bool"], example });
+  if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...context, mustBeThere: false });
   return (
     compiled && {
       text: compiled.text,

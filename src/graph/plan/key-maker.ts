@@ -18,7 +18,7 @@ export interface KeyMaker {
   readonly make: (context: KeyContext) => Evaluated<string>;
 }
 
-interface Around {
+interface CompileContext {
   readonly packet: PacketType | undefined;
   readonly packets: Packets;
   readonly findings: Findings;
@@ -27,12 +27,12 @@ interface Around {
 }
 
 /** `{{payload.orderId}}-charge` (a template) or `input.payload.orderId + ':charge'` (an expression). */
-export function compileKey(written: Written, around: Around): KeyMaker | undefined {
-  return written.text.includes("{{") ? fromTemplate(written, around) : fromExpression(written, around);
+export function compileKey(written: Written, context: CompileContext): KeyMaker | undefined {
+  return written.text.includes("{{") ? fromTemplate(written, context) : fromExpression(written, context);
 }
 
-function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undefined {
-  const { findings } = around;
+function fromTemplate({ text, spot }: Written, context: CompileContext): KeyMaker | undefined {
+  const { findings } = context;
   let template: Template;
   try {
     template = parseTemplate(text);
@@ -58,10 +58,10 @@ function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undef
     return undefined;
   }
   const named = template.named || template.paths.some(([root]) => root === "operationId");
-  if (around.namesOperation && !named) tellGeneric({ text, spot }, `${text}-charge`, findings);
+  if (context.namesOperation && !named) tellGeneric({ text, spot }, `${text}-charge`, findings);
   const fields = template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path);
-  tellFields(fields, spot, { ...around, mustBeThere: true });
-  tellTypes(fields, spot, around);
+  tellFields(fields, spot, { ...context, mustBeThere: true });
+  tellTypes(fields, spot, context);
   return {
     text,
     make: ({ payload, operationId, flowId }) => {
@@ -74,17 +74,17 @@ function fromTemplate({ text, spot }: Written, around: Around): KeyMaker | undef
   };
 }
 
-function fromExpression(written: Written, around: Around): KeyMaker | undefined {
+function fromExpression(written: Written, context: CompileContext): KeyMaker | undefined {
   const { text } = written;
   const compiled = compile(written, {
-    ...around,
+    ...context,
     wanted: ["string", "double", "int", "bool"],
     example: "{{payload.orderId}}-charge, or payload.orderId + '-charge'",
   });
   if (compiled === undefined) return undefined;
-  if (around.namesOperation && !compiled.literals.some((literal) => /[A-Za-z0-9]/.test(literal)))
-    tellGeneric(written, `${text} + ':charge'`, around.findings);
-  tellFields(compiled.paths, written.spot, { ...around, mustBeThere: true });
+  if (context.namesOperation && !compiled.literals.some((literal) => /[A-Za-z0-9]/.test(literal)))
+    tellGeneric(written, `${text} + ':charge'`, context.findings);
+  tellFields(compiled.paths, written.spot, { ...context, mustBeThere: true });
   return {
     text,
     make: (context) => {

@@ -6,7 +6,7 @@ import type { Ends } from "./link-ports.js";
 import type { Packets, PacketType } from "./packets.js";
 import type { PlannedDelivery, PlannedKey } from "./plan.js";
 
-interface Around {
+interface EdgeContext {
   readonly flow: Flow;
   readonly ends: Ends;
   readonly packet: PacketType | undefined;
@@ -18,19 +18,19 @@ const retentionMsDefault = 30 * 86_400_000;
 const priorityDefault = 5;
 
 /** The edge's own words first, then its policy's (already one with them), the flow's defaults, and ours. */
-export function linkDelivery({ delivery }: Pick<Edge, "delivery">, around: Around): PlannedDelivery {
-  const { flow, ends } = around;
+export function linkDelivery({ delivery }: Pick<Edge, "delivery">, context: EdgeContext): PlannedDelivery {
+  const { flow, ends } = context;
   const { mode, topic, bus, timeoutMs, inFlightMax, recovery, store, partitionKey, consumerGroup } = delivery;
   const nodeTimeoutMs = timeoutMs ?? ends.to.node.execution.timeoutMs ?? flow.defaults.execution.timeoutMs;
-  const key = keyOf(delivery, around);
-  const partition = partitionKey && compileKey(partitionKey, { ...around, namesOperation: false });
+  const key = keyOf(delivery, context);
+  const partition = partitionKey && compileKey(partitionKey, { ...context, namesOperation: false });
   const deadLetters = deadLettersOf(
     delivery.deadLetters,
     mode === "stream" && topic !== undefined ? `${topic}.dead-letter` : `${flow.id}.dead_letters`,
   );
   return {
     mode,
-    retry: delivery.retry ?? flow.defaults.retry ?? retryOf(around, mode === "direct"),
+    retry: delivery.retry ?? flow.defaults.retry ?? retryOf(context, mode === "direct"),
     priority: delivery.priority ?? priorityDefault,
     ordering: delivery.ordering ?? "none",
     batch: { size: delivery.batchSize ?? 1, waitMs: delivery.batchWaitMs ?? 0 },
@@ -61,15 +61,15 @@ function deadLettersOf(said: boolean | string | undefined, byDefault: string): s
 }
 
 /** A direct call is made once: its error goes to the caller. */
-function retryOf({ flow, ends }: Around, direct: boolean): RetryPolicy {
+function retryOf({ flow, ends }: EdgeContext, direct: boolean): RetryPolicy {
   const retries = ends.to.node.execution.maxRetries ?? flow.defaults.execution.maxRetries;
   if (retries !== undefined) return { ...defaultRetry, maxAttempts: retries + 1 };
   return direct ? { ...defaultRetry, maxAttempts: 1 } : defaultRetry;
 }
 
-function keyOf({ key: onEdge, keyTtlMs }: Edge["delivery"], around: Around): PlannedKey | undefined {
-  const onNode = around.ends.to.node.idempotency;
-  const made = compileOr(onEdge ?? onNode?.key, around);
+function keyOf({ key: onEdge, keyTtlMs }: Edge["delivery"], context: EdgeContext): PlannedKey | undefined {
+  const onNode = context.ends.to.node.idempotency;
+  const made = compileOr(onEdge ?? onNode?.key, context);
   if (made === undefined) return undefined;
   return {
     ...made,
@@ -79,6 +79,6 @@ function keyOf({ key: onEdge, keyTtlMs }: Edge["delivery"], around: Around): Pla
   };
 }
 
-function compileOr(written: Edge["delivery"]["key"], around: Around) {
-  return written && compileKey(written, { ...around, namesOperation: true });
+function compileOr(written: Edge["delivery"]["key"], context: EdgeContext) {
+  return written && compileKey(written, { ...context, namesOperation: true });
 }

@@ -7,7 +7,7 @@ import { orderOf } from "./order.js";
 import type { Packets, PacketType } from "./packets.js";
 import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
 
-/** An edge of the document, and what became of it. */
+/** An edge of the document, and its planned form. */
 export interface LinkedEdge {
   readonly edge: Edge;
   readonly ends: Ends;
@@ -57,20 +57,20 @@ function linkEdges(flow: Flow, packets: Packets, findings: Findings): readonly L
   });
 }
 
-interface Around {
+interface FlowContext {
   readonly flow: Flow;
   readonly packets: Packets;
   readonly findings: Findings;
 }
 
-function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undefined, around: Around): PlannedEdge {
+function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undefined, context: FlowContext): PlannedEdge {
   const { from, to } = ends;
-  const when = edge.when && compileWhen(edge.when, { ...around, packet });
+  const when = edge.when && compileWhen(edge.when, { ...context, packet });
   return {
     id,
     from: { node: from.node.id, ...(from.port && { port: from.port.name }) },
     to: { node: to.node.id, port: to.port?.name ?? "in" },
-    delivery: linkDelivery(edge, { ...around, ends, packet }),
+    delivery: linkDelivery(edge, { ...context, ends, packet }),
     place: placeOf(edge.spot),
     ...(edge.description !== undefined && { description: edge.description }),
     ...(packet && { packet }),
@@ -124,9 +124,9 @@ function declaredEntries(
   nodes: ReadonlyMap<string, PlannedNode>,
   roots: readonly PlannedNode[],
   entryOf: EntryOf,
-  around: Around,
+  context: FlowContext,
 ): readonly PlannedEntry[] {
-  const { packets, findings } = around;
+  const { packets, findings } = context;
   const packet = packets.of(entrypoint.message);
   const filter = entrypoint.filter && compileCondition(entrypoint.filter, { packets, findings, packet });
   const named = entrypoint.node === undefined ? undefined : nodes.get(entrypoint.node);

@@ -4,7 +4,7 @@ import type { Spot } from "../load/tree.js";
 import type { JsonSchema } from "../schema/compiler.js";
 import type { Packets, PacketType } from "./packets.js";
 
-/** Whether packets have a field: in every one, in some, in none, or it cannot be told from the schema. */
+/** Whether packets have a field: in every one, in some, in none, or the schema does not say. */
 type Presence = "always" | "sometimes" | "never" | "undeclared" | "untold";
 
 type SchemaMap = Readonly<Record<string, JsonSchema>>;

@@ -34,12 +34,27 @@ test.each<[string, unknown, readonly string[]]>([
   ["P: { format: email, $id: 'https://elsewhere.example/x', unknown: [1] }", "a@b.example", []],
   ["P: { additionalProperties: false, properties: { id: {}, $id: {} } }", { id: 1, $id: 2 }, []],
   ["P: { dependencies: { type: { $ref: '#/components/packets/Q' }, id: [b] } }\nQ: { required: [b] }", { type: 1, id: 1, b: 1 }, []],
+  [
+    "P: { definitions: { D: { type: string } }, properties: { a: { $id: 'https://a.example/x', definitions: { D: { type: number } }, properties: { b: { $ref: '#/definitions/D' } } } } }",
+    { a: { b: 1 } },
+    [],
+  ],
+  [
+    "P: { definitions: { D: { type: string } }, properties: { a: { $id: 'https://a.example/x', properties: { b: { $ref: '#/definitions/D' } } } } }",
+    { a: { b: 1 } },
+    ["/a/b"],
+  ],
   ["P: false", 1, [""]],
   ["P: true", 1, []],
 ])("%s of %j: %j", async (packets, data, pointers) => {
   const { type, findings } = await packet(packets);
   expect(findings).toEqual([]);
   expect(type?.check(data).map(({ pointer }) => pointer)).toEqual(pointers);
+});
+
+test("a reference to an anchor is refused, and does not stand for the whole schema", async () => {
+  const { findings } = await packet("P: { properties: { a: { $ref: '#name' } }, definitions: { D: { $id: '#name', type: string } } }");
+  expect(findings.map(({ code }) => code)).toEqual(["FLOW_BAD_REF"]);
 });
 
 describe("schemas that cannot be checked in bounded time are refused:", () => {

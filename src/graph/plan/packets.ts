@@ -45,7 +45,7 @@ export class Packets {
     private readonly external: External,
     private readonly findings: Findings,
   ) {
-    this.#compiler = new SchemaCompiler((ref, from, schemaRoot) => this.#followInSchema(ref, from, schemaRoot), findings);
+    this.#compiler = new SchemaCompiler((ref, from, schemaRoots) => this.#followInSchema(ref, from, schemaRoots), findings);
     this.#checks = new SchemaChecks(this.#compiler.definitions);
     this.#explanations = new Explanations(this.#compiler.definitions, this.#checks);
   }
@@ -119,15 +119,18 @@ export class Packets {
   }
 
   /** A `$ref` in a schema: into its own document, or as everywhere else. */
-  #followInSchema(ref: string, from: Spot, schemaRoot: Spot): Spot | undefined {
+  #followInSchema(ref: string, from: Spot, schemaRoots: readonly Spot[]): Spot | undefined {
     if (from.tree.source !== this.root.source) {
       const document = [...this.external.documents.values()].find((one) => one?.source === from.tree.source);
       const spot = document && ref.startsWith("#/") ? follow(document, ref.slice(1)) : undefined;
       return spot ?? this.#nowhere(ref, from, "leads nowhere in its own document");
     }
     if (/^#\/components\/(events|packets)\//.test(ref) || !ref.startsWith("#")) return this.#follow(ref, from, 0);
-    const inSchema = follow(schemaRoot.tree, ref.slice(1));
-    if (inSchema !== undefined) return { tree: inSchema.tree, pointer: schemaRoot.pointer + inSchema.pointer };
+    if (!/^#(?:\/|$)/.test(ref)) return this.#nowhere(ref, from, "is not a JSON pointer");
+    for (const root of schemaRoots) {
+      const spot = follow(root.tree, ref.slice(1));
+      if (spot !== undefined) return { tree: spot.tree, pointer: root.pointer + spot.pointer };
+    }
     return follow(this.root, ref.slice(1)) ?? this.#nowhere(ref, from, "leads nowhere");
   }
 

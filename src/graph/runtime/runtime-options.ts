@@ -18,42 +18,42 @@ export interface RuntimeOptions extends LoadOptions {
   readonly nodes?: NodesOption;
   /** Durable workflows that nodes of kind `subworkflow` may name. */
   readonly workflows?: Readonly<Record<string, WorkflowFunction>>;
-  /** Not all nodes are here: other processes work on the rest. Default false: a node that is missing is an error. */
+  /** Other processes have the nodes that are missing here. Default false: a missing node is an error. */
   readonly partial?: boolean;
-  /** False: this process only triggers and looks. Default true. */
+  /** False: this process triggers and reads, but delivers nothing. Default true. */
   readonly work?: boolean;
-  /** Packets with this process at once. Default 100. */
+  /** Maximum packets that this process delivers at once. Default 100. */
   readonly concurrency?: number;
-  /** How long this process may be silent before others take its packets over. Default 30 s. */
+  /** If this process does not renew its lease for so long, other processes take over its packets. Default 30 s. */
   readonly leaseMs?: number;
-  /** How often it looks for work that nobody told it of. Default 1 s. */
+  /** How often the store is polled for packets of which no notification came. Default 1 s. */
   readonly pollMs?: number;
-  /** Bounds a delivery whose edge and node say nothing. Default 10 minutes. */
+  /** Time limit of a delivery whose edge and node have none. Default 10 minutes. */
   readonly timeoutMs?: number;
-  /** How long a node has to end after its time is over, before it is tried again. Default 5 s. */
+  /** How long a node may go on after its time limit before the packet is retried. Default 5 s. */
   readonly graceMs?: number;
-  /** How often workers that have no other packet may die over one before it is a dead letter. Default 10. */
+  /** How many workers may die while a packet is the only one they deliver, before it becomes a dead letter. Default 10. */
   readonly crashMax?: number;
   /** How long a node waits until all of its ports are filled. Default one day. */
   readonly joinWaitMs?: number;
-  /** A key that was completed with another packet: acknowledge with a note (default), or make a dead letter of it. */
+  /** What to do with a packet whose key was completed by a different packet: acknowledge with a note (default), or dead letter. */
   readonly onMismatch?: "acknowledge" | "deadLetter";
   /** How long executions are kept after their end, keys of triggers, and dead letters. Default 30 days each. */
   readonly retentionMs?: number | "forever";
   readonly deadLetterRetentionMs?: number | "forever";
   /**
-   * What documents may ask for although the runtime does something else, by the name of the field: `["backend", "store"]`.
-   * Default none: a flow with such a field does not run. What each of them does instead is in the reference of documents.
+   * Fields that documents may have although the runtime does something else instead, by name: `["backend", "store"]`.
+   * Default none: a flow with such a field does not run. The reference of documents says what the runtime does for each.
    */
   readonly substitutes?: readonly Substitute[];
   /** "store": as `substitutes: ["stream"]`. */
   readonly streams?: "refuse" | "store";
   /**
-   * Whether alerts (`x-alerts`) may go to loopback, private and link-local addresses: "refuse" (default), "allow", or the
-   * hosts that may be there, as they stand in the webhooks.
+   * Whether alerts (`x-alerts`) may go to loopback, private and link-local addresses: "refuse" (default), "allow", or a
+   * list of the hosts that may, spelled as in the webhooks.
    */
   readonly privateWebhooks?: PrivateWebhooks;
-  /** From 0 to 1: where the jitter of retries comes from. Default Math.random. */
+  /** Source of the jitter of retries, from 0 to 1. Default Math.random. */
   readonly random?: () => number;
 }
 
@@ -90,7 +90,7 @@ const optionNames: OptionNames<RuntimeOptions> = {
   },
 };
 
-/** Everything is checked before anything is opened. */
+/** Checks all options before anything is opened. */
 export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
   knownOptions("createRuntime", options, optionNames);
   const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;

@@ -1,6 +1,7 @@
 import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration } from "../../core/ledger/options.js";
+import { historyOf } from "../../core/packets/history.js";
 import type { QueueCount, Spot } from "../../core/packets/operation.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
 import { requirePackets, type Store } from "../../core/store/store.js";
@@ -9,15 +10,13 @@ import type { FlowPlan } from "../plan/plan.js";
 import { alertAhead } from "./alerts/alert.js";
 import { type Data, decodePayload } from "./delivery/payload.js";
 import { routeFlows } from "./flows/flows.js";
-import type { Routed } from "./flows/routes.js";
-import { Ephemeral } from "./memory-edges/ephemeral.js";
-import { ephemeralHost } from "./memory-edges/ephemeral-host.js";
-import { lostCode, lostRoute, memoryRoute } from "./memory-edges/memory-mark.js";
+import type { Routed } from "./flows/route.js";
+import { RouteTable } from "./flows/route-table.js";
+import { lostCode } from "./memory-edges/memory-mark.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
-import { type Around, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
+import { type TriggerContext, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import { type Listener, Listeners, type RuntimeEvent } from "./views/event.js";
-import { Teller } from "./views/event-reporter.js";
-import { historyOf } from "./views/history.js";
+import { EventReporter } from "./views/event-reporter.js";
 import { executionNo, packetId, packetNo } from "./views/ids.js";
 import { Counters, type RuntimeMetrics } from "./views/metrics.js";
 import {
@@ -31,13 +30,13 @@ import {
   executionView,
 } from "./views/views.js";
 import { ExecutionNotFoundError, WaitTimeoutError } from "./views/wait-errors.js";
-import { Courier, routeKey } from "./worker/packet-worker.js";
-import { checkEdge, tellStranded } from "./worker/stranded.js";
+import { PacketWorker } from "./worker/packet-worker.js";
+import { checkEdge, warnOfStranded } from "./worker/stranded.js";
 
 export interface Page {
   /** At most 1,000; default 100. */
   readonly limit?: number;
-  /** The last one of the page before. */
+  /** The id of the last item of the previous page. */
   readonly before?: string;
 }
 
@@ -51,15 +50,15 @@ const pageMax = 1000;
 
 export interface WaitOptions {
   readonly signal?: AbortSignal;
-  /** Default: without end. */
+  /** Default: no limit. */
   readonly timeoutMs?: number;
 }
 
 const waitOptions: OptionNames<WaitOptions> = { signal: true, timeoutMs: true };
 
 /**
- * Runs flows: `trigger` puts a packet in, and the packets that come of it are carried from node to node, each in the store
- * before it is delivered, where its edge says so.
+ * Runs flows. `trigger` sends a packet into a flow; the runtime's worker carries it, and the packets that nodes send, from
+ * node to node. A packet of a durable edge is in the store before its node is called.
  *
  * @example
  * const runtime = await createRuntime({ store, documents: ["orders.flowdsl.yaml"], nodes: { charge_payment: charge } });
@@ -69,7 +68,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const resolved = resolveOptions(options);
   const { store } = options;
   requirePackets(store);
-  // Nodes that run other flows know the runtime that is made of them.
+  // Subworkflow nodes trigger flows of this runtime, which does not exist before its nodes.
   let runtime: Runtime | undefined;
   const flows = await routeFlows(options, resolved, {
     async run(flow, entry, data, key, signal) {
@@ -88,10 +87,9 @@ export class Runtime {
   readonly #options: ResolvedOptions;
   readonly #listeners = new Listeners();
   readonly #counters = new Counters();
-  readonly #teller: Teller;
-  readonly #courier: Courier;
-  readonly #ephemeral = new Ephemeral();
-  readonly #around: Around;
+  readonly #reporter: EventReporter;
+  readonly #worker: PacketWorker;
+  readonly #triggerContext: TriggerContext;
   #forgetClose: () => void = () => {};
   #stopping: Promise<void> | undefined;
 
@@ -99,37 +97,26 @@ export class Runtime {
     this.store = store;
     this.#flows = flows;
     this.#options = options;
-    const routes = new Map(
-      [...flows].flatMap(([flow, { routes }]) => [...routes].map(([queue, route]) => [routeKey(flow, queue), route] as const)),
-    );
-    const [first] = [...flows.values()].filter(({ plan }) => plan.edges.some(({ delivery }) => delivery.mode === "ephemeral"));
-    if (first) {
-      const { flow, queue } = memoryRoute;
-      routes.set(
-        routeKey(flow, queue),
-        lostRoute((...edge) => routes.get(routeKey(...edge)), first.plan),
-      );
-    }
-    this.#teller = new Teller(this.#counters, this.#listeners);
-    this.#courier = new Courier(store, routes, this.#ephemeral, options, this.#teller);
-    this.#ephemeral.attach(ephemeralHost(this.#courier, options, this.#teller));
-    this.#around = { courier: this.#courier, ephemeral: this.#ephemeral, options, teller: this.#teller };
+    this.#reporter = new EventReporter(this.#counters, this.#listeners);
+    this.#worker = new PacketWorker(store, new RouteTable(flows), options, this.#reporter);
+    const { sender, states, memoryQueues } = this.#worker;
+    this.#triggerContext = { store, sender, states, memoryQueues, options, reporter: this.#reporter };
   }
 
   async start(): Promise<void> {
-    await this.#courier.start();
+    await this.#worker.start();
     this.#forgetClose = this.store.beforeClose(() => this.stop());
-    // Nobody waits for it: a store that cannot be read is told by those who need it.
-    if (this.#options.work) tellStranded(this.store, this.#flows).catch(() => {});
+    // Only a warning depends on it: a store that cannot be read fails the calls that need it.
+    if (this.#options.work) warnOfStranded(this.store, this.#flows).catch(() => {});
   }
 
-  /** Durable before it resolves. Errors of direct calls are thrown. */
+  /** Resolves when the packet is in the store. A direct entry: when its nodes have returned; their errors are thrown. */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
     if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
-    return await trigger(this.#around, this.#flow(flow), entry, payload, options);
+    return await trigger(this.#triggerContext, this.#flow(flow), entry, payload, options);
   }
 
-  // ——— what there is
+  // ——— read
 
   async flows(): Promise<FlowInfo[]> {
     return await Promise.all(
@@ -137,7 +124,7 @@ export class Runtime {
     );
   }
 
-  /** Undefined: there is no such flow here. */
+  /** Undefined: this runtime has no such flow. */
   plan(flow: string): FlowPlan | undefined {
     return this.#flows.get(flow)?.plan;
   }
@@ -166,8 +153,8 @@ export class Runtime {
   }
 
   /**
-   * The execution when it has ended, with everything on ephemeral edges. WaitTimeoutError when the time is over,
-   * ExecutionNotFoundError where there is none, InvalidInputError for what is no id and no option.
+   * Resolves when the execution has ended, packets on ephemeral edges included. Rejects with WaitTimeoutError after
+   * `timeoutMs`, with ExecutionNotFoundError if there is none, and with InvalidInputError for a malformed id or option.
    */
   async wait(id: string, options: WaitOptions = {}): Promise<ExecutionDetails> {
     knownOptions("wait", options, waitOptions);
@@ -178,13 +165,13 @@ export class Runtime {
     for (;;) {
       const changed = this.#nextEnd(id);
       try {
-        // Its numbers only: what is still under way is not looked for in a backlog, again and again.
+        // Reads the counters only: reading packets of a running execution is slow in a large backlog.
         const found = await this.store.packets.execution(executionNo(id));
         if (found === undefined) throw new ExecutionNotFoundError(id);
         if (statusOf(found) !== "running") return await this.#details(found);
         const left = Math.min(this.#options.pollMs, until - clock.now());
         if (left <= 0) throw new WaitTimeoutError(id, timeoutMs);
-        // Another process may end it: then nobody here is told.
+        // Polls as well: if another process ends the execution, no event arrives here.
         const stop = new AbortController();
         const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
         await Promise.race([changed.ended, sleep(clock, left, either)]).finally(() => stop.abort());
@@ -227,7 +214,7 @@ export class Runtime {
     return { at: found.dead.at, no: found.no };
   }
 
-  /** Delivered again, with its key and its history. False: there is no such dead letter. */
+  /** Delivers a dead letter again, with its key and its history. False: there is no such dead letter. */
   async reinject(id: string): Promise<boolean> {
     const { packets } = this.store;
     const letter = await packets.packet(packetNo(id));
@@ -235,36 +222,36 @@ export class Runtime {
     const route = letter && routed?.routes.get(letter.queue);
     if (letter?.dead) checkNotLost(letter);
     if (letter?.dead) checkEdge(letter, routed);
-    const alert = route && alertAhead(this.#courier.sender, route, { ...letter, data: decodePayload(letter.payload).data });
+    const alert = route && alertAhead(this.#worker.sender, route, { ...letter, data: decodePayload(letter.payload).data });
     const done = letter !== undefined && (await packets.reinject(letter.no, alert));
-    if (done) this.#teller.reinjected(route, letter);
-    this.#courier.wake();
+    if (done) this.#reporter.reportReinjected(route, letter);
+    this.#worker.poll();
     return done;
   }
 
-  /** Removed for good. */
+  /** Deletes a dead letter. False: there is no such dead letter. */
   async discard(id: string): Promise<boolean> {
     const done = await this.store.packets.discard(packetNo(id));
-    this.#courier.wake();
+    this.#worker.poll();
     return done;
   }
 
-  /** How many packets there are, by edge. */
+  /** Numbers of packets by edge and state. */
   counts(): Promise<readonly QueueCount[]> {
     return this.store.packets.counts();
   }
 
   get metrics(): RuntimeMetrics {
-    return this.#counters.metrics(this.#courier.capacity.taken);
+    return this.#counters.metrics(this.#worker.capacity.taken);
   }
 
-  // ——— what happens
+  // ——— control
 
   on(listener: Listener): () => void {
     return this.#listeners.add(listener);
   }
 
-  /** What is under way ends; nothing else is delivered. Triggers are still taken. */
+  /** Running deliveries end, and no other begins. Triggers are still accepted. */
   pause(flow: string): Promise<void> {
     return this.#setState(flow, "paused");
   }
@@ -273,7 +260,7 @@ export class Runtime {
     return this.#setState(flow, "active");
   }
 
-  /** As paused; and triggers are refused. */
+  /** As `pause`, and triggers are rejected. */
   archive(flow: string): Promise<void> {
     return this.#setState(flow, "archived");
   }
@@ -281,22 +268,22 @@ export class Runtime {
   async #setState(flow: string, state: FlowState): Promise<void> {
     this.#flow(flow);
     await this.store.packets.setFlowState(flow, state);
-    this.#courier.states.set(flow, state);
-    this.#courier.wake();
+    this.#worker.states.set(flow, state);
+    this.#worker.poll();
     const type = state === "active" ? "resumed" : state;
-    this.#listeners.tell({ type, flow });
+    this.#listeners.notify({ type, flow });
   }
 
-  /** Resolves when nothing is with this process and nothing is due. What waits for a time, or for others, is not waited for. */
+  /** Resolves when this process has no packet and no packet is due. Does not wait for delayed, held or joining packets. */
   idle(): Promise<void> {
-    return this.#courier.idle();
+    return this.#worker.idle();
   }
 
-  /** Claims nothing more, lets nodes end within `graceMs`, hands the rest back. */
+  /** Claims nothing more, waits at most `graceMs` for running nodes, and releases packets that were not begun. */
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
     duration("graceMs", graceMs);
     this.#forgetClose();
-    this.#stopping ??= this.#courier.stop(graceMs);
+    this.#stopping ??= this.#worker.stop(graceMs);
     return this.#stopping;
   }
 
@@ -307,7 +294,7 @@ export class Runtime {
   }
 }
 
-/** Its payload is gone: to deliver it again would call the node with nothing. */
+/** The payload of a lost packet is gone: a new delivery would call the node with an empty packet. */
 function checkNotLost(letter: PacketRecord): void {
   if (historyOf(letter.history).at(-1)?.code !== lostCode) return;
   throw new ConfigurationError(
@@ -316,7 +303,7 @@ function checkNotLost(letter: PacketRecord): void {
   );
 }
 
-/** To begin again from the top, as if nothing had been said, would never come to an end. */
+/** The cursor was deleted. Starting from the first page instead would make a paging caller loop without end. */
 function pageGone(what: string, id: string): InvalidInputError {
   return new InvalidInputError("before", `there is no ${what} ${id} any more; begin with the first page`);
 }

@@ -5,8 +5,8 @@ import { wrongPattern } from "./linear-pattern.js";
 
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
-/** Where a `$ref` inside a schema leads; undefined, with a finding, if nowhere. */
-export type FollowRef = (ref: string, from: Spot, schemaRoot: Spot) => Spot | undefined;
+/** Where a `$ref` inside these schemas, the innermost first, leads; undefined, with a finding, if nowhere. */
+export type FollowRef = (ref: string, from: Spot, schemaRoots: readonly Spot[]) => Spot | undefined;
 
 const prefix = "#/definitions/";
 /** From one reference to the next, for one value. */
@@ -22,7 +22,7 @@ export class SchemaCompiler {
   readonly definitions: Record<string, JsonSchema> = Object.create(null) as Record<string, JsonSchema>;
   readonly #names = new Map<Tree, string>();
   readonly #taken = new Set<string>();
-  #pending: { readonly name: string; readonly spot: Spot; readonly root: Spot }[] = [];
+  #pending: { readonly name: string; readonly spot: Spot; readonly roots: readonly Spot[] }[] = [];
 
   constructor(
     private readonly followRef: FollowRef,
@@ -31,9 +31,9 @@ export class SchemaCompiler {
 
   /** The name under which this schema, and everything that it refers to, is in the table. */
   define(spot: Spot): string {
-    const name = this.#name(spot, spot);
+    const name = this.#name(spot, [spot]);
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
-      this.definitions[next.name] = this.#schema(next.spot, next.root);
+      this.definitions[next.name] = this.#schema(next.spot, next.roots);
     this.#refuseLoops(name, spot);
     return name;
   }
@@ -50,13 +50,13 @@ export class SchemaCompiler {
     return at;
   }
 
-  #name(spot: Spot, root: Spot): string {
+  #name(spot: Spot, roots: readonly Spot[]): string {
     const known = this.#names.get(spot.tree);
     if (known !== undefined) return known;
     const name = this.#freeName(spot.pointer);
     this.#names.set(spot.tree, name);
     this.#taken.add(name);
-    this.#pending.push({ name, spot, root });
+    this.#pending.push({ name, spot, roots });
     return name;
   }
 
@@ -71,11 +71,12 @@ export class SchemaCompiler {
     return `${name}${number}`;
   }
 
-  #schema(spot: Spot, root: Spot): JsonSchema {
+  #schema(spot: Spot, outer: readonly Spot[]): JsonSchema {
     if (spot.tree.kind === "scalar" && typeof spot.tree.value === "boolean") return spot.tree.value;
     if (spot.tree.kind !== "map") return this.#bad(spot, "a schema must be a map");
     const ref = childOf(spot, "$ref");
-    if (ref !== undefined) return this.#reference(ref, root);
+    if (ref !== undefined) return this.#reference(ref, outer);
+    const roots = isResource(spot) ? [spot, ...outer] : outer;
     const schema: Record<string, unknown> = {};
     for (const { name, tree, pointer } of entriesOf(spot)) {
       const shape = keywords.get(name);
@@ -83,44 +84,44 @@ export class SchemaCompiler {
       if (shape === undefined) continue;
       const wrong = wrongShape(shape, at);
       if (wrong !== undefined) this.#bad(at, `"${name}" ${wrong}`);
-      else schema[name] = this.#value(name, at, root);
+      else schema[name] = this.#value(name, at, roots);
     }
     return adapted(schema, childOf(spot, "nullable"));
   }
 
-  #reference(ref: Spot, root: Spot): JsonSchema {
+  #reference(ref: Spot, roots: readonly Spot[]): JsonSchema {
     const text = ref.tree.kind === "scalar" ? ref.tree.value : undefined;
-    const target = typeof text === "string" ? this.followRef(text, ref, root) : undefined;
+    const target = typeof text === "string" ? this.followRef(text, ref, roots) : undefined;
     if (typeof text !== "string") this.#bad(ref, "$ref must be a text");
     if (target === undefined) return true;
-    // Inside its own root a reference keeps that root; elsewhere the target is one.
-    const inside = target.tree.source === root.tree.source && target.pointer.startsWith(`${root.pointer}/`);
-    return { $ref: `${prefix}${this.#name(target, inside ? root : target)}` };
+    // Inside of a root a reference keeps that root; elsewhere the target is one.
+    const kept = roots.filter(({ tree, pointer }) => target.tree.source === tree.source && target.pointer.startsWith(`${pointer}/`));
+    return { $ref: `${prefix}${this.#name(target, kept.length > 0 ? kept : [target])}` };
   }
 
-  #value(name: string, at: Spot, root: Spot): unknown {
+  #value(name: string, at: Spot, roots: readonly Spot[]): unknown {
     const { tree } = at;
     switch (keywords.get(name)) {
       case "schema":
-        return this.#schema(at, root);
+        return this.#schema(at, roots);
       case "items":
-        return tree.kind === "list" ? itemsOf(at).map((item) => this.#schema(item, root)) : this.#schema(at, root);
+        return tree.kind === "list" ? itemsOf(at).map((item) => this.#schema(item, roots)) : this.#schema(at, roots);
       case "schemas":
         if (tree.kind !== "list" || tree.items.length === 0) return [this.#bad(at, `"${name}" must be a list of schemas`)];
-        return itemsOf(at).map((item) => this.#schema(item, root));
+        return itemsOf(at).map((item) => this.#schema(item, roots));
       case "schemaMap":
         if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map of schemas`) && {};
         return Object.fromEntries(
           entriesOf(at)
             .filter((entry) => name !== "patternProperties" || this.#pattern(entry.name, entry))
-            .map((entry) => [entry.name, this.#schema(entry, root)]),
+            .map((entry) => [entry.name, this.#schema(entry, roots)]),
         );
       case "dependencies":
         if (tree.kind !== "map") return this.#bad(at, `"${name}" must be a map`) && {};
         return Object.fromEntries(
           entriesOf(at).map((entry) => [
             entry.name,
-            entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, root),
+            entry.tree.kind === "list" ? itemsOf(entry).map(({ tree: item }) => String(plainOf(item))) : this.#schema(entry, roots),
           ]),
         );
       case "pattern":
@@ -183,6 +184,12 @@ function sameValue(schema: unknown): readonly string[] {
   if (typeof $ref === "string") return [$ref.slice(prefix.length)];
   const lists = [allOf, anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
   return [...lists, not, condition, then, otherwise].flatMap(sameValue);
+}
+
+/** A schema with an `$id` is a document of its own: pointers inside lead from there. An `$id` such as `#name` only names it. */
+function isResource(spot: Spot): boolean {
+  const id = childOf(spot, "$id")?.tree;
+  return id?.kind === "scalar" && typeof id.value === "string" && !id.value.startsWith("#");
 }
 
 /** What OpenAPI 3.0 spells otherwise than draft-07. */

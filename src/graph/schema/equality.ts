@@ -41,6 +41,21 @@ function scalarText(value: unknown): string {
   return typeof value === "string" ? `"${value}` : `${typeof value} ${String(value)}`;
 }
 
+/** Whether two values are the same JSON. `expected` is part of a schema: it bounds how deep this goes. */
+export function areEqual(value: unknown, expected: unknown): boolean {
+  if (typeof value !== "object" || typeof expected !== "object" || value === null || expected === null) return value === expected;
+  if (Array.isArray(value) !== Array.isArray(expected)) return false;
+  // A list may have holes, which are no keys.
+  if (Array.isArray(value) && value.length !== (expected as readonly unknown[]).length) return false;
+  const names = Object.keys(expected);
+  if (Object.keys(value).length !== names.length) return false;
+  for (const name of names)
+    if (!Object.hasOwn(value, name) || !areEqual((value as Members)[name], (expected as Members)[name])) return false;
+  return true;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
 const identities = perValue(() => new Identities());
 
 /** The indexes of the first two equal items. */

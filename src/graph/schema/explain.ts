@@ -1,8 +1,8 @@
-import { ucs2length } from "@cfworker/json-schema";
 import type { JsonSchema } from "./compiler.js";
 import { duplicateIn } from "./equality.js";
 import type { Keywords } from "./keywords.js";
 import { finds, LinearPattern } from "./linear-pattern.js";
+import { countCharacters } from "./scalars.js";
 import type { SchemaChecks } from "./schema-check.js";
 import { beginValue, type Check, mustBeJson, mustBeShallow } from "./verdict.js";
 
@@ -15,27 +15,27 @@ export interface Problem {
 type Members = Readonly<Record<string, unknown>>;
 type Words = (schema: Keywords, value: never) => string;
 
-/** Keywords that say one thing about a value as it is. Those that lead to its members are in `Explanation`. */
+/** Keywords that say one thing about a value as it is. Those that lead to its members are in `Explanations`. */
 const words: Partial<Record<keyof Keywords, Words>> = {
-  type: ({ type }, value) => `Instance type "${typeOf(value)}" is invalid. Expected "${[type].flat().join('", "')}".`,
-  const: (schema) => `Instance does not match ${JSON.stringify(schema.const)}.`,
-  enum: (schema) => `Instance does not match any of ${JSON.stringify(schema.enum)}.`,
-  not: () => 'Instance matched "not" schema.',
-  minProperties: ({ minProperties }) => `Instance has fewer than ${minProperties} properties.`,
-  maxProperties: ({ maxProperties }) => `Instance has more than ${maxProperties} properties.`,
-  minItems: ({ minItems }, value: unknown[]) => `Array has too few items (${value.length} < ${minItems}).`,
-  maxItems: ({ maxItems }, value: unknown[]) => `Array has too many items (${value.length} > ${maxItems}).`,
-  contains: () => "Array does not contain item matching schema.",
-  uniqueItems: (_, value: unknown[]) => `Duplicate items at indexes ${duplicateIn(value)?.join(" and ")}.`,
-  minimum: ({ minimum }, value: number) => `${value} is less than ${minimum}.`,
-  maximum: ({ maximum }, value: number) => `${value} is greater than ${maximum}.`,
-  exclusiveMinimum: ({ exclusiveMinimum }, value: number) => `${value} is less than or equal to ${exclusiveMinimum}.`,
-  exclusiveMaximum: ({ exclusiveMaximum }, value: number) => `${value} is greater than or equal to ${exclusiveMaximum}.`,
-  multipleOf: ({ multipleOf }, value: number) => `${value} is not a multiple of ${multipleOf}.`,
-  minLength: ({ minLength }, value: string) => `String is too short (${ucs2length(value)} < ${minLength}).`,
-  maxLength: ({ maxLength }, value: string) => `String is too long (${ucs2length(value)} > ${maxLength}).`,
-  pattern: () => "String does not match pattern.",
-  format: (schema) => `String does not match format "${schema.format}".`,
+  type: ({ type }, value) => `must be ${[type].flat().join(" or ")}, is ${typeOf(value)}`,
+  const: (schema) => `must be ${JSON.stringify(schema.const)}`,
+  enum: (schema) => `must be one of ${JSON.stringify(schema.enum)}`,
+  not: () => 'matches the schema in "not"',
+  minProperties: ({ minProperties }, value: Members) => `must have at least ${minProperties} properties, has ${Object.keys(value).length}`,
+  maxProperties: ({ maxProperties }, value: Members) => `must have at most ${maxProperties} properties, has ${Object.keys(value).length}`,
+  minItems: ({ minItems }, value: unknown[]) => `must have at least ${minItems} items, has ${value.length}`,
+  maxItems: ({ maxItems }, value: unknown[]) => `must have at most ${maxItems} items, has ${value.length}`,
+  contains: () => 'has no item that matches the schema in "contains"',
+  uniqueItems: (_, value: unknown[]) => `has equal items at the indexes ${duplicateIn(value)?.join(" and ")}`,
+  minimum: ({ minimum }, value: number) => `must be at least ${minimum}, is ${value}`,
+  maximum: ({ maximum }, value: number) => `must be at most ${maximum}, is ${value}`,
+  exclusiveMinimum: ({ exclusiveMinimum }, value: number) => `must be greater than ${exclusiveMinimum}, is ${value}`,
+  exclusiveMaximum: ({ exclusiveMaximum }, value: number) => `must be less than ${exclusiveMaximum}, is ${value}`,
+  multipleOf: ({ multipleOf }, value: number) => `must be a multiple of ${multipleOf}, is ${value}`,
+  minLength: ({ minLength }, value: string) => `must have at least ${minLength} characters, has ${countCharacters(value)}`,
+  maxLength: ({ maxLength }, value: string) => `must have at most ${maxLength} characters, has ${countCharacters(value)}`,
+  pattern: ({ pattern }) => `does not match the pattern ${JSON.stringify(pattern)}`,
+  format: ({ format }) => `does not have the format "${format}"`,
 };
 
 function typeOf(value: unknown): string {
@@ -43,7 +43,7 @@ function typeOf(value: unknown): string {
 }
 
 const prefix = "#/definitions/";
-const withoutReason = "Instance does not match its schema.";
+const withoutReason = "does not match its schema";
 
 /** What is wrong with a value that its check has refused: the first `problemsMax` things, with their places. */
 export class Explanations {
@@ -75,7 +75,7 @@ export class Explanations {
     const { value, depth, found } = at;
     if (found.isFull) return;
     if (schema === true) return;
-    if (schema === false) return found.add(at, "False boolean schema.");
+    if (schema === false) return found.add(at, "is not allowed");
     mustBeShallow(depth);
     mustBeJson(value);
     const { $ref, allOf, anyOf, oneOf, if: condition, then = true, else: otherwise = true } = schema as Keywords;
@@ -88,9 +88,9 @@ export class Explanations {
         anyOf,
         at,
         (matches) => matches > 0,
-        () => "Instance does not match any subschemas.",
+        () => 'matches none of the schemas in "anyOf"',
       );
-    const exactly = (matches: number) => `Instance does not match exactly one subschema (${matches} matches).`;
+    const exactly = (matches: number) => `must match exactly one of the schemas in "oneOf", matches ${matches}`;
     if (oneOf !== undefined) this.#choice(oneOf, at, (matches) => matches === 1, exactly);
     if (condition !== undefined) this.#explain(this.#matches(condition, at) ? then : otherwise, deeper(at));
     if (Array.isArray(value)) this.#list(schema as Keywords, value, at);
@@ -124,7 +124,7 @@ export class Explanations {
   #object(schema: Keywords, object: Members, at: Place): void {
     const { required = [], properties = {}, additionalProperties = true, propertyNames, dependencies = {} } = schema;
     const { found } = at;
-    for (const name of required) if (!Object.hasOwn(object, name)) found.add(at, `Instance does not have required property "${name}".`);
+    for (const name of required) if (!Object.hasOwn(object, name)) found.add(at, `lacks the required property "${name}"`);
     for (const [name, then] of Object.entries(dependencies)) if (Object.hasOwn(object, name)) this.#dependent(name, then, object, at);
     for (const [name, one] of Object.entries(properties))
       if (Object.hasOwn(object, name)) this.#explain(one, member(at, name, object[name]));
@@ -132,7 +132,7 @@ export class Explanations {
     for (const name in object) {
       if (found.isFull) return;
       if (propertyNames !== undefined && !this.#matches(propertyNames, { ...at, value: name })) {
-        found.add(at, `Property name "${name}" does not match schema.`);
+        found.add(at, `has a property of the name "${name}", which does not match the schema in "propertyNames"`);
         this.#explain(propertyNames, member(at, name, name));
       }
       let isKnown = Object.hasOwn(properties, name) && Object.hasOwn(object, name);
@@ -142,7 +142,7 @@ export class Explanations {
         this.#explain(one, member(at, name, object[name]));
       }
       if (isKnown || additionalProperties === true) continue;
-      if (additionalProperties === false) found.add(at, `Property "${name}" does not match additional properties schema.`);
+      if (additionalProperties === false) found.add(at, `has the additional property "${name}"`);
       this.#explain(additionalProperties, member(at, name, object[name]));
     }
   }
@@ -150,7 +150,7 @@ export class Explanations {
   #dependent(name: string, then: readonly string[] | JsonSchema, object: Members, at: Place): void {
     if (!Array.isArray(then)) return this.#explain(then as JsonSchema, deeper(at));
     for (const other of then as readonly string[])
-      if (!Object.hasOwn(object, other)) at.found.add(at, `Instance has "${name}" but does not have "${other}".`);
+      if (!Object.hasOwn(object, other)) at.found.add(at, `has the property "${name}" and lacks "${other}"`);
   }
 
   /** One check for each keyword of `words`, made once: a pattern is compiled in it. */

@@ -3,7 +3,7 @@ import type { Check } from "./verdict.js";
 
 export type Compile = (schema: JsonSchema) => Check;
 
-/** What a schema of the table may say (schema-keywords.ts made sure of the shapes). */
+/** What a schema of the table may say (known-keywords.ts made sure of the shapes). */
 export interface Keywords {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -43,7 +43,7 @@ export interface Keywords {
   readonly description?: string;
 }
 
-/** All that these checks know. A schema that says anything else is left to the library. */
+/** All that these checks know. A schema that says anything else cannot be checked. */
 export const known: Readonly<Record<keyof Keywords, true>> = {
   $ref: true,
   type: true,

@@ -4,7 +4,10 @@ import { all, type Check, yes } from "./verdict.js";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Keywords that look at objects. Members are an object's own; where the library also looks at inherited ones, so do we. */
+/**
+ * Keywords that look at objects. Members are an object's own. Names that must match or are additional may also be inherited:
+ * what a node reads from the packet has been checked.
+ */
 export function objectChecks(schema: Keywords, compile: Compile): Check[] {
   const { properties, required, minProperties, maxProperties, propertyNames, dependencies } = schema;
   const { patternProperties, additionalProperties = true } = schema;

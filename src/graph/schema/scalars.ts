@@ -1,5 +1,6 @@
-import { deepCompareStrict, ucs2length, validate } from "@cfworker/json-schema";
-import { formatCheck } from "./formats.js";
+import { multipleOf } from "./decimals.js";
+import { areEqual } from "./equality.js";
+import { formatCheck } from "./formats/known-formats.js";
 import type { Keywords } from "./keywords.js";
 import { finds, LinearPattern } from "./linear-pattern.js";
 import type { Check } from "./verdict.js";
@@ -14,10 +15,17 @@ export function textChecks({ minLength, maxLength, pattern, format: name }: Keyw
   return checks;
 }
 
-/** Characters are code points: one or two units each. Most texts need no counting. */
+/** Most texts need no counting: a character is one or two units of the text. */
 function hasAtLeast(text: string, count: number): boolean {
   if (text.length < count) return false;
-  return text.length >= count * 2 || ucs2length(text) >= count;
+  return text.length >= count * 2 || countCharacters(text) >= count;
+}
+
+/** Characters are code points. A surrogate without its other half counts as one. */
+export function countCharacters(text: string): number {
+  let count = 0;
+  for (let i = 0; i < text.length; i += (text.codePointAt(i) as number) > 0xffff ? 2 : 1) count += 1;
+  return count;
 }
 
 function matching(pattern: string): Check {
@@ -25,27 +33,21 @@ function matching(pattern: string): Check {
   return (value) => finds(expression, value as string);
 }
 
-/** Names that are no format are let pass. */
+/** Formats that are not known are let pass: they are notes for a reader. */
 function ofFormat(name: string): Check[] {
   const test = formatCheck(name);
   return test === undefined ? [] : [(value) => test(value as string)];
 }
 
 /** Keywords that look at numbers. NaN is neither less nor more than a bound, and passes. */
-export function numberChecks({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }: Keywords): Check[] {
+export function numberChecks({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf: divisor }: Keywords): Check[] {
   const checks: Check[] = [];
   if (minimum !== undefined) checks.push((value) => !((value as number) < minimum));
   if (maximum !== undefined) checks.push((value) => !((value as number) > maximum));
   if (exclusiveMinimum !== undefined) checks.push((value) => !((value as number) <= exclusiveMinimum));
   if (exclusiveMaximum !== undefined) checks.push((value) => !((value as number) >= exclusiveMaximum));
-  if (multipleOf !== undefined) checks.push((value) => isMultiple(value as number, multipleOf));
+  if (divisor !== undefined) checks.push(multipleOf(divisor) as Check);
   return checks;
-}
-
-/** The remainder is exact for integers that are; the library calculates the others in decimals. */
-function isMultiple(value: number, of: number): boolean {
-  if (Number.isSafeInteger(value) && Number.isSafeInteger(of)) return value % of === 0;
-  return validate(value, { multipleOf: of }, "7", {}, false).valid;
 }
 
 /** `enum`, and `const` as a list of one. */
@@ -54,5 +56,5 @@ export function oneOfValues(values: readonly unknown[]): Check {
   // Not NaN, which equals nothing.
   const scalars = new Set(values.filter((value) => !isObject(value) && !Number.isNaN(value)));
   const objects = values.filter(isObject);
-  return (value) => (isObject(value) ? objects.some((one) => deepCompareStrict(value, one)) : scalars.has(value));
+  return (value) => (isObject(value) ? objects.some((one) => areEqual(value, one)) : scalars.has(value));
 }

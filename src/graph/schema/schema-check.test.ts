@@ -1,34 +1,24 @@
-import { validate } from "@cfworker/json-schema";
 import { describe, expect, test } from "vitest";
 import type { JsonSchema } from "./compiler.js";
 import { keywords } from "./known-keywords.js";
 import { SchemaChecks } from "./schema-check.js";
 import { isValid } from "./verdict.js";
 
-function answers(schema: unknown, value: unknown, definitions: Record<string, unknown> = {}) {
+function validBy(schema: unknown, value: unknown, definitions: Record<string, unknown> = {}): boolean {
   const table = { ...definitions, P: schema } as Record<string, JsonSchema>;
-  const lookup = Object.fromEntries(Object.entries(table).map(([name, one]) => [`#/definitions/${name}`, one]));
-  return { sure: isValid(new SchemaChecks(table).of("P"), value), library: libraryOf(value, schema, lookup) };
-}
-
-function libraryOf(value: unknown, schema: unknown, lookup: Record<string, unknown>): boolean | "throws" {
-  try {
-    return validate(value, schema as boolean, "7", lookup as Record<string, boolean>, false).valid;
-  } catch {
-    return "throws";
-  }
+  return isValid(new SchemaChecks(table).of("P"), value);
 }
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 const own = (json: string) => JSON.parse(json) as unknown;
 const inherits = (inherited: object, members: object) => Object.assign(Object.create(inherited), members) as unknown;
 
-/** What is valid, and what is not. The library says the same: it is asked. */
+/** What is valid, and what is not: also values that JSON cannot hold, which a node may send. The official suite has only JSON. */
 const cases: Record<string, readonly (readonly [schema: unknown, valid: readonly unknown[], wrong: readonly unknown[]])[]> = {
   type: [
     [{ type: "string" }, ["", "a"], [1, null, true, {}, []]],
     [{ type: "number" }, [1, 1.5, -0, nan, infinity], ["1", null]],
-    [{ type: "integer" }, [1, -0, 1e21, infinity], [1.5, nan, "1", null]],
+    [{ type: "integer" }, [1, -0, 1e21], [1.5, nan, infinity, "1", null]],
     [{ type: ["integer", "null"] }, [1, null], [1.5, infinity, nan, "1"]],
     [{ type: ["number", "integer"] }, [1.5, infinity], ["1"]],
     [{ type: "boolean" }, [true, false], [0, "true"]],
@@ -149,11 +139,8 @@ test("every keyword that a document's table can hold has its cases", () => {
 
 describe.each(Object.entries(cases))("%s", (_, ofKeyword) => {
   test.each(ofKeyword.map(([schema, valid, wrong]) => ({ text: JSON.stringify(schema), schema, valid, wrong })))("$text", (one) => {
-    for (const value of one.valid) expect([value, answers(one.schema, value)]).toEqual([value, { sure: true, library: true }]);
-    for (const value of one.wrong) {
-      expect([value, answers(one.schema, value).sure]).toEqual([value, false]);
-      expect([value, answers(one.schema, value).library]).not.toEqual([value, true]);
-    }
+    for (const value of one.valid) expect([value, validBy(one.schema, value)]).toEqual([value, true]);
+    for (const value of one.wrong) expect([value, validBy(one.schema, value)]).toEqual([value, false]);
   });
 });
 
@@ -166,12 +153,12 @@ describe("references", () => {
   };
 
   test("to itself are followed 500 levels down; what is deeper cannot be checked", () => {
-    expect(answers(tree, nested(20))).toEqual({ sure: true, library: true });
-    expect(answers(tree, nested(200))).toEqual({ sure: true, library: true });
-    expect(answers(tree, nested(100_000))).toEqual({ sure: false, library: "throws" });
+    expect(validBy(tree, nested(20))).toBe(true);
+    expect(validBy(tree, nested(200))).toBe(true);
+    expect(validBy(tree, nested(100_000))).toBe(false);
     const cyclic: { n: number; child?: unknown } = { n: 1 };
     cyclic.child = cyclic;
-    expect(answers(tree, cyclic)).toEqual({ sure: false, library: "throws" });
+    expect(validBy(tree, cyclic)).toBe(false);
   });
 
   type Wrap = (inner: unknown) => unknown;
@@ -193,16 +180,16 @@ describe("references", () => {
     ["patternProperties", (one) => ({ patternProperties: { "": one } }), (b) => ({ b })],
   ])("and schemas in schemas are counted alike: %s", (_, schemaAround, valueAround) => {
     const nest = (levels: number, inner: unknown, wrap: Wrap): unknown => (levels === 0 ? inner : wrap(nest(levels - 1, inner, wrap)));
-    const at = (levels: number) => answers(nest(levels, {}, schemaAround), nest(levels, { a: 1 }, valueAround));
-    expect(at(498).sure).toBe(true);
-    expect(at(502).sure).toBe(false);
+    const at = (levels: number) => validBy(nest(levels, {}, schemaAround), nest(levels, { a: 1 }, valueAround));
+    expect(at(498)).toBe(true);
+    expect(at(502)).toBe(false);
   });
 
   test("and references to references", () => {
     const chain = (levels: number) =>
       Object.fromEntries(Array.from({ length: levels }, (_, i) => [`D${i}`, i === 0 || { $ref: `#/definitions/D${i - 1}` }]));
-    expect(answers({ $ref: "#/definitions/D497" }, 1, chain(498)).sure).toBe(true);
-    expect(answers({ $ref: "#/definitions/D501" }, 1, chain(502)).sure).toBe(false);
+    expect(validBy({ $ref: "#/definitions/D497" }, 1, chain(498))).toBe(true);
+    expect(validBy({ $ref: "#/definitions/D501" }, 1, chain(502))).toBe(false);
   });
 
   test.each([
@@ -211,11 +198,11 @@ describe("references", () => {
     ["nowhere", { $ref: "#/definitions/Nowhere" }],
     ["another document", { $ref: "other.json" }],
   ])("that lead into %s cannot be checked", (_, schema) => {
-    expect(answers(schema, 1)).toEqual({ sure: false, library: "throws" });
+    expect(validBy(schema, 1)).toBe(false);
   });
 });
 
-describe("where the library throws, nothing is valid:", () => {
+describe("a value that is not JSON is not valid, wherever a schema is applied to it:", () => {
   const odd = [undefined, () => 1, 1n, Symbol("s")];
   test.each<[string, unknown, Record<string, unknown>?]>([
     ["a schema that says nothing", { properties: { a: {} } }],
@@ -228,12 +215,12 @@ describe("where the library throws, nothing is valid:", () => {
     ["a reference to a schema that says yes", { properties: { a: { $ref: "#/definitions/Yes" } } }, { Yes: true }],
     ["a condition that nothing follows from", { if: { properties: { a: { type: "string" } } } }],
   ])("%s", (_, schema, definitions) => {
-    for (const a of odd) expect(answers(schema, { b: 1, a, list: [1, a] }, definitions)).toEqual({ sure: false, library: "throws" });
+    for (const a of odd) expect(validBy(schema, { b: 1, a, list: [1, a] }, definitions)).toBe(false);
   });
 
   test("a schema that is `true` is the one that takes anything", () => {
-    for (const value of odd) expect(answers(true, value)).toEqual({ sure: true, library: true });
-    expect(answers(false, 1)).toEqual({ sure: false, library: false });
+    for (const value of odd) expect(validBy(true, value)).toBe(true);
+    expect(validBy(false, 1)).toBe(false);
   });
 
   test("a getter that throws", () => {
@@ -242,11 +229,11 @@ describe("where the library throws, nothing is valid:", () => {
         throw new Error("no");
       },
     };
-    expect(answers({ properties: { a: {} } }, hostile)).toEqual({ sure: false, library: "throws" });
+    expect(validBy({ properties: { a: {} } }, hostile)).toBe(false);
   });
 
-  test.each(["hasOwnProperty", "__proto__", "constructor"])("the format %s, which the library's table inherits, is none", (format) => {
-    expect(answers({ format }, "a").sure).toBe(true);
+  test.each(["hasOwnProperty", "__proto__", "constructor"])("the format %s, a name that every object inherits, is not known", (format) => {
+    expect(validBy({ format }, "a")).toBe(true);
   });
 });
 
@@ -255,31 +242,28 @@ test("choices that are made are forgotten: a long list of them stays valid", () 
     items: { oneOf: [{ type: "string" }, { type: "number" }], not: { type: "null" }, if: { const: 1 }, contains: { const: 1 } },
   };
   const long = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? i : `${i}`));
-  expect(answers(schema, long)).toEqual({ sure: true, library: true });
-  expect(answers({ contains: { const: 1998 } }, long)).toEqual({ sure: true, library: true });
+  expect(validBy(schema, long)).toBe(true);
+  expect(validBy({ contains: { const: 1998 } }, long)).toBe(true);
 });
 
 test("much that is wrong in a branch that nothing depends on does not matter", () => {
   const schema = { anyOf: [{ items: { type: "string" } }, true] };
   const numbers = (length: number) => Array.from({ length }, (_, i) => i);
-  expect(answers(schema, numbers(50))).toEqual({ sure: true, library: true });
-  expect(answers(schema, numbers(500))).toEqual({ sure: true, library: true });
+  expect(validBy(schema, numbers(50))).toBe(true);
+  expect(validBy(schema, numbers(500))).toBe(true);
 });
 
 test("a keyword that is not known cannot be checked", () => {
-  expect(answers({ minContains: 2, contains: { const: 1 } }, [1])).toEqual({ sure: false, library: false });
-  expect(answers({ properties: { a: { "x-other": 1 } } }, { a: 1 })).toEqual({ sure: false, library: true });
+  expect(validBy({ minContains: 2, contains: { const: 1 } }, [1])).toBe(false);
+  expect(validBy({ properties: { a: { "x-other": 1 } } }, { a: 1 })).toBe(false);
 });
 
 test("objects in a list whose items must differ are compared by what is in them", () => {
-  expect(answers({ uniqueItems: true }, [{ a: 1 }, { a: 1 }])).toEqual({ sure: false, library: false });
-  expect(answers({ uniqueItems: true }, [{ a: 1 }, { a: 2 }])).toEqual({ sure: true, library: true });
-  expect(answers({ uniqueItems: true }, [{ a: 1, b: [2] }, 1, { b: [2], a: 1 }])).toEqual({ sure: false, library: false });
-  expect(
-    answers({ uniqueItems: true }, [[1], ["1"], { 0: 1 }, "[1]", "1", 1, null, "null", [null], [], {}, { a: nan }, { a: nan }]),
-  ).toEqual({
-    sure: true,
-    library: true,
-  });
-  expect(answers({ uniqueItems: true }, [[0], [-0]])).toEqual({ sure: false, library: false });
+  expect(validBy({ uniqueItems: true }, [{ a: 1 }, { a: 1 }])).toBe(false);
+  expect(validBy({ uniqueItems: true }, [{ a: 1 }, { a: 2 }])).toBe(true);
+  expect(validBy({ uniqueItems: true }, [{ a: 1, b: [2] }, 1, { b: [2], a: 1 }])).toBe(false);
+  expect(validBy({ uniqueItems: true }, [[1], ["1"], { 0: 1 }, "[1]", "1", 1, null, "null", [null], [], {}, { a: nan }, { a: nan }])).toBe(
+    true,
+  );
+  expect(validBy({ uniqueItems: true }, [[0], [-0]])).toBe(false);
 });

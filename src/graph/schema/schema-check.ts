@@ -88,10 +88,5 @@ export class SchemaChecks {
 function typeChecks({ type }: Keywords, of: string): Check[] {
   const types = typeof type === "string" ? [type] : type;
   if (types === undefined || types.includes(of)) return [];
-  if (of !== "number" || !types.includes("integer")) return [no];
-  return [typeof type === "string" ? isInteger : isIntegerInList];
+  return of === "number" && types.includes("integer") ? [Number.isInteger] : [no];
 }
-
-/** Infinity is an integer where that is the only type, and not in a list of types. */
-const isInteger: Check = (value) => !((value as number) % 1) && !Number.isNaN(value);
-const isIntegerInList: Check = (value) => (value as number) % 1 === 0;

@@ -2,7 +2,7 @@ import type { Findings } from "../findings/finding.js";
 import type { Linked } from "../plan/link.js";
 import { orderOf } from "../plan/order.js";
 
-/** A packet in a circle would travel for ever. */
+/** A packet in a cycle of edges would never end. */
 export function checkCircles({ plan }: Linked, findings: Findings): void {
   const { circle } = orderOf([...plan.nodes.keys()], plan.edges);
   const [first] = circle;

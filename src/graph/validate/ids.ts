@@ -5,7 +5,7 @@ import type { Linked } from "../plan/link.js";
 
 const charsMax = 200;
 
-/** Flows are told apart by their ids, handlers by operationIds, dead letters by both. */
+/** Flows are identified by their ids, handlers by operationIds, dead letters by both. */
 export function checkIds(flows: readonly Linked[], findings: Findings): void {
   const flowIds = new Set<string>();
   for (const { flow } of flows) {

@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { whole } from "../../core/ledger/key-ref.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { sleep, systemClock } from "../../core/work/clock.js";
 import type { Handled } from "../handled.js";
 import type { Inbox, OperationInbox } from "../inbox.js";
@@ -28,8 +29,8 @@ export interface Consuming {
 /** What the broker is to be told: to forget the message, or to let it come again, not before so many ms. */
 export type Verdict<R> = { readonly done: Handled<R> } | { readonly againMs: number };
 
-const backoffMsMin = 100;
-const backoffMsMax = 30_000;
+/** For a broker or a store that fails. */
+export const outageBackoff: Backoff = { minMs: 100, maxMs: 30_000 };
 
 /** The one path of a message, whatever broker it comes from. */
 export class Consumer<T, R> {
@@ -63,7 +64,7 @@ export class Consumer<T, R> {
       return { done: handled };
     } catch (error) {
       this.tell(error, message);
-      return { againMs: backoffMs(this.#outages++) };
+      return { againMs: backoffMs(outageBackoff, ++this.#outages) };
     }
   }
 
@@ -88,10 +89,6 @@ export class Consumer<T, R> {
 function warn(error: unknown, message?: Message): void {
   const what = message === undefined ? "the broker failed" : `message "${message.id}" may come again`;
   process.emitWarning(`[onceflow] [inbox] ${what}: ${error}`, { type: "OnceflowWarning", code: "ONCEFLOW_CONSUMER" });
-}
-
-export function backoffMs(failures: number): number {
-  return Math.min(backoffMsMax, backoffMsMin * 2 ** Math.min(failures, 20));
 }
 
 /** Over early when the signal says so. */

@@ -1,5 +1,6 @@
+import { backoffMs } from "../../core/work/backoff.js";
 import type { Arrived } from "./arrived.js";
-import { backoffMs, type Consumer, type Consuming, pause } from "./consuming.js";
+import { type Consumer, type Consuming, outageBackoff, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
 
 /** A message of a broker that hands out messages for a time, and hands them out again when it hears nothing. */
@@ -35,7 +36,7 @@ export function poll<T, R>(consumer: Consumer<T, R>, { atItEveryMs, take }: Poll
       } catch (error) {
         if (signal.aborted) return;
         consumer.tell(error);
-        await pause(backoffMs(failures++), signal);
+        await pause(backoffMs(outageBackoff, ++failures), signal);
       }
     }
   })();

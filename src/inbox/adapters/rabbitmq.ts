@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
 import { InvalidInputError } from "../../core/errors/errors.js";
+import { backoffMs } from "../../core/work/backoff.js";
 import { PermanentError } from "../errors.js";
 import { type Arrived, arrivedOf } from "./arrived.js";
-import { backoffMs, type ConsumeOptions, Consumer, type Consuming, pause } from "./consuming.js";
+import { type ConsumeOptions, Consumer, type Consuming, outageBackoff, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
 
 export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
@@ -37,7 +38,7 @@ export async function consume<T = unknown, R = unknown>(options: RabbitMqOptions
     for (let failures = 0; !signal.aborted; ) {
       await Promise.race([session?.ended, stopped]);
       // Not at once: a queue that is gone closes one channel after the other.
-      await pause(backoffMs(failures), signal);
+      await pause(backoffMs(outageBackoff, failures + 1), signal);
       if (signal.aborted) return;
       session = await soon(openOne(), signal).catch((error: unknown) => void consumer.tell(error) as undefined);
       failures = session === undefined ? failures + 1 : 0;

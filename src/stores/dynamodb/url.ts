@@ -1,8 +1,8 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { checkParameters } from "../url-parameters.js";
+import { checkParameters, wellFormed } from "../url-parameters.js";
 
 /** What `dynamodb://region/table?…` says. */
-export interface DynamoUrl {
+export interface DynamoAddress {
   readonly region: string;
   readonly table: string;
   readonly endpoint?: string;
@@ -15,8 +15,8 @@ export interface DynamoUrl {
 
 const parameters = ["endpoint", "partitionKey", "ttlAttribute", "create"];
 
-export function parseDynamoUrl(url: string): DynamoUrl {
-  const { hostname: region, username, password, pathname, searchParams } = new URL(url);
+export function parseDynamoUrl(url: string): DynamoAddress {
+  const { hostname: region, username, password, pathname, searchParams } = wellFormed(() => new URL(url));
   const table = pathname.slice(1);
   // No message repeats the URL: it may hold a secret.
   if (!/^[a-z0-9-]+$/.test(region)) throw new InvalidInputError("url", "needs a region, such as dynamodb://eu-central-1/table");

@@ -1,29 +1,20 @@
-import { expect, test, vi } from "vitest";
-import { startStandIn } from "./heartbeat-thread.js";
-
-const threads = vi.hoisted(() => ({ started: 0 }));
-
-vi.mock("node:worker_threads", () => {
-  class Worker {
-    constructor() {
-      threads.started += 1;
-    }
-    unref() {}
-    on() {}
-    async terminate() {}
-  }
-  return { Worker };
-});
+import type { Worker } from "node:worker_threads";
+import { expect, test } from "vitest";
+import { startHeartbeatThread } from "./heartbeat-thread.js";
 
 test.for([
   [60_000, 1],
   [0, 0],
 ] as const)("with stallMsMax: %i a store that holds leases starts %i threads", async ([stallMsMax, expected]) => {
-  threads.started = 0;
-  const standIn = startStandIn({ kind: "sqlite", path: "unused.db", driver: "node:sqlite" }, stallMsMax);
-  for (const owner of ["one", "two"]) standIn.hold([{ owner, leaseMs: 1000, runs: true }]);
-  expect(threads.started).toBe(expected);
-  standIn.alive();
-  standIn.drop(["one", "two"]);
-  await standIn.close();
+  let started = 0;
+  const start = () => {
+    started += 1;
+    return { unref() {}, on() {}, async terminate() {} } as unknown as Worker;
+  };
+  const thread = startHeartbeatThread({ start, address: "unused.db", stallMsMax });
+  for (const owner of ["one", "two"]) thread.hold([{ owner, leaseMs: 1000, runs: true }]);
+  expect(started).toBe(expected);
+  thread.alive();
+  thread.drop(["one", "two"]);
+  await thread.close();
 });

@@ -1,7 +1,28 @@
-import { Worker } from "node:worker_threads";
-import type { StandIn } from "../../core/store/store.js";
-import type { SqliteDriver } from "../sqlite/driver.js";
+import type { Worker, WorkerOptions } from "node:worker_threads";
+import type { HeartbeatThread } from "../../core/store/store.js";
 import { LeaseBoard } from "./lease-board.js";
+
+/** What the thread is given. The address is the store's own; its `heartbeat.ts` knows what it means. */
+export interface HeartbeatData<Address> {
+  readonly address: Address;
+  readonly stallMsMax: number;
+  readonly board: SharedArrayBuffer;
+}
+
+export interface HeartbeatSource<Address> {
+  /**
+   * Starts `heartbeat.ts` of the store as a thread. The store writes `new Worker(new URL("./heartbeat.js", import.meta.url), options)`
+   * itself: bundlers find the thread's file by these very words.
+   */
+  readonly start: (options: WorkerOptions) => Worker;
+  /** How the thread finds the database. It is copied to the thread. */
+  readonly address: Address;
+  /** How long a stuck process keeps its leases. Default 60 s; 0: there is no thread. */
+  readonly stallMsMax: number | undefined;
+}
+
+/** A thread costs a good part of what starting a process does: a store that needs none gets this. */
+const withoutThread: HeartbeatThread = { hold() {}, drop() {}, alive() {}, async close() {} };
 
 /**
  * A handler that computes for longer than its lease blocks the event loop, and with it the heartbeat. This thread
@@ -11,33 +32,17 @@ import { LeaseBoard } from "./lease-board.js";
  *
  * In a healthy process it sleeps: it has no connection, renews nothing, and is not woken by begins and settles.
  */
-export type StandInTarget =
-  | { readonly kind: "sqlite"; readonly path: string; readonly driver: SqliteDriver }
-  | { readonly kind: "postgres"; readonly url: string; readonly schema: string; readonly pooled: boolean }
-  | { readonly kind: "mongodb"; readonly url: string }
-  | { readonly kind: "dynamodb"; readonly url: string }
-  | { readonly kind: "redis"; readonly url: string };
-
-export interface StandInData {
-  readonly target: StandInTarget;
-  readonly stallMsMax: number;
-  readonly board: SharedArrayBuffer;
-}
-
-/** For a store that is not to be stood in for: a thread costs a good part of what starting a process does. */
-const nobody: StandIn = { hold() {}, drop() {}, alive() {}, async close() {} };
-
-export function startStandIn(target: StandInTarget, stallMsMax = 60_000): StandIn {
-  if (stallMsMax === 0) return nobody;
+export function startHeartbeatThread<Address>({ start, address, stallMsMax = 60_000 }: HeartbeatSource<Address>): HeartbeatThread {
+  if (stallMsMax === 0) return withoutThread;
   const board = new LeaseBoard();
   const slots = new Map<string, number>();
   const free = Array.from({ length: board.slots }, (_, slot) => slot);
-  let worker: Worker | undefined;
+  let thread: Worker | undefined;
   let leaseMsMin = Number.POSITIVE_INFINITY;
 
-  function start(): Worker {
-    const workerData: StandInData = { target, stallMsMax, board: board.memory };
-    const started = new Worker(new URL("./thread.js", import.meta.url), { workerData, execArgv: [] });
+  function startThread(): Worker {
+    const workerData: HeartbeatData<Address> = { address, stallMsMax, board: board.memory };
+    const started = start({ workerData, execArgv: [] });
     started.unref();
     started.on("error", (error) => warn(`leases of handlers that block the event loop will not be renewed: ${error.message}`));
     return started;
@@ -57,7 +62,7 @@ export function startStandIn(target: StandInTarget, stallMsMax = 60_000): StandI
           board.leaseMsMin = leaseMsMin;
         }
       }
-      worker ??= start();
+      thread ??= startThread();
     },
     drop(owners) {
       for (const owner of owners) {
@@ -70,7 +75,7 @@ export function startStandIn(target: StandInTarget, stallMsMax = 60_000): StandI
     },
     alive: () => board.beat(),
     async close() {
-      await worker?.terminate();
+      await thread?.terminate();
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { HeldLease, HeldRuns, HeldWorker } from "../../core/store/store.js";
 
 /**
- * The leases this process holds, in memory that its event loop and the stand-in share. Writing a lease here is a few
+ * The leases this process holds, in memory that its event loop and the heartbeat thread share. Writing a lease here is a few
  * hundred nanoseconds and wakes nobody; a message to the thread at every begin was a measurable part of it.
  *
  * A slot is held while its generation is odd. The text is written before the generation turns odd, and a reader that

@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
 import { duration, leaseMsMax } from "../../core/ledger/options.js";
-import { checkEncoding, checkParameters } from "../url-parameters.js";
+import { checkEncoding, checkParameters, wellFormed } from "../url-parameters.js";
 
 /** What a PostgreSQL URL says to us; the rest of it is the driver's. */
 export interface PostgresAddress {
@@ -27,7 +27,8 @@ const known = [...ours, ...ofLibpq.split(" "), ...ofTheDriver.split(" ")];
 const sslModes = ["disable", "allow", "prefer", "require", "no-verify", "verify-ca", "verify-full"];
 const files = ["sslcert", "sslkey", "sslrootcert"];
 
-export function parsePostgresUrl(parsed: URL): PostgresAddress {
+export function parsePostgresUrl(url: string): PostgresAddress {
+  const parsed = wellFormed(() => new URL(url));
   const { searchParams } = parsed;
   checkEncoding(parsed.username, parsed.password, parsed.hostname, parsed.pathname);
   checkParameters(searchParams, known, `Ours are ${ours.join(" and ")}, the others are those of libpq`);

@@ -1,15 +1,15 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import type { Backend, StandIn } from "../../core/store/store.js";
-import { checkServers } from "./check.js";
-import type { Connection } from "./connection.js";
+import type { Backend, HeartbeatThread } from "../../core/store/store.js";
+import { checkServers } from "./connection/check.js";
+import type { Connection } from "./connection/connection.js";
+import { type WaitReplicas, withReplicas } from "./connection/replicas.js";
+import { defaultPrefix, Layout } from "./layout.js";
 import { AbandonedRecords } from "./ledger/abandoned.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { flush } from "./ledger/flush.js";
-import { defaultPrefix, Layout } from "./ledger/layout.js";
 import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecords } from "./ledger/read.js";
-import { type WaitReplicas, withReplicas } from "./wait.js";
 
 export interface RedisBackendOptions {
   /** What the names of our keys begin with. Default `onceflow`. */
@@ -22,7 +22,7 @@ export interface RedisBackendOptions {
 
 interface Internals {
   readonly check: boolean;
-  readonly standIn?: () => StandIn;
+  readonly standIn?: () => HeartbeatThread;
 }
 
 export async function redisBackend(connection: Connection, options: RedisBackendOptions & Internals): Promise<Backend> {

@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../core/errors/errors.js";
-import { type IoRedisCluster, linkOf, type RedisLink } from "./link.js";
+import { type IoRedisCluster, linkOf, type RedisLink } from "./connection/link.js";
 import type { Host, RedisAddress } from "./url.js";
 
 /** How a driver connects, to one server or to a Cluster. Links end when their connection does: nothing is sent twice. */

@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { checkParameters } from "../url-parameters.js";
+import type { RedisBackendOptions } from "./backend.js";
 
 /**
  * What a URL says:
@@ -29,7 +30,7 @@ const shape = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^/?#@]*)@)?([^/?#@]*
 const known = ["prefix", "strict", "waitReplicas", "waitMs", "name"];
 
 /** No message repeats the URL: it may hold a password. */
-export function parseAddress(url: string): RedisAddress {
+export function parseRedisUrl(url: string): RedisAddress {
   const parts = shape.exec(url);
   if (parts === null) throw malformed();
   const [, tls, form, login = "", hosts = "", path = "", query = ""] = parts;
@@ -59,6 +60,27 @@ export function parseAddress(url: string): RedisAddress {
     master,
     options,
   };
+}
+
+/** The parameters that are settings of the store. */
+export function settingsOf({ options: { prefix, strict, waitReplicas, waitMs = "1000" } }: RedisAddress): RedisBackendOptions {
+  return {
+    ...(prefix === undefined ? {} : { prefix }),
+    ...(strict === undefined ? {} : { strict: booleanOf("strict", strict) }),
+    ...(waitReplicas === undefined
+      ? {}
+      : { waitReplicas: { count: numberOf("waitReplicas", waitReplicas), timeoutMs: numberOf("waitMs", waitMs) } }),
+  };
+}
+
+function booleanOf(name: string, text: string): boolean {
+  if (text !== "true" && text !== "false") throw new InvalidInputError("url", `${name} is true or false`);
+  return text === "true";
+}
+
+function numberOf(name: string, text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidInputError("url", `${name} is a whole number`);
+  return Number(text);
 }
 
 function hostOf(text: string, usual: number): Host {

@@ -1,6 +1,6 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { RunOperation } from "../../core/runs/operation.js";
-import { decodeEvents } from "../../workflow/journal/event.js";
+import { decodeEvents } from "../../workflow/journal/codec.js";
 import { stepIdOf } from "../../workflow/journal/identity.js";
 import type { StepExecution } from "./bodies.js";
 import { type StepLike, stepNameOf } from "./step-mocks.js";
@@ -64,8 +64,10 @@ export class Crashes {
   /** Whether the process dies now that this is written. */
   strikeCommit(operation: RunOperation): boolean {
     if (this.#doomed.size === 0 || operation.verb !== "append" || operation.entry.events === null) return false;
-    const verdicts = decodeEvents(operation.entry.events).filter(([type]) => type === "done" || type === "fail");
-    return verdicts.some(([, id, , attempt]) => this.#doomed.delete(`${stepIdOf(operation.id, id)} ${attempt}`));
+    return decodeEvents(operation.entry.events).some((event) => {
+      if (event.type !== "done" && event.type !== "fail") return false;
+      return this.#doomed.delete(`${stepIdOf(operation.id, event.id)} ${event.attempt}`);
+    });
   }
 
   #doom(armed: Armed, { stepId, attempt }: StepExecution): void {

@@ -1,7 +1,7 @@
 import type { JournalEntry, RunRecord, RunStatus } from "../../core/runs/run.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { decodeEvents } from "../../workflow/journal/event.js";
+import { decodeEvents } from "../../workflow/journal/codec.js";
 import { OpenRequests, type OpenStep } from "../../workflow/journal/open-requests.js";
 import type { Recorded } from "../replay-journal.js";
 

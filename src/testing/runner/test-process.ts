@@ -40,7 +40,7 @@ export class TestProcess {
         commit: own((batch: Batch) => this.#commit(batch)),
         transact: own(transact),
         runs: own(this.#runs(store.runs)),
-        // The stand-in is a thread, and would go on renewing for a process that is not really dead.
+        // The heartbeat thread would go on renewing for a process that is not really dead.
         holdRuns: own(() => ({ alive() {}, release() {} })),
         holdWorker: own(() => ({ alive() {}, release() {} })),
       }) as Store,

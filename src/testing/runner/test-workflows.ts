@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { duration } from "../../core/ledger/options.js";
 import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
-import { lendStore } from "../../core/store/test-store-override.js";
+import { overrideStore } from "../../core/store/test-store-override.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import type { WorkerOptions } from "../../workflow/worker/check-worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
@@ -120,10 +120,10 @@ function callerOf(fn: (...args: never[]) => unknown): string {
 
 /** Two of them would get each other's runs. */
 function lend(store: Store): () => void {
-  const lent = lendStore({ store, where: callerOf(testWorkflows) });
-  if ("takeBack" in lent) return lent.takeBack;
+  const override = overrideStore({ store, where: callerOf(testWorkflows) });
+  if ("restore" in override) return override.restore;
   throw new ConfigurationError(
-    `[onceflow] another testWorkflows() is open, from ${lent.lentAt}, and code that names no store uses it. ` +
+    `[onceflow] another testWorkflows() is open, from ${override.overriddenAt}, and code that names no store uses it. ` +
       "Close that one first (await using, or close() when its test ends), or open this one with ambient: false",
     { code: "RUNNER_OPEN" },
   );

@@ -3,7 +3,8 @@ import type { AppendLate, RunAnswer } from "../../core/runs/operation.js";
 import type { RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
-import { decodeEvents, type Event, encodeEvents } from "../journal/event.js";
+import { decodeEvents, encodeEvents } from "../journal/codec.js";
+import type { Event, StepDone, StepFailure } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
 import { type Resolution, resolutionIn } from "./resolution.js";
 
@@ -36,7 +37,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
       entries.set(seq, events);
       for (const event of decodeEvents(events)) {
         if (ended) late.push(event);
-        ended ||= event[0] === "end";
+        ended ||= event.type === "end";
         noteDoubt(doubts, event);
       }
     }
@@ -47,9 +48,9 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
 }
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
-  if (event[0] === "doubt") doubts.set(event[1], event[3]);
+  if (event.type === "doubt") doubts.set(event.id, event.attempt);
   // A new attempt begins only when somebody has said that the one before it had no effect.
-  else if (event[0] === "step" || event[0] === "done" || event[0] === "fail") doubts.delete(event[1]);
+  else if (event.type === "step" || event.type === "done" || event.type === "fail") doubts.delete(event.id);
 }
 
 interface Writing {
@@ -117,10 +118,10 @@ export interface Resolved {
 }
 
 /** What a person says, as an event after the end. Nothing is tried again then. */
-export function resolvedEvent({ id, at, attempt, to, by }: Resolved): Event {
-  if (to !== "notApplied" && "done" in to) return ["done", id, at, attempt, to.done, "resolved", by];
+export function resolvedEvent({ id, at, attempt, to, by }: Resolved): StepDone | StepFailure {
+  if (to !== "notApplied" && "done" in to) return { type: "done", id, at, attempt, value: to.done, how: "resolved", by };
   const error = to === "notApplied" ? notAppliedError() : to.fail;
-  return ["fail", id, at, attempt, error, null, "resolved", by];
+  return { type: "fail", id, at, attempt, error, retryAt: null, how: "resolved", by };
 }
 
 /** The stored error of an attempt that, as a person has said, did not happen. */

@@ -3,7 +3,8 @@ import type { Claimed, Entry } from "../../core/runs/operation.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { cancelledWithoutCode } from "../execute/left-open.js";
-import { type Event, encodeEvents } from "../journal/event.js";
+import { encodeEvents } from "../journal/codec.js";
+import type { Event } from "../journal/event.js";
 import { History } from "../journal/history.js";
 import { recordAccepted } from "./after-end.js";
 
@@ -30,7 +31,7 @@ export async function cancelWithoutWorker(store: Store, id: string): Promise<voi
 async function commitCancelled(store: Store, { run, lapsed, journal }: Claimed, now: number): Promise<void> {
   const cancelled = cancelledWithoutCode({ attempts: new History(journal).attempts, now });
   // Takes the place of whatever the silent owner would still write.
-  const claim: readonly Event[] = lapsed ? [["claim", run.owner ?? "", now]] : [];
+  const claim: readonly Event[] = lapsed ? [{ type: "claim", owner: run.owner ?? "", at: now }] : [];
   const events = encodeEvents([...claim, ...cancelled.events]);
   const entry: Entry = { events, consumed: null, hooks: [], children: [], then: cancelled.then };
   const seq = (journal.at(-1)?.seq ?? 0) + 1;

@@ -1,7 +1,9 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions } from "../../core/errors/known-options.js";
+import type { Store } from "../../core/store/store.js";
 import { withLongValues } from "../journal/aside.js";
-import { decodeEvents, type Event, type EventOf } from "../journal/event.js";
+import { decodeEvents, storedParts } from "../journal/codec.js";
+import { type AttemptEvent, type Event, type EventType, isAttemptEvent, isDelivery, type StepStart } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
 import { readingStore } from "../worker/workers.js";
 import type { InStore } from "./api.js";
@@ -10,7 +12,7 @@ import type { InStore } from "./api.js";
 export interface JournalItem {
   /** The entry it was committed with; events of one entry became durable together. */
   readonly seq: number;
-  readonly type: Event[0];
+  readonly type: EventType;
   /** What it is about: "charge#0" is the first call of the step "charge". */
   readonly id: string;
   readonly at: Date;
@@ -30,35 +32,33 @@ export interface JournalOptions extends InStore {
 /** What happened in a run, in order. Empty when there is no such run. */
 export async function readJournal(run: string, options: JournalOptions = {}): Promise<JournalItem[]> {
   knownOptions("readJournal", options, { store: true, after: true, limit: true });
-  const store = await readingStore(options.store);
-  return await readItems(run, options, (events) => withLongValues(store, run, events));
-}
-
-type Complete = (events: readonly Event[]) => Promise<readonly Event[]>;
-
-async function readItems(
-  run: string,
-  { store: given, after = 0, limit = 1000 }: JournalOptions,
-  complete: Complete,
-): Promise<JournalItem[]> {
+  const { after = 0, limit = 1000 } = options;
   if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
-  const store = await readingStore(given);
+  const store = await readingStore(options.store);
   const items: JournalItem[] = [];
   for (const { seq, events } of await store.runs.journal(run, after, limit))
-    items.push(...itemsOf(run, seq, await complete(decodeEvents(events))));
+    for (const event of await withLongValues(store, run, decodeEvents(events))) items.push(itemOf(run, seq, event));
   return items;
 }
 
-function itemsOf(run: string, seq: number, events: readonly Event[]): JournalItem[] {
-  return events.map((event) => {
-    const [type, id, at, ...detail] = event as readonly [Event[0], string, number, ...unknown[]];
-    const item = { seq, type, id, at: new Date(at), detail };
-    return isAttempt(event) ? { ...item, stepId: stepIdOf(run, id), attempt: event[3] } : item;
-  });
+function itemOf(run: string, seq: number, event: Event): JournalItem {
+  const { about: id, detail } = storedParts(event);
+  const item = { seq, type: event.type, id, at: new Date(event.at), detail };
+  return isAttemptEvent(event) ? { ...item, stepId: stepIdOf(run, id), attempt: event.attempt } : item;
 }
 
-function isAttempt(event: Event): event is EventOf<"step" | "done" | "fail" | "doubt"> {
-  return event[0] === "step" || event[0] === "done" || event[0] === "fail" || event[0] === "doubt";
+const pageMax = 1000;
+
+/** The events of a whole journal. Long values are not brought back: what reads these does not need them. */
+async function* eventsOf(store: Store, run: string): AsyncGenerator<Event> {
+  for (let after = 0; ; ) {
+    const entries = await store.runs.journal(run, after, pageMax);
+    for (const { seq, events } of entries) {
+      after = seq;
+      yield* decodeEvents(events);
+    }
+    if (entries.length < pageMax) return;
+  }
 }
 
 export interface StepAttempt {
@@ -75,50 +75,51 @@ export interface StepAttempt {
 export async function readCall(
   run: string,
   stepId: string,
-  { store }: InStore,
+  { store: given }: InStore,
 ): Promise<{ readonly id: string; readonly settled: boolean } | undefined> {
+  const store = await readingStore(given);
   let call: { id: string; settled: boolean } | undefined;
-  for (let after = 0; ; ) {
-    const items = await readItems(run, { ...(store ? { store } : {}), after }, async (events) => events);
-    for (const { id, type, detail } of items.filter((each) => each.stepId === stepId)) {
-      call ??= { id, settled: false };
-      if (type === "done" || (type === "fail" && detail[2] === null)) call.settled = true;
-    }
-    const last = items.at(-1)?.seq;
-    if (last === undefined) return call;
-    after = last;
+  for await (const event of eventsOf(store, run)) {
+    if (!isAttemptEvent(event) || stepIdOf(run, event.id) !== stepId) continue;
+    call ??= { id: event.id, settled: false };
+    if (isDelivery(event)) call.settled = true;
   }
+  return call;
 }
 
-/** Every attempt of a step, with what became of it. */
+/** Every attempt of a step, with its outcome. */
 export async function readAttempts(run: string, stepId: string, options: InStore = {}): Promise<StepAttempt[]> {
   knownOptions("readAttempts", options, { store: true });
+  const store = await readingStore(options.store);
   const attempts: StepAttempt[] = [];
-  let after = 0;
-  for (;;) {
-    // What was put aside is not needed for this.
-    const items = await readItems(run, { ...options, after }, async (events) => events);
-    for (const item of items.filter((each) => each.stepId === stepId || each.type === "end")) note(attempts, item);
-    const last = items.at(-1)?.seq;
-    if (last === undefined) return attempts;
-    after = last;
+  for await (const event of eventsOf(store, run)) {
+    if (event.type === "end") lapse(attempts);
+    else if (isAttemptEvent(event) && stepIdOf(run, event.id) === stepId) note(attempts, event);
   }
+  return attempts;
 }
 
-function note(attempts: StepAttempt[], { type, at, attempt = 0, detail }: JournalItem): void {
-  const last = attempts.length - 1;
-  const open = attempts[last];
-  if (type === "step" && attempt === 0) return;
-  if (type === "end") {
-    // The run ended, and this attempt has no verdict: its owner fell silent. What is known later comes after the end.
-    if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };
-  } else if (type === "step") {
-    // A later attempt began: whoever was at this one fell silent.
-    if (open?.verdict === "running") attempts[last] = { ...open, verdict: "lapsed" };
+/** A later attempt began, or the run ended, and this one has no verdict: its owner fell silent. */
+function lapse(attempts: StepAttempt[]): void {
+  const open = attempts.at(-1);
+  if (open?.verdict === "running") attempts[attempts.length - 1] = { ...open, verdict: "lapsed" };
+}
+
+function note(attempts: StepAttempt[], event: AttemptEvent): void {
+  const { attempt } = event;
+  const at = new Date(event.at);
+  if (event.type === "step") {
+    // Attempt 0 is only the request.
+    if (attempt === 0) return;
+    lapse(attempts);
     attempts.push({ attempt, startedAt: at, endedAt: undefined, verdict: "running", how: undefined });
-  } else if (open?.attempt === attempt) {
-    const verdict = type === "done" ? "completed" : type === "fail" ? "failed" : "unknown";
-    const how = type === "doubt" ? detail[1] : detail[type === "done" ? 2 : 3];
-    attempts[last] = { ...open, endedAt: at, verdict, how: typeof how === "string" ? how : undefined };
+    return;
   }
+  const open = attempts.at(-1);
+  if (open?.attempt === attempt) attempts[attempts.length - 1] = { ...open, endedAt: at, ...verdictOf(event) };
+}
+
+function verdictOf(event: Exclude<AttemptEvent, StepStart>): Pick<StepAttempt, "verdict" | "how"> {
+  if (event.type === "doubt") return { verdict: "unknown", how: event.why };
+  return { verdict: event.type === "done" ? "completed" : "failed", how: event.how };
 }

@@ -1,5 +1,5 @@
 import type { Store } from "../../core/store/store.js";
-import { decodeEvents } from "../journal/event.js";
+import { decodeEvents } from "../journal/codec.js";
 import { OpenRequests } from "../journal/open-requests.js";
 
 const pageMax = 1000;

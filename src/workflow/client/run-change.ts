@@ -1,4 +1,5 @@
 import type { Store } from "../../core/store/store.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 
 /** Changes of a run, listened for from now on. */
 export interface Waiting {
@@ -26,10 +27,9 @@ export function waitForChange(store: Store, id: string, ms: number, chunks: bool
   return { changed, stop: () => stop() };
 }
 
-const lookMsMin = 10;
-const lookMsMax = 500;
+const lookBackoff: Backoff = { minMs: 10, maxMs: 500, factor: 1.5 };
 
-/** Often at first, then patiently. */
+/** How long to wait for a change after `looks` reads that found none: a store may not notify other processes. */
 export function lookMs(looks: number): number {
-  return Math.min(lookMsMin * 1.5 ** looks, lookMsMax);
+  return backoffMs(lookBackoff, looks + 1);
 }

@@ -1,5 +1,6 @@
 import { ConfigurationError, NotApplied } from "../../core/errors/errors.js";
 import { mayRunAgain } from "../../core/ledger/record.js";
+import { backoffMs, jitteredMs } from "../../core/work/backoff.js";
 import { instantOf } from "./duration.js";
 import { FatalError, RetryableError } from "./errors.js";
 import type { ResolvedStepOptions } from "./step-options.js";
@@ -23,7 +24,7 @@ export function judgeFailure(
   if (error instanceof ConfigurationError)
     return { kind: "final", error: withFramesOf(error, new FatalError(error.message, { cause: error })) };
   if (failures > options.maxRetries) return { kind: "final", error: exhausted(name, failures, error) };
-  return { kind: "retry", at: askedFor(error, now) ?? now + backoffMs(failures, options, random) };
+  return { kind: "retry", at: askedFor(error, now) ?? now + delayMs(failures, options, random) };
 }
 
 /** What a step that was tried often enough rejects with. */
@@ -61,8 +62,7 @@ export function mayRepeat({ effect }: ResolvedStepOptions): boolean {
   return mayRunAgain(effect);
 }
 
-function backoffMs(failures: number, { backoff }: ResolvedStepOptions, random: () => number): number {
-  const { minMs, maxMs, factor, jitter } = backoff;
-  const full = Math.min(maxMs, minMs * factor ** (failures - 1));
-  return Math.round(full * (1 - jitter * random()));
+function delayMs(failures: number, { backoff }: ResolvedStepOptions, random: () => number): number {
+  // `backoff.jitter` is the part of the delay that may be left out: the delay itself is the longest that a step waits.
+  return Math.round(jitteredMs(backoffMs(backoff, failures), { from: 1, width: -backoff.jitter }, random));
 }

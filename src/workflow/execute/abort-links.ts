@@ -27,7 +27,7 @@ export function linkAborts(execution: Execution, call: string, args: readonly un
   if (links.length === 0) return undefined;
   for (const { id, source } of links)
     if (source instanceof AbortController)
-      execution.deliveries.on(id, (event) => event[0] === "aborted" && source.abort(reasonOf(event[3])));
+      execution.deliveries.on(id, (event) => event.type === "aborted" && source.abort(reasonOf(event.reason)));
   return {
     rest: replaced(args, links, () => null),
     join: (copy) => replaced(copy, links, (link) => joined(execution, link)),
@@ -66,7 +66,8 @@ function joined(execution: Execution, { source, id }: Link): AbortController | A
     });
   if (!(source instanceof AbortController)) return own.signal;
   own.signal.addEventListener("abort", () => {
-    if (!fromCode && !execution.gone) execution.deliveries.add(["aborted", id, execution.now(), encodeError(own.signal.reason)]);
+    if (!fromCode && !execution.gone)
+      execution.deliveries.add({ type: "aborted", id, at: execution.now(), reason: encodeError(own.signal.reason) });
   });
   return own;
 }

@@ -3,7 +3,7 @@ import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { ContextError, RunCancelledError, RunCycleError, RunFailedError, RunMismatchError, RunNotFoundError } from "../define/errors.js";
 import { journaledName, type Renamed } from "../define/journaled-name.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import { childIdOf } from "../journal/identity.js";
 import { type Child, ChildWatch } from "./child-watch.js";
 import type { Execution } from "./execution.js";
@@ -50,15 +50,14 @@ export class ChildRuns {
     const asked = execution.requests.ask(request, () => {
       // Here, so that a run that has its child goes on.
       check();
-      const event = ["child", request, execution.now(), id, workflow] as const;
-      return named ? [...event, "check"] : event;
+      return { type: "child", id: request, at: execution.now(), run: id, workflow, check: named };
     });
     if (asked === undefined) return undefined;
     const { event, known } = asked;
-    const run = event[0] === "child" ? event[3] : id;
+    const run = event.type === "child" ? event.run : id;
     const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known });
     // A journal of 0.1.0 does not say that the code waits for the answer: its replay must not wait either.
-    const checks = event[0] === "child" && event[5] === "check";
+    const checks = event.type === "child" && event.check;
     const create = checks || !known ? make(run) : undefined;
     if (!known && create) execution.draft.startChild(create);
     const mismatch = checks && create ? this.#expect(child, { request, workflow: definition, create, refuse }) : undefined;
@@ -98,7 +97,7 @@ export class ChildRuns {
     if (child === undefined || child.ended) return this.#execution.deliveries.add(null, mail);
     child.ended = true;
     const [status = "cancelled", output = null] = JSON.parse(payload) as [string?, (string | null)?];
-    this.#execution.deliveries.add(["ended", child.request, this.#execution.now(), status, output], mail);
+    this.#execution.deliveries.add({ type: "ended", id: child.request, at: this.#execution.now(), status, output }, mail);
   }
 
   resume(): void {
@@ -109,7 +108,7 @@ export class ChildRuns {
   #noteAwait(child: Child): void {
     const journaled = this.#execution.awaits.get(child.request);
     child.awaitedAt = journaled ?? this.#execution.now();
-    if (journaled === undefined && !this.#execution.gone) this.#execution.record(["await", child.request, child.awaitedAt]);
+    if (journaled === undefined && !this.#execution.gone) this.#execution.record({ type: "await", id: child.request, at: child.awaitedAt });
   }
 
   #created(child: Child): void {
@@ -122,25 +121,25 @@ export class ChildRuns {
     { request, workflow, create, refuse }: { request: string; workflow: Renamed; create: StartRun; refuse: boolean },
   ): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      const settle = (event: Event): void => {
-        if (event[0] !== "started") return;
+      const settle = (event: Delivery): void => {
+        if (event.type !== "started") return;
         child.starts.delete(request);
-        if (event[3] === "refused") reject(new RunMismatchError(child.run));
-        else resolve(event[3] === "input");
+        if (event.found === "refused") reject(new RunMismatchError(child.run));
+        else resolve(event.found === "input");
       };
       child.starts.set(request, { workflow, fingerprint: create.fingerprint, refuse });
       const also = request === child.request ? child.settle : undefined;
-      this.#execution.deliveries.on(request, (event) => (event[0] === "started" ? settle(event) : also?.(event)));
+      this.#execution.deliveries.on(request, (event) => (event.type === "started" ? settle(event) : also?.(event)));
     });
   }
 
   #add({ request, run, named, created }: Pick<Child, "request" | "run" | "named" | "created">): Child {
-    let settle: (event: Event) => void = () => {};
+    let settle: (event: Delivery) => void = () => {};
     const result = new Promise((resolve, reject) => {
       settle = (event) => {
         child.ended = true;
-        if (event[0] !== "ended") return;
-        const [, , , status, output] = event;
+        if (event.type !== "ended") return;
+        const { status, output } = event;
         if (status === "completed") resolve(decode(output ?? "null"));
         else reject(errorOf(run, status, output));
       };

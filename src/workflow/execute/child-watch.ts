@@ -1,8 +1,9 @@
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { findCycle, quietMs } from "../client/wait-cycle.js";
 import { isStoredAs, type Renamed } from "../define/journaled-name.js";
 import { broughtBack } from "../journal/aside.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import type { Execution } from "./execution.js";
 
 /** A run that a workflow has started by its id, or means by it. */
@@ -11,7 +12,7 @@ export interface Child {
   readonly request: string;
   readonly run: string;
   readonly result: Promise<unknown>;
-  readonly settle: (event: Event) => void;
+  readonly settle: (event: Delivery) => void;
   /** Its id was chosen by the code: the run may have another parent or none, and would send no mail to this one. */
   readonly named: boolean;
   /** Calls of `start` that wait for an answer, by their request. */
@@ -34,7 +35,8 @@ interface ExpectedRun {
 }
 
 const lookMs = 250;
-const cycleLookMsMax = 10_000;
+/** Between two searches for a cycle, which read one run after the other. The first one comes after a whole quiet time. */
+const cycleBackoff: Backoff = { minMs: 2 * (quietMs + lookMs), maxMs: 10_000, factor: 3 };
 
 /**
  * Asks the store about runs whose id the code has chosen: whether it is the run that the code means, whether it has
@@ -58,7 +60,7 @@ export class ChildWatch {
   async #watch(child: Child): Promise<void> {
     const { store, deliveries } = this.#execution;
     this.#watched.add(child);
-    let cycleLookMs = quietMs + lookMs;
+    let [cycleLooks, cycleLookMs] = [0, quietMs + lookMs];
     while (this.#isOpen(child)) {
       // A failed read says nothing about the run.
       const read = await store.runs.read(child.run).then(
@@ -68,14 +70,15 @@ export class ChildWatch {
       if (this.#execution.gone) return;
       if (read !== undefined) {
         for (const [request, expected] of child.starts) {
-          deliveries.add(["started", request, this.#execution.now(), verdictOn(read.run, expected)]);
+          deliveries.add({ type: "started", id: request, at: this.#execution.now(), found: verdictOn(read.run, expected) });
           child.starts.delete(request);
         }
         await this.#judge(child, read.run);
         if (this.#execution.gone) return;
         if (this.#waitedMs(child) >= cycleLookMs) {
           await this.#lookForCycle(child);
-          cycleLookMs = this.#waitedMs(child) + Math.min(2 * cycleLookMs, cycleLookMsMax);
+          cycleLooks += 1;
+          cycleLookMs = this.#waitedMs(child) + backoffMs(cycleBackoff, cycleLooks);
         }
         child.looked = true;
         this.#execution.touch();

@@ -1,6 +1,6 @@
 import { renamed } from "../../core/values/codec.js";
 import { decodeError, encodeError } from "../../core/values/stored-error.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import type { History } from "../journal/history.js";
 import type { StepCall, WatchedCall } from "../steps/step-call.js";
 import { withoutWritable } from "../streams/writable.js";
@@ -35,7 +35,7 @@ export class Ending {
 
   constructor(execution: Execution, { end }: History) {
     this.#execution = execution;
-    this.#wasCompleted = end?.[1] === "completed";
+    this.#wasCompleted = end?.status === "completed";
     execution.deliveries.on("run", () => this.#end({ status: "cancelled", output: null }));
   }
 
@@ -56,7 +56,7 @@ export class Ending {
     return new Set([...open].filter((call) => this.#returned?.forgotten.includes(call)));
   }
 
-  waitsFor([type, id]: Event): boolean {
+  waitsFor({ type, id }: Delivery): boolean {
     return type === "cancel" || [...this.awaited].some((call) => call.id === id);
   }
 
@@ -138,7 +138,7 @@ export class Ending {
     if (this.#result === undefined || running.length > 0) return;
     this.#recorded = true;
     const { status, output } = this.#result;
-    this.#execution.record(["end", status, this.#execution.now(), output]);
+    this.#execution.record({ type: "end", status, at: this.#execution.now(), output });
   }
 
   /** Aborted, they have as long as the most patient of them allows. Those that do not stop are left behind. */

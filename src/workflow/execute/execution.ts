@@ -8,7 +8,7 @@ import { RunNotWritableError } from "../define/errors.js";
 import { Hooks } from "../hooks/hooks.js";
 import { describe } from "../journal/describe.js";
 import type { Draft } from "../journal/draft.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery, Event } from "../journal/event.js";
 import type { History } from "../journal/history.js";
 import { messageOf, warnNotWritten } from "../journal/not-written.js";
 import { type Outcome, RunWriter } from "../journal/run-writer.js";
@@ -172,7 +172,7 @@ export class Execution {
     if (this.host.rehearsal) return this.host.rehearsal.matched();
     this.#state = "live";
     this.#recordClaim();
-    if (this.#history.parked !== undefined) this.record(["unpark", "mail", this.now()]);
+    if (this.#history.parked !== undefined) this.record({ type: "unpark", at: this.now() });
     if (isOver) this.calls.resumeEnded(this.#history.attempts, awaited);
     else this.calls.resume(this.#history.attempts);
     this.hooks.resume();
@@ -183,7 +183,7 @@ export class Execution {
 
   /** Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write. */
   #recordClaim(): void {
-    if (this.#lapsed) this.record(["claim", this.host.owner, this.now()]);
+    if (this.#lapsed) this.record({ type: "claim", owner: this.host.owner, at: this.now() });
   }
 
   #commitOrRest(): void {
@@ -242,14 +242,14 @@ export class Execution {
   }
 
   /** Runs `work` in a transaction in which the journal is written, too: see the writer's. */
-  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<Outcome> {
+  async within(work: (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>): Promise<Outcome> {
     const outcome = await this.writer.within(work);
     if (!this.gone) this.touch();
     return outcome;
   }
 
   /** A transaction has committed this: the code is told next. */
-  tell(event: Event): void {
+  tell(event: Delivery): void {
     if (this.ending.result === undefined) this.deliveries.tell(event);
   }
 
@@ -305,7 +305,7 @@ export class Execution {
 
   accept(id: string): void {
     this.#history.accepted.add(id);
-    this.record(["accept", id, this.now()]);
+    this.record({ type: "accept", id, at: this.now() });
   }
 
   /** A person has said that the journaled call is the one that the code asks for. */

@@ -61,7 +61,7 @@ export class LateEnds {
   /** Undefined: a person was faster. */
   #eventOf(body: LateBody, outcome: BodyOutcome, { doubts, late }: EndedJournal): readonly Event[] | undefined {
     const { id, attempt, inDoubt } = body;
-    const isOpen = inDoubt ? doubts.get(id) === attempt : !late.some((event) => event[1] === id);
+    const isOpen = inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
     return isOpen ? [lateVerdict(body, outcome, this.#host.now())] : undefined;
   }
 

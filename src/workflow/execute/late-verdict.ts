@@ -7,12 +7,22 @@ import type { BodyOutcome, LateBody } from "../steps/step-body.js";
 
 /** What the end of a body means after the end of its run. A throw leaves in doubt what a throw leaves in doubt before it. */
 export function lateVerdict({ id, attempt, definition }: LateBody, outcome: BodyOutcome, now: number): Event {
-  const fail = (error: unknown): Event => ["fail", id, now, attempt, encodeError(error, { stack: true }), null, "late"];
+  const fail = (error: unknown): Event => ({
+    type: "fail",
+    id,
+    at: now,
+    attempt,
+    error: encodeError(error, { stack: true }),
+    retryAt: null,
+    how: "late",
+  });
   if (outcome.ok)
-    return "text" in outcome ? ["done", id, now, attempt, outcome.text, "late"] : fail(notKeptError(definition.name, outcome.notKept));
+    return "text" in outcome
+      ? { type: "done", id, at: now, attempt, value: outcome.text, how: "late" }
+      : fail(notKeptError(definition.name, outcome.notKept));
   const { error } = outcome;
   const options = definition.options();
   const tells = error instanceof NotApplied || (options.effect === "reconcile" && FatalError.is(error));
   if (mayRepeat(options) || tells) return fail(error);
-  return ["doubt", id, now, attempt, `after the run's end it threw ${error instanceof Error ? error.name : typeof error}`];
+  return { type: "doubt", id, at: now, attempt, why: `after the run's end it threw ${error instanceof Error ? error.name : typeof error}` };
 }

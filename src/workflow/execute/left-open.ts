@@ -2,7 +2,7 @@ import type { Then } from "../../core/runs/operation.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import type { StepDefinition } from "../define/define.js";
 import { mayRepeat } from "../define/retry-policy.js";
-import { type Event, withoutClaims } from "../journal/event.js";
+import { type AttemptEvent, type Claim, type Event, lastAttemptEvent } from "../journal/event.js";
 import { calledStep } from "../steps/called-step.js";
 import { abandonedEvent } from "../steps/step-call.js";
 
@@ -14,7 +14,7 @@ interface Cancelled {
 
 interface LeftOpen {
   /** What the journal says of each call. */
-  readonly attempts: ReadonlyMap<string, readonly Event[]>;
+  readonly attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>;
   readonly now: number;
   /** Which step it is a call of. Default: the one that is defined under its name in this process. */
   readonly definitionOf?: (id: string) => StepDefinition | undefined;
@@ -25,31 +25,29 @@ interface LeftOpen {
  * have it yet: if its step may not run twice, it is in doubt.
  */
 export function cancelledWithoutCode({ attempts, now, definitionOf = () => undefined }: LeftOpen): Cancelled {
-  const events: Event[] = [["cancel", "run", now]];
+  const events: Event[] = [{ type: "cancel", id: "run", at: now }];
   let unsettled = 0;
   for (const [id, log] of attempts) {
-    const last = withoutClaims(log).at(-1);
+    const last = lastAttemptEvent(log);
     const verdict = last && verdictOf(last, now, definitionOf(id) ?? calledStep(id).definition);
     if (verdict) events.push(verdict);
-    if ((verdict ?? last)?.[0] === "doubt") unsettled += 1;
+    if ((verdict ?? last)?.type === "doubt") unsettled += 1;
   }
-  events.push(["end", "cancelled", now, null]);
+  events.push({ type: "end", status: "cancelled", at: now, output: null });
   return { events, then: { kind: "end", status: "cancelled", output: null, ...(unsettled > 0 ? { unsettled } : {}) } };
 }
 
 const why = "the run was cancelled after its process fell silent";
 
 /** Undefined: the journal has said enough. */
-function verdictOf(last: Event, at: number, definition: StepDefinition | undefined): Event | undefined {
-  const { 0: type, 1: id } = last;
+function verdictOf(last: AttemptEvent, at: number, definition: StepDefinition | undefined): AttemptEvent | undefined {
+  const { id, attempt } = last;
   // A step that is not defined here counts as one that may not run twice.
   const isSafe = definition !== undefined && (definition.tx || mayRepeat(definition.options()));
-  if (type === "step" && last[3] > 0) {
-    const attempt = last[3];
-    return isSafe ? abandonedEvent({ id, at, attempt, why }) : ["doubt", id, at, attempt, why];
-  }
-  const isUnasked = type === "fail" && last[5] !== null && definition?.options().effect === "reconcile";
-  if (isUnasked && decodeError(last[4]).name !== "NotApplied")
-    return ["doubt", id, at, last[3], "the run ended before the other side was asked"];
+  if (last.type === "step" && attempt > 0)
+    return isSafe ? abandonedEvent({ id, at, attempt, why }) : { type: "doubt", id, at, attempt, why };
+  if (last.type !== "fail" || last.retryAt === null || definition?.options().effect !== "reconcile") return undefined;
+  if (decodeError(last.error).name !== "NotApplied")
+    return { type: "doubt", id, at, attempt, why: "the run ended before the other side was asked" };
   return undefined;
 }

@@ -49,7 +49,7 @@ export class Mailbox {
           return woken.map((event) => ({ event }));
         }, seq);
       case "cancel":
-        return deliveries.add(["cancel", "run", this.#execution.now()], seq);
+        return deliveries.add({ type: "cancel", id: "run", at: this.#execution.now() }, seq);
       case "resolve": {
         const { attempt, to, accept } = resolutionIn(payload);
         return deliveries.decide(() => {
@@ -76,7 +76,7 @@ export class Mailbox {
     const { draft } = this.#execution;
     const last = this.#unread.at(-1)?.seq ?? 0;
     if (last <= this.#consumedBefore) return;
-    draft.record(["park", "mail", this.#execution.now(), this.#heard]);
+    draft.record({ type: "park", at: this.#execution.now(), mail: this.#heard });
     draft.consume(last);
   }
 

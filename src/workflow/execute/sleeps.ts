@@ -1,5 +1,5 @@
 import { instantOf } from "../define/duration.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import { never } from "../replay/requests.js";
 import type { Execution } from "./execution.js";
 
@@ -17,10 +17,10 @@ export class Sleeps {
     const now = execution.now();
     const until = Math.ceil(instantOf("sleep", when, now));
     const id = execution.requests.ordinal("sleep");
-    const asked = execution.requests.ask(id, () => ["sleep", id, now, until]);
+    const asked = execution.requests.ask(id, () => ({ type: "sleep", id, at: now, until }));
     if (asked === undefined) return never();
     return new Promise((resolve) => {
-      this.#pending.set(id, asked.event[0] === "sleep" ? asked.event[3] : until);
+      this.#pending.set(id, asked.event.type === "sleep" ? asked.event.until : until);
       execution.deliveries.on(id, () => {
         this.#pending.delete(id);
         resolve();
@@ -41,17 +41,17 @@ export class Sleeps {
   }
 
   /** Ends all that last now: what the code is to be told. */
-  wakeAll(): Event[] {
+  wakeAll(): Delivery[] {
     return [...this.#pending.keys()].map((id) => this.#wake(id));
   }
 
   /** Ends those of these that last now. */
-  wake(ids: readonly string[]): Event[] {
+  wake(ids: readonly string[]): Delivery[] {
     return ids.filter((id) => this.#pending.has(id)).map((id) => this.#wake(id));
   }
 
-  #wake(id: string): Event {
+  #wake(id: string): Delivery {
     this.#pending.delete(id);
-    return ["woke", id, this.#execution.now()];
+    return { type: "woke", id, at: this.#execution.now() };
   }
 }

@@ -58,9 +58,9 @@ export class Hooks {
       // Not of one that is journaled: a store of an earlier version may have taken it.
       if (token !== undefined) checkStorable("token", token);
       const made = token ?? randomBytes(tokenBytes).toString("base64url");
-      return webhook ? ["hook", id, execution.now(), made, webhook.urlOf(made)] : ["hook", id, execution.now(), made];
+      return { type: "hook", id, at: execution.now(), token: made, url: webhook?.urlOf(made) };
     });
-    const [, , , named = "", url = ""] = asked?.event[0] === "hook" ? asked.event : [];
+    const { token: named, url = "" } = asked?.event.type === "hook" ? asked.event : { token: "" };
     const storedAs = webhook ? webhook.storedAs(named) : named;
     const hook = new RunHook(execution, id, { token: named, storedAs, url, known: asked?.known ?? false });
     const twin = [...this.#hooks.values()].some((other) => other.open && other.storedAs === hook.storedAs);
@@ -91,7 +91,7 @@ export class Hooks {
 
   receive(id: string, payload: string, mail: number): void {
     const open = this.#hooks.get(id)?.open ?? false;
-    this.#execution.deliveries.add(open ? ["got", id, this.#execution.now(), payload] : null, mail);
+    this.#execution.deliveries.add(open ? { type: "got", id, at: this.#execution.now(), payload } : null, mail);
   }
 
   /** The commit that made them has been answered. */

@@ -1,7 +1,7 @@
 import { decode } from "../../core/values/codec.js";
 import { HookConflictError } from "../define/errors.js";
 import type { Execution } from "../execute/execution.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 import { never } from "../replay/requests.js";
 
 /**
@@ -59,21 +59,20 @@ export class RunHook implements Hook, HookFacts {
   made(conflict: boolean, holder?: string): void {
     this.pending = false;
     if (!conflict && this.#asked.length === 0) return;
-    const event = ["hooked", this.#id, this.#execution.now(), conflict] as const;
-    this.#execution.deliveries.add(holder === undefined ? event : [...event, holder]);
+    this.#execution.deliveries.add({ type: "hooked", id: this.#id, at: this.#execution.now(), conflict, run: holder });
   }
 
-  tell(event: Event): void {
-    if (event[0] === "got") {
-      const payload = decode(event[3]);
+  tell(event: Delivery): void {
+    if (event.type === "got") {
+      const payload = decode(event.payload);
       const waiter = this.#waiting.shift();
       if (waiter) waiter.resolve(payload);
       else this.#payloads.push(payload);
     }
-    if (event[0] === "hooked") {
+    if (event.type === "hooked") {
       this.pending = false;
       this.#told = true;
-      if (event[3]) this.#conflict = new HookConflictError(this.token, event[4]);
+      if (event.conflict) this.#conflict = new HookConflictError(this.token, event.run);
       for (const answer of this.#asked.splice(0)) answer(this.#conflict ?? null);
       if (this.#conflict) for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#conflict);
     }
@@ -101,7 +100,7 @@ export class RunHook implements Hook, HookFacts {
     if (this.#disposed) return;
     this.#disposed = true;
     const execution = this.#execution;
-    const asked = execution.requests.ask(`drop ${this.#id}`, () => ["drop", this.#id, execution.now()]);
+    const asked = execution.requests.ask(`drop ${this.#id}`, () => ({ type: "drop", id: this.#id, at: execution.now() }));
     if (asked && !asked.known) execution.draft.changeHook({ drop: this.storedAs });
   }
 

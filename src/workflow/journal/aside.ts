@@ -43,10 +43,16 @@ function isAside(text: unknown): text is string {
   return typeof text === "string" && text.startsWith(prefix);
 }
 
-/** Where the value of an event is: what a step returned, a hook was given, a child or the run itself ended with. */
-function valueAt([type]: Event): number | undefined {
-  if (type === "done" || type === "ended") return 4;
-  return type === "got" || type === "end" ? 3 : undefined;
+/** The value in an event: what a step returned, a hook was given, a child or the run itself ended with. */
+function valueIn(event: Event): string | null {
+  if (event.type === "done") return event.value;
+  if (event.type === "got") return event.payload;
+  return event.type === "ended" || event.type === "end" ? event.output : null;
+}
+
+function withValue<Of extends Event>(event: Of, value: string): Of {
+  if (event.type === "done") return { ...event, value };
+  return event.type === "got" ? { ...event, payload: value } : { ...event, output: value };
 }
 
 /** Events as they are written, and the values that are put beside them. */
@@ -56,24 +62,21 @@ export function withoutLongValues(
 ): { readonly events: readonly Event[]; readonly aside: Chunk[] } {
   const aside: Chunk[] = [];
   const shortened = (event: Event): Event => {
-    const at = valueAt(event);
-    const text = at === undefined ? undefined : event[at];
-    const put = typeof text === "string" ? putAside(text, asideBytes) : undefined;
-    if (at === undefined || put === undefined) return event;
+    const text = valueIn(event);
+    const put = text === null ? undefined : putAside(text, asideBytes);
+    if (put === undefined) return event;
     aside.push(put.chunk);
-    return event.with(at, put.reference) as unknown as Event;
+    return withValue(event, put.reference);
   };
   return { events: events.map(shortened), aside };
 }
 
 /** Events with the values that they refer to. Reads nothing when there are none. */
-export async function withLongValues(store: Store, run: string, events: readonly Event[]): Promise<Event[]> {
-  const whole: Event[] = [];
+export async function withLongValues<Of extends Event>(store: Store, run: string, events: readonly Of[]): Promise<Of[]> {
+  const whole: Of[] = [];
   for (const event of events) {
-    const at = valueAt(event);
-    const text = at === undefined ? undefined : event[at];
-    if (at === undefined || !isAside(text)) whole.push(event);
-    else whole.push(event.with(at, await broughtBack(store, run, text)) as unknown as Event);
+    const text = valueIn(event);
+    whole.push(isAside(text) ? withValue(event, await broughtBack(store, run, text)) : event);
   }
   return whole;
 }

@@ -2,46 +2,45 @@ import type { Event } from "./event.js";
 
 /** An event in words, for people who have to find out what went wrong. */
 export function describe(event: Event): string {
-  const [type, id] = event;
-  switch (type) {
+  switch (event.type) {
     case "step":
-      return `step ${id}`;
+      return `step ${event.id}`;
     case "mismatch":
-      return `the refusal of ${id}`;
+      return `the refusal of ${event.id}`;
     case "done":
-      return `the result of step ${id}`;
+      return `the result of step ${event.id}`;
     case "fail":
-      return `the failure of step ${id}`;
+      return `the failure of step ${event.id}`;
     case "doubt":
-      return `the doubt about step ${id}`;
+      return `the doubt about step ${event.id}`;
     case "sleep":
-      return id;
+      return event.id;
     case "woke":
-      return `the end of ${id}`;
+      return `the end of ${event.id}`;
     case "hook":
-      return `${id} with the token "${event[3]}"`;
+      return `${event.id} with the token "${event.token}"`;
     case "hooked":
-      return `whether ${id} is in conflict`;
+      return `whether ${event.id} is in conflict`;
     case "got":
-      return `a payload for ${id}`;
+      return `a payload for ${event.id}`;
     case "drop":
-      return `the end of ${id}`;
+      return `the end of ${event.id}`;
     case "child":
-      return `child ${id} of workflow "${event[4]}"`;
+      return `child ${event.id} of workflow "${event.workflow}"`;
     case "started":
-      return `the answer to the start of ${id}`;
+      return `the answer to the start of ${event.id}`;
     case "await":
-      return `the wait for ${id}`;
+      return `the wait for ${event.id}`;
     case "write":
-      return `${id} (${event[3]})`;
+      return `${event.id} (${event.kind})`;
     case "ended":
-      return `the end of child ${id}`;
+      return `the end of child ${event.id}`;
     case "aborted":
-      return `the abort by ${id}`;
+      return `the abort by ${event.id}`;
     case "cancel":
       return "the cancellation";
     case "accept":
-      return `the acceptance of step ${id}`;
+      return `the acceptance of step ${event.id}`;
     case "park":
       return "mail put aside until the code matches";
     case "unpark":
@@ -49,10 +48,10 @@ export function describe(event: Event): string {
     case "fence":
       return "a transaction that was not committed";
     case "claim":
-      return `a claim by ${id}`;
+      return `a claim by ${event.owner}`;
     case "cleared":
       return "the end of its time alone";
     case "end":
-      return `the end (${id})`;
+      return `the end (${event.status})`;
   }
 }

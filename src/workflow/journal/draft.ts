@@ -2,7 +2,8 @@ import type { Chunk, Voided } from "../../core/runs/chunk.js";
 import type { Entry, HookChange, StartRun, Then } from "../../core/runs/operation.js";
 import { storable } from "../../core/values/storable-text.js";
 import { putAside, withoutLongValues } from "./aside.js";
-import { type Event, encodeEvents } from "./event.js";
+import { encodeEvents } from "./codec.js";
+import type { Event } from "./event.js";
 
 /** An entry on its way to the journal, and what it was made of. */
 export interface Taken {
@@ -145,8 +146,8 @@ export class Draft {
 
   /** The entry of these events was refused: what can be written of it goes with the next one, which has another end. */
   restore(events: readonly Event[], { entry, events: refused }: Taken): void {
-    for (const [type, id] of refused) if (type === "step") this.#unbegun.add(id);
-    this.#events = [...events, ...this.#events.filter(([type]) => type !== "end")];
+    for (const event of refused) if (event.type === "step") this.#unbegun.add(event.id);
+    this.#events = [...events, ...this.#events.filter(({ type }) => type !== "end")];
     this.#voids = [...(entry.voids ?? []), ...this.#voids];
     this.#consumed ??= entry.consumed;
   }
@@ -167,7 +168,7 @@ export class Draft {
    * begun: without it, a replay would ask for it where the journal goes on with something else. Retries are left out.
    */
   withholdStarts(): ReadonlySet<string> {
-    const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event[0] === "step" ? [event[1]] : []))]);
+    const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
     this.#events = withheld(this.#events);
     this.#after = [];
     return ids;
@@ -176,13 +177,13 @@ export class Draft {
 
 /** Events without the beginnings of attempts: of a first one only the request stays. */
 export function withheld(events: readonly Event[]): Event[] {
-  return events.flatMap((event) => {
-    if (event[0] !== "step") return [event];
-    return event[3] > 1 ? [] : [event.with(3, 0) as unknown as Event];
+  return events.flatMap((event): Event[] => {
+    if (event.type !== "step") return [event];
+    return event.attempt > 1 ? [] : [{ ...event, attempt: 0 }];
   });
 }
 
 /** The time of the first event is when the code began: so that a replay's clock begins at the same time. */
 function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
-  return [first?.with(2, startedAt) as unknown as Event, ...rest];
+  return first === undefined ? [] : [{ ...first, at: startedAt }, ...rest];
 }

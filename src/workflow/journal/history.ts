@@ -1,19 +1,31 @@
 import type { JournalEntry } from "../../core/runs/run.js";
-import { decodeEvents, type Event, type EventOf, isDelivery, isRequest } from "./event.js";
+import { decodeEvents } from "./codec.js";
+import {
+  type AttemptEvent,
+  type Claim,
+  type Delivery,
+  type Event,
+  isAttemptEvent,
+  isDelivery,
+  isRequest,
+  lastAttemptEvent,
+  type Request,
+  type RunEnd,
+} from "./event.js";
 
 /** What the journal of a run says, as its replay needs it. */
 export class History {
   /** What the code asked for, by id. Taken out as the code asks for it again. */
-  readonly requests = new Map<string, Event>();
+  readonly requests = new Map<string, Request>();
   /** What the code was told, in order. */
-  deliveries: Event[] = [];
+  deliveries: Delivery[] = [];
   /** Everything about a step that its next attempt has to know. */
-  readonly attempts = new Map<string, Event[]>();
+  readonly attempts = new Map<string, (AttemptEvent | Claim)[]>();
   /** When the code first asked for a child's result, by the child's request. */
   readonly awaits = new Map<string, number>();
   /** Calls of steps that a person has accepted, whatever arguments the code asks with. */
   readonly accepted = new Set<string>();
-  end: Event | undefined;
+  end: RunEnd | undefined;
   /** Mail after this one was put aside when the code diverged. */
   parked: number | undefined;
   /** When the code began: the first entry was written with that as the time of its first event. */
@@ -41,32 +53,52 @@ export class History {
     for (const event of events) {
       // What was recorded after the end is for people: the code was not told.
       if (this.end !== undefined) break;
-      const [type, id, at] = event;
-      this.startedAt ??= at;
-      if (isRequest(event)) this.requests.set(type === "drop" ? `drop ${id}` : id, event);
+      this.startedAt ??= event.at;
+      if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);
       if (isDelivery(event)) {
         this.deliveries.push(event);
         this.#crashes = 0;
         this.clearances = 0;
       }
-      if (type === "cleared") this.clearances += 1;
-      if (type === "claim") this.#noteClaim(event);
-      if (type === "step" || type === "done" || type === "fail" || type === "doubt") {
-        const log = this.attempts.get(id) ?? [];
-        this.attempts.set(id, log);
-        log.push(event);
-      }
-      if (type === "accept") this.accepted.add(id);
-      if (type === "await") this.awaits.set(id, at);
-      if (type === "park") this.parked ??= event[3];
-      if (type === "unpark") this.parked = undefined;
-      if (type === "end") this.end = event;
+      if (isAttemptEvent(event)) this.#noteAttempt(event);
+      else this.#note(event);
+    }
+  }
+
+  #noteAttempt(event: AttemptEvent): void {
+    const log = this.attempts.get(event.id);
+    if (log === undefined) this.attempts.set(event.id, [event]);
+    else log.push(event);
+  }
+
+  #note(event: Event): void {
+    switch (event.type) {
+      case "cleared":
+        this.clearances += 1;
+        break;
+      case "claim":
+        this.#noteClaim(event);
+        break;
+      case "accept":
+        this.accepted.add(event.id);
+        break;
+      case "await":
+        this.awaits.set(event.id, event.at);
+        break;
+      case "park":
+        this.parked ??= event.mail;
+        break;
+      case "unpark":
+        this.parked = undefined;
+        break;
+      case "end":
+        this.end = event;
     }
   }
 
   /** The owner before this one died alone, or a person has asked for one more try: the steps that it was in have to know. */
-  #noteClaim(claim: EventOf<"claim">): void {
-    const [, , , crashes] = claim;
+  #noteClaim(claim: Claim): void {
+    const { crashes } = claim;
     if (crashes === undefined || (crashes !== 0 && crashes <= this.#crashes)) return;
     this.#crashes = crashes;
     for (const log of this.attempts.values()) if (isOpen(log)) log.push(claim);
@@ -74,7 +106,7 @@ export class History {
 }
 
 /** Its attempt has no verdict. */
-function isOpen(log: readonly Event[]): boolean {
-  const last = log.findLast(({ 0: type }) => type !== "claim");
-  return last?.[0] === "step" && last[3] > 0;
+function isOpen(log: readonly (AttemptEvent | Claim)[]): boolean {
+  const last = lastAttemptEvent(log);
+  return last?.type === "step" && last.attempt > 0;
 }

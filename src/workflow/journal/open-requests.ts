@@ -1,4 +1,4 @@
-import type { Event } from "./event.js";
+import type { AttemptEvent, Event } from "./event.js";
 
 export interface OpenStep {
   readonly id: string;
@@ -24,38 +24,41 @@ export class OpenRequests {
   }
 
   note(event: Event): unknown {
-    const [type, id] = event;
-    switch (type) {
+    switch (event.type) {
       case "sleep":
-        return this.sleeps.set(id, event[3]);
+        return this.sleeps.set(event.id, event.until);
       case "woke":
-        return this.sleeps.delete(id);
+        return this.sleeps.delete(event.id);
       case "hook":
-        return this.hooks.set(id, event[3]);
+        return this.hooks.set(event.id, event.token);
       case "drop":
-        return this.hooks.delete(id);
+        return this.hooks.delete(event.id);
       case "hooked":
-        return event[3] ? this.hooks.delete(id) : undefined;
+        return event.conflict ? this.hooks.delete(event.id) : undefined;
       case "child":
-        this.#runOf.set(id, event[3]);
-        return this.children.set(id, event[3]);
+        this.#runOf.set(event.id, event.run);
+        return this.children.set(event.id, event.run);
       case "started":
-        return event[3] === "refused" ? this.children.delete(id) : undefined;
+        return event.found === "refused" ? this.children.delete(event.id) : undefined;
       case "await":
-        return this.awaited.add(id);
+        return this.awaited.add(event.id);
       case "ended":
-        return this.#closeChild(id);
+        return this.#closeChild(event.id);
       case "step":
-        return this.steps.set(id, { id, attempt: event[3], state: "executes" });
+        return this.#noteStep(event, "executes");
       case "doubt":
-        return this.steps.set(id, { id, attempt: event[3], state: "doubts" });
+        return this.#noteStep(event, "doubts");
       case "done":
-        return this.steps.delete(id);
+        return this.steps.delete(event.id);
       case "fail":
-        return event[5] === null ? this.steps.delete(id) : this.steps.set(id, { id, attempt: event[3], state: "retries" });
+        return event.retryAt === null ? this.steps.delete(event.id) : this.#noteStep(event, "retries");
       default:
         return undefined;
     }
+  }
+
+  #noteStep({ id, attempt }: AttemptEvent, state: OpenStep["state"]): void {
+    this.steps.set(id, { id, attempt, state });
   }
 
   /** A run that was started twice by its id ends once: the end is journaled under the first request. */

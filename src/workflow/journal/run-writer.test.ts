@@ -26,7 +26,7 @@ function writing(heldAt: number) {
 /** The bodies that begin: of one step, whose entry is answered now. */
 async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly string[]> {
   const bodies: string[] = [];
-  writer.draft.record(["step", "charge#0", 0, 1, ""]);
+  writer.draft.record({ type: "step", id: "charge#0", at: 0, attempt: 1, fingerprint: "", partial: false });
   writer.draft.afterCommit(() => void bodies.push("charge#0"));
   await writer.commit({ kind: "hold" });
   return bodies;

@@ -5,8 +5,9 @@ import type { Tx } from "../../core/store/store.js";
 import { storeStepMs } from "../../core/work/clock.js";
 import type { Departure, Host, Refusal } from "../execute/host.js";
 import type { RunTrial } from "../worker/trial.js";
+import { encodeEvents } from "./codec.js";
 import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
-import { type Event, encodeEvents } from "./event.js";
+import type { Delivery, Event } from "./event.js";
 import { bareEvents, splitRefused } from "./refused-entry.js";
 
 /** The run whose journal is written. */
@@ -22,7 +23,7 @@ interface Author {
   /** The store has this entry, and the run goes on here. */
   written(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
   /** A transaction has committed what the code is to be told next. */
-  tell(event: Event): void;
+  tell(event: Delivery): void;
   leave(departure: Departure): void;
   lose(reason: unknown): void;
   /** The store refuses what it has to write: it is to fail. */
@@ -82,7 +83,7 @@ export class RunWriter {
 
   /** The time that the journal will have for an event that was just recorded: that of a run's first event is when its code began. */
   timeOf(event: Event): number {
-    return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event[2];
+    return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event.at;
   }
 
   /** The number of the next entry. */
@@ -163,7 +164,7 @@ export class RunWriter {
     if (then.kind !== "end") return author.lose(error);
     const bare = bareEvents(events);
     const end = bare.at(-1);
-    const entry = this.#entryOf(bare, { ...then, output: end?.[0] === "end" ? end[3] : null }, 0);
+    const entry = this.#entryOf(bare, { ...then, output: end?.type === "end" ? end.output : null }, 0);
     while (!author.gone && (await this.#send({ entry, events: bare, after: [] })) !== undefined) {
       // Nothing of it is in the store, and nothing but the code before its first step has run: the caller hears of it.
       if (this.#create) return author.leave({ why: "refused", error });
@@ -182,13 +183,13 @@ export class RunWriter {
    * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
    * committed, and the code is told nothing: so what is told is told in the order of the journal.
    */
-  async within(work: (tx: Tx, journal: (event: Event) => Promise<void>) => Promise<void>): Promise<Outcome> {
+  async within(work: (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>): Promise<Outcome> {
     const author = this.#author;
     const { store } = author.host;
     while (this.#busy) await new Promise<void>((go) => void this.#waiting.push(go));
     if (author.gone) return hasLeft();
     this.#busy = true;
-    let taken: (Taken & { readonly told: Event }) | undefined;
+    let taken: (Taken & { readonly told: Delivery }) | undefined;
     let conflicts: readonly string[] = [];
     try {
       await store.transact((tx) =>
@@ -268,7 +269,7 @@ export class RunWriter {
     const author = this.#author;
     const { host } = author;
     if ((await this.#entryAt(this.#seq)) === events) return true;
-    const fence = encodeEvents([["fence", host.owner, host.now()]]);
+    const fence = encodeEvents([{ type: "fence", owner: host.owner, at: host.now() }]);
     const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then: { kind: "hold" } };
     const answer = await host.commit(this.#operation(entry), () => !author.gone);
     if (author.gone || answer === undefined) return false;

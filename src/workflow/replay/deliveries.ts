@@ -2,7 +2,7 @@ import { assert } from "../../core/errors/errors.js";
 import type { Chunk, Voided } from "../../core/runs/chunk.js";
 import type { Execution } from "../execute/execution.js";
 import { describe } from "../journal/describe.js";
-import type { Event } from "../journal/event.js";
+import type { Delivery } from "../journal/event.js";
 
 /** What becomes of a step's chunks with its verdict. */
 interface Settled {
@@ -12,11 +12,11 @@ interface Settled {
 
 /** Something that the code is told, and what goes with it. */
 export interface Told {
-  readonly event: Event;
+  readonly event: Delivery;
   readonly streams?: Settled | undefined;
 }
 
-interface Delivery {
+interface Arrival {
   /**
    * What the code is told of it. Asked when its turn comes, so that all that follows from a piece of mail is recorded
    * together with its being taken in: an entry that was cut between the two would lose the mail.
@@ -31,34 +31,34 @@ interface Delivery {
  */
 export class Deliveries {
   readonly #execution: Execution;
-  readonly #journaled: readonly Event[];
+  readonly #journaled: readonly Delivery[];
   /** How many of those the code was told. */
   #told = 0;
-  #coming: Delivery[] = [];
+  #coming: Arrival[] = [];
   /** Recorded already, in this order; the code is told one of them per turn. */
-  #recorded: Event[] = [];
-  readonly #handlers = new Map<string, (event: Event) => void>();
+  #recorded: Delivery[] = [];
+  readonly #handlers = new Map<string, (event: Delivery) => void>();
   #codeClock: number;
   #unreadable: string | undefined;
 
-  constructor(execution: Execution, journaled: readonly Event[]) {
+  constructor(execution: Execution, journaled: readonly Delivery[]) {
     this.#execution = execution;
     this.#journaled = journaled;
     this.#codeClock = execution.startedAt;
   }
 
   /** Whom a delivery about this id is for. */
-  on(id: string, handler: (event: Event) => void): void {
+  on(id: string, handler: (event: Delivery) => void): void {
     this.#handlers.set(id, handler);
   }
 
   /** Something for the code: it is told, and the telling recorded, when its turn comes. Null: mail that tells the code nothing. */
-  add(event: Event | null, mail?: number, streams?: Settled): void {
+  add(event: Delivery | null, mail?: number, streams?: Settled): void {
     this.decide(() => (event === null ? [] : [{ event, streams }]), mail);
   }
 
   /** What the code is told is decided when its turn comes. `take` may record what else follows. */
-  decide(take: Delivery["take"], mail?: number): void {
+  decide(take: Arrival["take"], mail?: number): void {
     this.#coming.push({ take, mail });
     this.#execution.touch();
   }
@@ -80,9 +80,9 @@ export class Deliveries {
     return next !== undefined;
   }
 
-  #tellJournaled(event: Event): boolean {
+  #tellJournaled(event: Delivery): boolean {
     const { ending, parking } = this.#execution;
-    const handler = this.#handlers.get(event[1]);
+    const handler = this.#handlers.get(event.id);
     this.#told += 1;
     if (handler) this.#tell(event, handler);
     // Else they are verdicts of what the code had left behind when it ended.
@@ -100,7 +100,7 @@ export class Deliveries {
     return true;
   }
 
-  #record({ take, mail }: Delivery): Event[] {
+  #record({ take, mail }: Arrival): Delivery[] {
     const { draft, mailbox, ending } = this.#execution;
     if (mail !== undefined) mailbox.consume(mail);
     const told = take().filter(({ event }) => !ending.over || mattersAtTheEnd(event));
@@ -132,19 +132,19 @@ export class Deliveries {
   }
 
   /** It is recorded already. Told at once, unless something that was recorded before it was not told yet. */
-  tell(event: Event): void {
+  tell(event: Delivery): void {
     if (this.#recorded.length > 0) this.#recorded.push(event);
     else this.#tellNow(event);
   }
 
-  #tellNow(event: Event): void {
-    const handler = this.#handlers.get(event[1]);
-    assert(handler !== undefined, `somebody is told of ${event[1]}`);
+  #tellNow(event: Delivery): void {
+    const handler = this.#handlers.get(event.id);
+    assert(handler !== undefined, `somebody is told of ${event.id}`);
     this.#tell(event, handler);
   }
 
-  #tell(event: Event, handler: (event: Event) => void): void {
-    this.#codeClock = Math.max(this.#codeClock, event[2]);
+  #tell(event: Delivery, handler: (event: Delivery) => void): void {
+    this.#codeClock = Math.max(this.#codeClock, event.at);
     try {
       handler(event);
     } catch (error) {
@@ -153,7 +153,7 @@ export class Deliveries {
   }
 
   /** What the code is told next, as the journal says. Undefined: it was told all of that. */
-  get nextJournaled(): Event | undefined {
+  get nextJournaled(): Delivery | undefined {
     return this.#journaled[this.#told];
   }
 
@@ -178,11 +178,11 @@ export class Deliveries {
   }
 }
 
-function isVerdict([type]: Event): boolean {
+function isVerdict({ type }: Delivery): boolean {
   return type === "done" || type === "fail";
 }
 
 /** The code has returned, and the run waits for steps that the code did not await. */
-function mattersAtTheEnd(event: Event): boolean {
-  return isVerdict(event) || event[0] === "cancel";
+function mattersAtTheEnd(event: Delivery): boolean {
+  return isVerdict(event) || event.type === "cancel";
 }

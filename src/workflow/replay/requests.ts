@@ -1,16 +1,16 @@
 import { callSite } from "../define/call-site.js";
 import type { Execution } from "../execute/execution.js";
 import { describe } from "../journal/describe.js";
-import type { Event } from "../journal/event.js";
+import type { Request } from "../journal/event.js";
 
 /** What the code of a run asks for. It is found in the journal by its id, or recorded there. */
 export class Requests {
   readonly #execution: Execution;
   /** What the journal has and the code has not asked for again yet. */
-  readonly #journaled: Map<string, Event>;
+  readonly #journaled: Map<string, Request>;
   readonly #ordinals = new Map<string, number>();
 
-  constructor(execution: Execution, journaled: Map<string, Event>) {
+  constructor(execution: Execution, journaled: Map<string, Request>) {
     this.#execution = execution;
     this.#journaled = journaled;
   }
@@ -41,7 +41,7 @@ export class Requests {
    * What the journal has under this id is the answer; else it is recorded. Undefined when the code has no future here:
    * the run is over or gone, or the journal goes on with something else, because other code wrote it.
    */
-  ask(id: string, make: () => Event): { readonly event: Event; readonly known: boolean } | undefined {
+  ask(id: string, make: () => Request): { readonly event: Request; readonly known: boolean } | undefined {
     const { gone, ending, deliveries, parking } = this.#execution;
     if (gone || ending.over) return undefined;
     const known = this.#journaled.get(id);
@@ -63,7 +63,7 @@ export class Requests {
    * A note that 0.1.0 did not write. True: the journal has it, or it is recorded now. False: the journal goes on without
    * it, so the version that wrote the journal did not know this note.
    */
-  note(id: string, make: () => Event): boolean {
+  note(id: string, make: () => Request): boolean {
     if (this.#journaled.delete(id)) return true;
     if (this.left !== undefined || this.#execution.deliveries.nextJournaled !== undefined) return false;
     this.#execution.record(make());
@@ -71,7 +71,7 @@ export class Requests {
   }
 
   /** One that the code has not asked for again. */
-  get left(): Event | undefined {
+  get left(): Request | undefined {
     const [left] = this.#journaled.values();
     return left;
   }

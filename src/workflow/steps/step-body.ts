@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { Tx } from "../../core/store/store.js";
+import { BoundedCall, type CallLimits } from "../../core/work/bounded-call.js";
 import { runIn, type StepMetadata } from "../define/context.js";
 import type { StepDefinition } from "../define/define.js";
 import { ContextError } from "../define/errors.js";
@@ -38,8 +39,7 @@ export class StepBody {
   #writer: StepWriter | undefined;
   #sealed = false;
   #running: Promise<BodyOutcome> | undefined;
-  #controller: AbortController | undefined;
-  #aborted: { readonly reason: unknown } | undefined;
+  readonly #call = new BoundedCall();
 
   constructor(execution: Execution, definition: StepDefinition, id: string, attempt: number, startedAt: number) {
     this.execution = execution;
@@ -60,9 +60,7 @@ export class StepBody {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#aborted) this.#controller.abort(this.#aborted.reason);
-    return this.#controller.signal;
+    return this.#call.signal();
   }
 
   /** What this attempt writes to streams. */
@@ -87,12 +85,11 @@ export class StepBody {
   }
 
   get aborted(): boolean {
-    return this.#aborted !== undefined;
+    return this.#call.isAborted;
   }
 
   abort(reason: unknown): void {
-    this.#aborted ??= { reason };
-    this.#controller?.abort(reason);
+    this.#call.abort(reason);
   }
 
   /** What it is given is read in its own context: its streams are looked for in its own store. */
@@ -159,30 +156,24 @@ export class StepBody {
     return error;
   }
 
-  /**
-   * After the time is over the body may still be at it: its signal aborts, and it gets its grace to end. Only then may
-   * a retry begin. What it still brings in its grace counts: a known truth is not thrown away.
-   */
-  async #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
-    const { clock } = this.execution.store;
+  /** A success within the grace counts: the effect has happened, and its result is known. A failure there is the timeout's. */
+  #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
     const { graceMs } = this.definition.options();
     const timeout = this.#timeout(timeoutMs);
-    return await new Promise((resolve) => {
-      let cancel = clock.after(timeoutMs, () => {
-        this.abort(timeout);
-        cancel = clock.after(graceMs, () => {
-          const error = new Error(`${timeout.message}, and was still running ${graceMs} ms after its signal was aborted`);
-          error.name = "TimeoutError";
-          this.seal();
-          resolve({ ok: false, error, how: "timeout" });
-        });
-      });
-      void running.then((outcome) => {
-        cancel();
-        const tooLong = !outcome.ok && this.#aborted?.reason === timeout;
-        resolve(tooLong ? { ok: false, error: timeout, how: "timeout" } : outcome);
-      });
-    });
+    const limits: CallLimits<BodyOutcome> = {
+      timeoutMs,
+      graceMs,
+      timeoutError: () => timeout,
+      giveUp: () => {
+        const error = new Error(`${timeout.message}, and was still running ${graceMs} ms after its signal was aborted`);
+        error.name = "TimeoutError";
+        this.seal();
+        return { ok: false, error, how: "timeout" };
+      },
+      judgeValue: (outcome) =>
+        !outcome.ok && this.#call.abortReason === timeout ? { ok: false, error: timeout, how: "timeout" } : outcome,
+    };
+    return this.#call.limit(this.execution.store.clock, limits, running);
   }
 }
 

@@ -10,12 +10,15 @@ import { FatalError } from "../define/errors.js";
 import { exhausted, judgeFailure, mayRepeat, notKeptError } from "../define/retry-policy.js";
 import { StepPromise } from "../define/step-promise.js";
 import type { Execution } from "../execute/execution.js";
-import { type Event, type EventOf, type How, withoutClaims } from "../journal/event.js";
+import { type AttemptEvent, type Claim, type Delivery, type How, lastAttemptEvent, type StepFailure } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
 import type { Told } from "../replay/deliveries.js";
 import { crashReason } from "../worker/park-crashed.js";
 import { type BodyOutcome, type EncodedResult, encodedResult, type LateBody, StepBody } from "./step-body.js";
 import type { StepInput } from "./step-input.js";
+
+/** What the journal says about the attempts of one call. */
+type Log = readonly (AttemptEvent | Claim)[];
 
 /** A call whose promise the code may look at, or forget. */
 export interface WatchedCall {
@@ -97,48 +100,47 @@ export class StepCall implements WatchedCall {
   }
 
   /** What the journal says about its attempts. */
-  #restore(log: readonly Event[]): void {
+  #restore(log: Log): void {
     this.#mayHaveWritten = true;
-    for (const event of log as readonly EventOf<"step" | "done" | "fail" | "doubt" | "claim">[]) {
-      const [type, , at, attempt] = event;
-      if (type === "claim") this.#crashes = attempt === 0 ? 0 : this.#crashes + 1;
-      if (type === "step" && attempt > 0) {
+    for (const event of log) {
+      if (event.type === "claim") this.#crashes = event.crashes === 0 ? 0 : this.#crashes + 1;
+      if (event.type === "step" && event.attempt > 0) {
         this.state = "running";
-        this.attempt = attempt;
-        this.#startedAt = at;
-        this.#firstStartedAt ??= at;
+        this.attempt = event.attempt;
+        this.#startedAt = event.at;
+        this.#firstStartedAt ??= event.at;
       }
-      if (type === "fail") this.#noteJournaled(event as EventOf<"fail">);
-      if (type === "fail" || type === "doubt") this.state = "waiting";
+      if (event.type === "fail") this.#noteJournaled(event);
+      if (event.type === "fail" || event.type === "doubt") this.state = "waiting";
     }
   }
 
   /** A person who says that an attempt did not happen does not use up one of its retries. */
-  #noteJournaled([, , , , error, , how]: EventOf<"fail">): void {
+  #noteJournaled({ error, how }: StepFailure): void {
     if (how === "resolved") this.#failure = error;
     else this.#noteFailure(error);
   }
 
   /** After a replay: goes on where the last owner stopped. */
-  resume(log: readonly Event[]): void {
+  resume(log: Log): void {
     if (this.state === "settled") return;
     this.#restore(log);
-    const last = withoutClaims(log).at(-1);
-    const hasBegun = last?.[0] !== "step" || last[3] > 0;
+    const last = lastAttemptEvent(log);
+    const hasBegun = last?.type !== "step" || last.attempt > 0;
     if (this.#wrong !== undefined && (!hasBegun || this.#wrong.unusable)) this.#execution.parking.refuse(this.#wrong.message);
     else if (!hasBegun) this.#startNext();
-    else if (last?.[0] === "step") this.#takeOver();
-    else if (last?.[0] === "fail") this.#waitUntil(last[5] ?? this.#execution.now());
-    else if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
+    else if (last?.type === "step") this.#takeOver();
+    else if (last?.type === "fail") this.#waitUntil(last.retryAt ?? this.#execution.now());
+    else if (last?.type === "doubt") this.#inDoubt(last.why, false);
   }
 
   /** After a replay in which the code has come to its end: the last owner died, or was stopped, before it could write the end. */
-  resumeEnded(log: readonly Event[]): void {
+  resumeEnded(log: Log): void {
     if (this.state === "settled") return;
     this.#restore(log);
-    const last = withoutClaims(log).at(-1);
-    if (last?.[0] === "doubt") this.#inDoubt(last[4], false);
-    else if (last?.[0] === "step" && last[3] > 0) this.#leaveBehind("its process fell silent while it ran");
+    const last = lastAttemptEvent(log);
+    if (last?.type === "doubt") this.#inDoubt(last.why, false);
+    else if (last?.type === "step" && last.attempt > 0) this.#leaveBehind("its process fell silent while it ran");
     else this.withdraw(false);
   }
 
@@ -150,15 +152,15 @@ export class StepCall implements WatchedCall {
   }
 
   /** A delivery: the code learns how it ended. */
-  settle(event: Event): void {
+  settle(event: Delivery): void {
     this.state = "settled";
-    if (event[0] === "done") return this.#resolve(decode(event[4]));
-    if (event[0] !== "fail") return;
+    if (event.type === "done") return this.#resolve(decode(event.value));
+    if (event.type !== "fail") return;
     // One that was left behind when its run ended has not failed: the run was not to wait for it.
-    if (event[6] !== "abandoned") this.rejection = event[4];
+    if (event.how !== "abandoned") this.rejection = event.error;
     // The code may await it later, and is told of it then.
     this.promise.ignoreRejection();
-    this.#reject(decodeError(event[4]));
+    this.#reject(decodeError(event.error));
   }
 
   /**
@@ -170,7 +172,7 @@ export class StepCall implements WatchedCall {
     if (to !== "notApplied") return [this.#verdict("done" in to ? "done" : "fail", "done" in to ? to.done : to.fail, "resolved")];
     const at = this.#execution.now();
     this.#failure = notAppliedError();
-    this.#execution.record(["fail", this.id, at, attempt, this.#failure, at, "resolved"]);
+    this.#execution.record({ type: "fail", id: this.id, at, attempt, error: this.#failure, retryAt: at, how: "resolved" });
     const { over, awaited } = this.#execution.ending;
     if (!over || awaited.has(this)) this.#startNext();
     else this.state = "settled";
@@ -233,7 +235,7 @@ export class StepCall implements WatchedCall {
   #startNext(): void {
     const at = this.#execution.now();
     const attempt = this.attempt + 1;
-    this.#execution.record(["step", this.id, at, attempt, this.given.print]);
+    this.#execution.record({ type: "step", id: this.id, at, attempt, fingerprint: this.given.print, partial: false });
     this.#start(attempt, at);
   }
 
@@ -279,8 +281,7 @@ export class StepCall implements WatchedCall {
     const asks = this.#mayHaveHappened() && !FatalError.is(error);
     if (verdict.kind === "final" && !asks) return this.#deliver("fail", kept(verdict.error), how);
     const retryAt = Math.max(verdict.kind === "retry" ? verdict.at : now, asks ? this.#answerAt() : 0);
-    const event = ["fail", this.id, now, this.attempt, this.#failure, retryAt, ...(how ? [how] : [])];
-    this.#execution.record(event as unknown as Event);
+    this.#execution.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt, how });
     this.#waitUntil(retryAt);
   }
 
@@ -346,7 +347,7 @@ export class StepCall implements WatchedCall {
     this.doubt = why;
     // It ran out of time, and may be at it still.
     this.#late ??= this.#body?.pending;
-    if (record) this.#execution.record(["doubt", this.id, this.#execution.now(), this.attempt, why]);
+    if (record) this.#execution.record({ type: "doubt", id: this.id, at: this.#execution.now(), attempt: this.attempt, why });
   }
 
   #deliver(type: "done" | "fail", text: string, how?: How): void {
@@ -357,15 +358,15 @@ export class StepCall implements WatchedCall {
   #verdict(type: "done" | "fail", text: string, how?: How): Told {
     const { id, attempt } = this;
     const at = this.#execution.now();
-    const rest = how ? [how] : [];
     // What ends a stream counts only when the body itself has come to its end.
     const ends = this.state === "running" && this.#body?.hasWritten ? this.#body.writer.ends : [];
     const voids = attempt > 1 && this.#mayHaveWritten ? [{ writer: id, attempt }] : [];
-    const event = type === "done" ? ["done", id, at, attempt, text, ...rest] : ["fail", id, at, attempt, text, null, ...rest];
+    const event: Delivery =
+      type === "done" ? { type, id, at, attempt, value: text, how } : { type, id, at, attempt, error: text, retryAt: null, how };
     this.#body = undefined;
     this.state = "waiting";
     this.#decided = true;
-    return { event: event as unknown as Event, streams: ends.length + voids.length > 0 ? { ends, voids } : undefined };
+    return { event, streams: ends.length + voids.length > 0 ? { ends, voids } : undefined };
   }
 
   /** Thrown inside of the transaction, which is rolled back; running it again would not help. */
@@ -390,7 +391,7 @@ export class StepCall implements WatchedCall {
       text = await this.#encoded(await body.runInTransaction(tx, this.given.input()));
       mustRun();
       this.#writing = true;
-      await journal(["done", this.id, this.#execution.now(), this.attempt, text]);
+      await journal({ type: "done", id: this.id, at: this.#execution.now(), attempt: this.attempt, value: text });
     });
     this.#writing = false;
     if (this.#execution.gone) return;
@@ -408,8 +409,8 @@ interface LeftBehind {
 }
 
 /** An attempt that the run ends without, of a class that may run twice: nobody has to find out how it ended. */
-export function abandonedEvent({ id, at, attempt, why }: LeftBehind): Event {
-  return ["fail", id, at, attempt, kept(new Error(why)), null, "abandoned"];
+export function abandonedEvent({ id, at, attempt, why }: LeftBehind): StepFailure {
+  return { type: "fail", id, at, attempt, error: kept(new Error(why)), retryAt: null, how: "abandoned" };
 }
 
 /** With its stack: whoever looks at the run, here or elsewhere, sees where it was thrown. */

@@ -9,7 +9,7 @@ import type { Execution } from "../execute/execution.js";
 import { mayBeForgotten } from "../execute/forgotten-calls.js";
 import { RefusedCall } from "../execute/refused-call.js";
 import { describe } from "../journal/describe.js";
-import type { Event } from "../journal/event.js";
+import type { AttemptEvent, Claim, Request } from "../journal/event.js";
 import { argumentsIn, inputDifference } from "../journal/input-difference.js";
 import { never } from "../replay/requests.js";
 import type { LateBody } from "./step-body.js";
@@ -47,7 +47,7 @@ export class StepCalls {
     });
     if (asked === undefined) return never();
     const { event, known } = asked;
-    const asAsked = event[0] === "step" ? inputAsAsked(event, given) : undefined;
+    const asAsked = event.type === "step" ? inputAsAsked(event, given) : undefined;
     const call = new StepCall(execution, definition, id, asAsked ?? given, wrong);
     this.#add(call);
     this.#watch(call);
@@ -65,9 +65,9 @@ export class StepCalls {
     return never();
   }
 
-  #divergedIn({ id, stepId, definition, given }: StepCall, event: Event): void {
+  #divergedIn({ id, stepId, definition, given }: StepCall, event: Request): void {
     const asked = given.input();
-    const journaled = event[0] === "step" ? argumentsIn(event[4]) : undefined;
+    const journaled = event.type === "step" ? argumentsIn(event.fingerprint) : undefined;
     const difference = journaled ? inputDifference(journaled, asked) : `the arguments are now ${inShort(asked, 200)}`;
     this.#execution.parking.diverged({
       expected: `${describe(event)} with the arguments it had`,
@@ -87,7 +87,8 @@ export class StepCalls {
     if (gone || ending.over) return never();
     const mark = requests.ordinal(`mismatch ${id}`);
     // Version 0.1.0 gave the code the first result, and its journal goes on from there.
-    if (!requests.note(mark, () => ["mismatch", mark, this.#execution.now(), given.print])) return existing.promise;
+    if (!requests.note(mark, () => ({ type: "mismatch", id: mark, at: this.#execution.now(), fingerprint: given.print })))
+      return existing.promise;
     const refused = new RefusedCall(definition, id);
     this.#watch(refused);
     return refused.promise;
@@ -149,7 +150,7 @@ export class StepCalls {
   }
 
   /** After a replay: `attempts` is what the journal says of each. */
-  resume(attempts: ReadonlyMap<string, readonly Event[]>): void {
+  resume(attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>): void {
     for (const call of this.#open) call.resume(attempts.get(call.id) ?? []);
   }
 
@@ -181,7 +182,7 @@ export class StepCalls {
   }
 
   /** After a replay in which the code has come to its end: the run waits for `awaited`, and ends without the others. */
-  resumeEnded(attempts: ReadonlyMap<string, readonly Event[]>, awaited: ReadonlySet<StepCall>): void {
+  resumeEnded(attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>, awaited: ReadonlySet<StepCall>): void {
     for (const call of this.#open) {
       const log = attempts.get(call.id) ?? [];
       if (awaited.has(call)) call.resume(log);
@@ -201,6 +202,6 @@ export class StepCalls {
 }
 
 /** `attempt` 0: the code asks for it, and no attempt begins. */
-function requestOf(id: string, at: number, { print, partial }: StepInput, attempt: 0 | 1): Event {
-  return partial ? ["step", id, at, attempt, print, "partial"] : ["step", id, at, attempt, print];
+function requestOf(id: string, at: number, { print, partial }: StepInput, attempt: 0 | 1): Request {
+  return { type: "step", id, at, attempt, fingerprint: print, partial };
 }

@@ -4,7 +4,7 @@ import { isRequest, isResponse } from "../../core/values/web-kinds.js";
 import { underFormerNames } from "../define/registry.js";
 import type { AbortLinks } from "../execute/abort-links.js";
 import { encodablePart } from "../journal/encodable-part.js";
-import type { EventOf } from "../journal/event.js";
+import type { StepStart } from "../journal/event.js";
 import { fingerprint } from "../journal/identity.js";
 
 /** What is no longer than a hash needs none. */
@@ -39,12 +39,12 @@ export function isSameInput(one: StepInput, other: StepInput): boolean {
 }
 
 /** The input with the print that the journaled call has. Undefined: the call had another input, as far as the journal can tell. */
-export function inputAsAsked([, , , , print, extent]: EventOf<"step">, given: StepInput): StepInput | undefined {
+export function inputAsAsked({ fingerprint: journaled, partial }: StepStart, given: StepInput): StepInput | undefined {
   // As 0.1.0 journaled a call with an argument that cannot be encoded.
-  if (print === "" && extent === undefined && given.partial) return given;
-  if ((extent === "partial") !== given.partial) return undefined;
-  if (print === given.print) return given;
-  return given.isFormerPrint(print) ? { ...given, print } : undefined;
+  if (journaled === "" && !partial && given.partial) return given;
+  if (partial !== given.partial) return undefined;
+  if (journaled === given.print) return given;
+  return given.isFormerPrint(journaled) ? { ...given, print: journaled } : undefined;
 }
 
 function copied(args: readonly unknown[]): Copied {

@@ -49,7 +49,7 @@ export class RunStreams implements StreamTarget {
   #ask(chunk: Chunk): Promise<void> {
     const execution = this.#execution;
     const id = execution.requests.ordinal(`write ${chunk.stream}`);
-    const asked = execution.requests.ask(id, () => ["write", id, execution.now(), chunk.kind]);
+    const asked = execution.requests.ask(id, () => ({ type: "write", id, at: execution.now(), kind: chunk.kind }));
     if (asked === undefined) return never();
     if (!asked.known) execution.draft.writeChunks([chunk]);
     return Promise.resolve();

@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { Claimed } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
+import { type Poller, PollLoop } from "../../core/work/poll-loop.js";
 import { checkSteps } from "../define/check-steps.js";
 import { runOutside } from "../define/context.js";
 
@@ -29,83 +30,101 @@ interface ClaimsOptions {
   readonly background: boolean;
 }
 
-/** Looks for runs that are due: when told of a change, at the next known time, and every `pollMs`. */
+/** The longest delay before a claim that failed is repeated. Three failures in a row are reported: seconds of trouble, not one broken connection. */
+const retryMsMax = 1000;
+
+/** Claims runs that are due: when the store reports a change, at the next known time, and every `pollMs`. */
 export class Claims {
   readonly #worker: Claimer;
   readonly #options: ClaimsOptions;
+  readonly #loop: PollLoop;
+  /** How many runs the claim that is under way brings. */
   #claiming: Promise<number> | undefined;
-  #again = false;
-  /** In a row. */
-  #failures = 0;
-  #cancelLook: () => void = () => {};
-  #lookAt = Number.POSITIVE_INFINITY;
+  #hasMore = false;
   #warned = "";
 
   constructor(worker: Claimer, options: ClaimsOptions) {
     this.#worker = worker;
     this.#options = options;
+    const { store } = worker;
+    const { pollMs, background } = options;
+    const poller: Poller = {
+      poll: () => this.#poll(),
+      reportFailure: (error, failures) => worker.troubled("looking for runs that are due", failures, error),
+      isClosed: () => store.closed,
+    };
+    this.#loop = new PollLoop(store.clock, poller, {
+      backoff: { growth: "fixed", minMs: Math.min(pollMs, retryMsMax), maxMs: retryMsMax },
+      background,
+    });
   }
 
-  get underWay(): boolean {
+  get isClaiming(): boolean {
     return this.#claiming !== undefined;
   }
 
-  /** There was more than there was room for. */
-  get missed(): boolean {
-    return this.#again;
+  /** Whether the last claim may have left runs that are due, for lack of room. */
+  get hasMore(): boolean {
+    return this.#hasMore;
   }
 
   /** Resolves when no claim is under way, however that ended. */
-  async over(): Promise<void> {
+  async claimEnds(): Promise<void> {
     await this.#claiming?.catch(() => {});
   }
 
   stop(): void {
-    this.#cancelLook();
+    void this.#loop.stop();
   }
 
-  /** Looks for work now; if it is doing so already, once more afterwards. */
-  look(): void {
-    if (this.#worker.stopped || !this.#options.auto) return;
-    if (this.#claiming !== undefined) {
-      this.#again = true;
-      return;
+  /** Claims now; if a claim is under way, once more afterwards. */
+  pollNow(): void {
+    if (this.#options.auto && !this.#worker.stopped) this.#loop.pollNow();
+  }
+
+  /** Claims in `ms` at the latest, or after `pollMs` if that is earlier. */
+  pollWithin(ms: number): void {
+    const { auto, pollMs } = this.#options;
+    if (auto && !this.#worker.stopped) this.#loop.pollWithin(Math.max(0, Math.min(ms, pollMs)));
+  }
+
+  async #poll(): Promise<void> {
+    // It may be for one run only.
+    while (this.#claiming !== undefined) await this.claimEnds();
+    try {
+      await this.claim();
+    } catch (error) {
+      // An option that a step does not have stays wrong until the code changes: no trouble of the store.
+      if (!(error instanceof InvalidInputError)) throw error;
+      this.#warnOf(error);
     }
-    this.claim().then(
-      () => {
-        this.#failures = 0;
-      },
-      (error: unknown) => {
-        if (error instanceof InvalidInputError) return this.#warnOf(error);
-        this.#failures += 1;
-        this.#worker.troubled("looking for runs that are due", this.#failures, error);
-      },
-    );
   }
 
+  /** Claims runs that are due, as far as there is room. A claim that is under way counts as this one. */
   async claim(): Promise<number> {
     if (this.#claiming !== undefined) return await this.#claiming;
-    this.#again = false;
-    this.#claiming = runOutside(() => this.#claimNow());
     try {
-      return await this.#claiming;
+      return await this.#claimBy(() => this.#claimDue());
     } finally {
-      this.#claiming = undefined;
-      this.schedule(this.#again && this.#worker.room > 0 ? 0 : this.#options.pollMs);
+      if (this.#hasMore && this.#worker.room > 0) this.pollNow();
+      else this.pollWithin(this.#options.pollMs);
     }
   }
 
   /** Claims this run if it is due, whether there is room or not. */
   async claimRun(run: string): Promise<void> {
-    while (this.#claiming !== undefined) await this.over();
+    while (this.#claiming !== undefined) await this.claimEnds();
     if (this.#worker.stopped) return;
-    // As any other claim: until it is over, a run that is on its way here must not be given back.
-    this.#claiming = runOutside(() => this.#claimThis(run));
+    await this.#claimBy(() => this.#claimThis(run));
+  }
+
+  /** Until it ends, runs on their way here must not be given back (run-leases.ts): so it is known to be under way. */
+  async #claimBy(claim: () => Promise<number>): Promise<number> {
+    this.#claiming = runOutside(claim);
     try {
-      await this.#claiming;
+      return await this.#claiming;
     } finally {
       this.#claiming = undefined;
-      if (this.#again) this.look();
     }
   }
 
@@ -118,14 +137,15 @@ export class Claims {
     return claimed.length;
   }
 
-  async #claimNow(): Promise<number> {
+  async #claimDue(): Promise<number> {
     const { store, owner, leaseMs, workflows, stopped, room, takesSuspect: suspects } = this.#worker;
-    // Nobody would renew what it claims.
+    this.#hasMore = false;
+    // A stopped worker would not renew what it claims.
     if (stopped) return 0;
     checkSteps();
     const limit = Math.min(room, 100);
     if (limit <= 0) {
-      this.#again = true;
+      this.#hasMore = true;
       return 0;
     }
     if (workflows.length === 0) return 0;
@@ -133,32 +153,14 @@ export class Claims {
     const { now, claimed, nextAt } = await store.runs.claim({ owner, workflows, leaseMs, limit, suspects });
     this.#worker.learn(now);
     await this.#options.take(claimed, askedAt);
-    if (claimed.length === limit) this.#again = true;
-    else if (nextAt !== null) this.schedule(nextAt - this.#worker.now());
+    if (claimed.length === limit) this.#hasMore = true;
+    else if (nextAt !== null) this.pollWithin(nextAt - this.#worker.now());
     return claimed.length;
   }
 
-  /** A store that is away is looked at again. An option that a step does not have stays wrong until the code changes. */
   #warnOf(error: InvalidInputError): void {
     if (error.message === this.#warned) return;
     this.#warned = error.message;
     process.emitWarning(`this worker claims no runs: ${error.message}`, { type: "OnceflowWarning", code: "ONCEFLOW_STEP_OPTIONS" });
-  }
-
-  /** Looks in `ms`, or at the next poll, or when it would have looked anyway, whatever comes first. */
-  schedule(ms: number): void {
-    const { auto, pollMs, background } = this.#options;
-    const { store, stopped } = this.#worker;
-    if (!auto || stopped) return;
-    const { clock } = store;
-    const at = clock.now() + Math.max(0, Math.min(ms, pollMs));
-    if (at >= this.#lookAt) return;
-    this.#cancelLook();
-    this.#lookAt = at;
-    const go = () => {
-      this.#lookAt = Number.POSITIVE_INFINITY;
-      this.look();
-    };
-    this.#cancelLook = clock.after(Math.max(0, at - clock.now()), go, background);
   }
 }

@@ -1,7 +1,8 @@
 import type { Claimed, Entry } from "../../core/runs/operation.js";
 import { crashMaxDefault } from "../define/step-options.js";
 import { cancelledWithoutCode } from "../execute/left-open.js";
-import { type Event, encodeEvents } from "../journal/event.js";
+import { encodeEvents } from "../journal/codec.js";
+import { type Event, lastAttemptEvent } from "../journal/event.js";
 import { History } from "../journal/history.js";
 import { calledStep } from "../steps/called-step.js";
 
@@ -15,8 +16,8 @@ export interface CrashLimit {
 export function crashLimitOf({ attempts }: History): CrashLimit {
   let limit: CrashLimit = { max: crashMaxDefault, step: undefined };
   for (const [id, log] of attempts) {
-    const last = log.findLast(({ 0: type }) => type !== "claim");
-    if (last?.[0] !== "step" || last[3] === 0) continue;
+    const last = lastAttemptEvent(log);
+    if (last?.type !== "step" || last.attempt === 0) continue;
     const { name, definition } = calledStep(id);
     const crashMax = definition?.options().crashMax ?? crashMaxDefault;
     if (limit.step === undefined || crashMax < limit.max) limit = { max: crashMax, step: name };
@@ -35,7 +36,7 @@ export function crashReason(crashes: number, { max, step }: CrashLimit): string 
 /** Mail is put aside with it, or the run would be due again at once. A cancel ends the run: no code is needed for that. */
 export function parkedEntry(of: { claimed: Claimed; limit: CrashLimit; now: number; owner: string }): Entry {
   const { run, mail } = of.claimed;
-  const events: Event[] = [["claim", of.owner, of.now, run.crashes]];
+  const events: Event[] = [{ type: "claim", owner: of.owner, at: of.now, crashes: run.crashes }];
   const last = mail.at(-1)?.seq ?? null;
   const entry = { consumed: last, hooks: [], children: [] };
   if (mail.some(({ kind }) => kind === "cancel")) {
@@ -44,7 +45,7 @@ export function parkedEntry(of: { claimed: Claimed; limit: CrashLimit; now: numb
     // Its mail is not taken in: what a person has said about a step in doubt is found there after the end.
     return { ...entry, consumed: null, events: encodeEvents([...events, ...cancelled.events]), then: cancelled.then };
   }
-  if (last !== null) events.push(["park", "mail", of.now, run.consumed]);
+  if (last !== null) events.push({ type: "park", at: of.now, mail: run.consumed });
   const trouble = crashReason(run.crashes, of.limit);
   return { ...entry, events: encodeEvents(events), then: { kind: "release", wakeAt: null, status: "parked", trouble } };
 }

@@ -1,24 +1,24 @@
 import { InvalidInputError, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { systemClock } from "../../core/work/clock.js";
 import { ambientStore } from "./workers.js";
 
-const retryMsMin = 1000;
-const retryMsMax = 30_000;
+const openBackoff: Backoff = { minMs: 1000, maxMs: 30_000 };
 
 /**
  * Opens the process's own store and begins its worker, in the background. A database that cannot be reached is tried again until it
  * can: the process may never use the store otherwise, and its runs would stand still.
  */
 export async function beginProcessWorker(): Promise<void> {
-  for (let waitMs = retryMsMin; ; waitMs = Math.min(waitMs * 2, retryMsMax)) {
+  for (let failures = 1; ; failures++) {
     try {
       await ambientStore();
       return;
     } catch (error) {
       const isPassing = error instanceof UnreachableError || error instanceof NotKnownError;
-      if (waitMs === retryMsMin) warn(error, isPassing);
+      if (failures === 1) warn(error, isPassing);
       if (!isPassing) return;
-      await new Promise<void>((go) => void systemClock.after(waitMs, go, true));
+      await new Promise<void>((go) => void systemClock.after(backoffMs(openBackoff, failures), go, true));
     }
   }
 }

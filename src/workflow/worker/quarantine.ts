@@ -2,7 +2,7 @@ import type { Append, Claimed, Entry, Trial } from "../../core/runs/operation.js
 import { recordAccepted } from "../client/after-end.js";
 import type { Execution } from "../execute/execution.js";
 import type { Host } from "../execute/host.js";
-import { encodeEvents } from "../journal/event.js";
+import { encodeEvents } from "../journal/codec.js";
 import { History } from "../journal/history.js";
 import { type CrashLimit, crashLimitOf, parkedEntry } from "./park-crashed.js";
 import { aloneMs } from "./trial.js";
@@ -121,7 +121,7 @@ export class Quarantine {
     const trial: Trial = { deaths: run.deaths, crashes: retried ? 0 : run.crashes, alone: true };
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const at = host.now();
-    const events = encodeEvents([["claim", host.owner, at, trial.crashes]]);
+    const events = encodeEvents([{ type: "claim", owner: host.owner, at, crashes: trial.crashes }]);
     const entry: Entry = { ...nothing, events, then: { kind: "hold" }, trial };
     const answer = await host.commit({ verb: "append", id: run.id, epoch: run.epoch, seq, entry }, () => !this.#stopping);
     if (answer?.kind !== "appended") return this.#free();
@@ -141,7 +141,7 @@ export class Quarantine {
     this.#after(ms, () => {
       if (execution.gone || execution.ending.recorded) return;
       const { host } = this.#ward;
-      if (execution.state === "live") execution.record(["cleared", "run", host.now()]);
+      if (execution.state === "live") execution.record({ type: "cleared", at: host.now() });
       else this.#clearAfter(host.leaseMs, execution);
     });
   }

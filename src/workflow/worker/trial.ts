@@ -1,5 +1,6 @@
 import type { Entry, Then, Trial } from "../../core/runs/operation.js";
 import type { RunRecord } from "../../core/runs/run.js";
+import { backoffMs } from "../../core/work/backoff.js";
 import { type Event, isDelivery } from "../journal/event.js";
 
 /**
@@ -28,7 +29,7 @@ export class RunTrial {
   changedBy(events: readonly Event[], then: Then, atRest: boolean): Pick<Entry, "trial"> {
     const { deaths, crashes, alone } = this.#now;
     if (deaths === 0 && crashes === 0 && !alone) return {};
-    if (events.some(({ 0: type }) => type === "cleared")) return { trial: { deaths: 0, crashes, alone: false } };
+    if (events.some(({ type }) => type === "cleared")) return { trial: { deaths: 0, crashes, alone: false } };
     if (then.kind !== "end" && !atRest && !events.some(isDelivery)) return {};
     return { trial: cleared };
   }
@@ -44,10 +45,12 @@ export class RunTrial {
 
 const cleared: Trial = { deaths: 0, crashes: 0, alone: false };
 
+const aloneDoublingsMax = 10;
+
 /**
  * How long a suspect is executed alone before it is cleared: a lease, and twice as long after each time that this was not
  * enough, because it died alone, or because it was cleared and became a suspect again.
  */
 export function aloneMs(leaseMs: number, times: number): number {
-  return leaseMs * 2 ** Math.min(times, 10);
+  return backoffMs({ minMs: leaseMs, maxMs: leaseMs * 2 ** aloneDoublingsMax }, times + 1);
 }

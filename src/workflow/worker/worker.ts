@@ -99,24 +99,24 @@ export class Worker implements Host {
       live,
       adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
       look: () => {
-        this.#claims.look();
+        this.#claims.pollNow();
         this.#checkRest();
       },
     });
     this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
-    this.#mail = new MailLook({ store, live, due: () => this.#claims.look() });
+    this.#mail = new MailLook({ store, live, due: () => this.#claims.pollNow() });
     this.#leases = new RunLeases(this, {
       live,
       isStarting: (id) => this.#starting.has(id),
       has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
       fetchMail: (execution) => this.#mail.of(execution),
-      claimsOver: () => this.#claims.over(),
+      claimsOver: () => this.#claims.claimEnds(),
     });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
     this.#forgetClose = store.beforeClose(() => this.stop());
     this.#forgetExit = this.#options.background ? onBeforeExit(() => this.stop({ graceMs: 0 })) : () => {};
     this.#leases.renewNow();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   get signOfLife(): { readonly workflows: readonly string[]; readonly version: string | null } {
@@ -165,7 +165,7 @@ export class Worker implements Host {
     this.#stopWatching();
     // At once, so that nothing new begins while a claim is under way; and what that still brings.
     for (const execution of this.#live.values()) execution.handBack.ask();
-    await this.#claims.over();
+    await this.#claims.claimEnds();
     await this.#quarantine.stop();
     for (const execution of this.#live.values()) execution.handBack.ask();
     const until = this.store.clock.now() + graceMs;
@@ -202,7 +202,7 @@ export class Worker implements Host {
    */
   async start(create: StartRun): Promise<Departure | "created" | undefined> {
     // The first look at the store tells its time, and a run must not go by this machine's.
-    if (this.#offset === undefined) await this.#claims.over();
+    if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
     // Two starts of one id: the second one, which executes nothing, would create the run before the first one does.
     const first = this.#starting.get(create.id);
@@ -330,11 +330,11 @@ export class Worker implements Host {
     if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
     // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
     const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUntold;
-    if (this.#claims.missed || due) this.#claims.look();
+    if (this.#claims.hasMore || due) this.#claims.pollNow();
     // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
     if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
     // Nobody else tells us of its timer.
-    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.schedule(departure.wakeAt - this.now());
+    if (departure.why === "released" && departure.wakeAt !== null) this.#claims.pollWithin(departure.wakeAt - this.now());
     this.#checkRest();
   }
 
@@ -364,14 +364,14 @@ export class Worker implements Host {
       const execution = this.#live.get(run);
       if (execution) return void this.#mail.of(execution);
     } else this.#mail.all();
-    this.#claims.look();
+    this.#claims.pollNow();
   }
 
   // ——— waiting for an end
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;
-    return !this.#claims.underWay && !this.#quarantine.busy;
+    return !this.#claims.isClaiming && !this.#quarantine.busy;
   }
 
   #checkRest(): void {

@@ -7,12 +7,12 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
-import { chargeAt, documentFor, flow, leaseMs } from "../../programs/graph-crash-flow.js";
 import { durableStores, onStoresInTurn } from "../../workflow/scene.js";
+import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/programs/graph-crash.js", import.meta.url);
+const program = new URL("../../../.build/test/graph/programs/crash.js", import.meta.url);
 const key = "p1-charge";
 
 interface Row {

@@ -8,8 +8,8 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
-import { document, flow, leaseMs } from "../../programs/graph-kill-flow.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
+import { document, flow, leaseMs } from "../programs/kill-flow.js";
 
 takeTurns();
 
@@ -23,7 +23,7 @@ const blowsMax = triggers < 1000 ? 24 : 400;
 /** Sooner, when so many effects more have come: fast ones are not done before they are hit. */
 const effectsPerBlow = Math.ceil((triggers * 3) / blowsMax);
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
-const programs = new URL("../../../.build/test/programs/", import.meta.url);
+const programs = new URL("../../../.build/test/graph/programs/", import.meta.url);
 
 interface Blows {
   kills: number;
@@ -46,9 +46,9 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
     });
     return child.once("message", () => ready.add(child));
   };
-  const worker = () => start("graph-kill-worker.js", provider.url);
+  const worker = () => start("kill-worker.js", provider.url);
   const fleet = Array.from({ length: workers }, worker);
-  const senders = Array.from({ length: 2 }, () => start("graph-kill-trigger.js", String(triggers), String(poisonEvery)));
+  const senders = Array.from({ length: 2 }, () => start("kill-trigger.js", String(triggers), String(poisonEvery)));
   const sent = Promise.all(senders.map(duplicatesOf));
   let allSent = false;
   void sent.then(() => {

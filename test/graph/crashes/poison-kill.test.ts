@@ -5,12 +5,12 @@ import { expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { Supervised } from "../../kit/supervised.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../../ledger/crash-database.js";
-import { poisonDocument } from "../../programs/poison-graph.js";
-import { poll } from "../../servers/bounded.js";
+import { poll } from "../../servers/process/command.js";
+import { poisonDocument } from "../programs/poison.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/programs/poison-graph.js", import.meta.url);
+const program = new URL("../../../.build/test/graph/programs/poison.js", import.meta.url);
 const server = inject("postgres");
 const boundMs = 110_000;
 const healthy = 100;

@@ -3,10 +3,10 @@ import { open, type Store } from "onceflow";
 import { createInbox, type InboxOptions } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { expect, type TestContext } from "vitest";
-import { poll } from "../../servers/bounded.js";
+import { poll } from "../../servers/process/command.js";
 import type { Lane, LaneOptions, Sent } from "./lane.js";
 
-const program = new URL("../../../.build/test/programs/broker-consumer.js", import.meta.url);
+const program = new URL("../../../.build/test/inbox/programs/broker-consumer.js", import.meta.url);
 export const boundMs = 50_000;
 
 export async function shop({ onTestFinished }: TestContext) {

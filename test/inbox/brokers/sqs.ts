@@ -1,5 +1,5 @@
 import { consume } from "onceflow/inbox/sqs";
-import { clientOf, queueNamed } from "../../servers/sqs-queues.js";
+import { clientOf, queueNamed } from "../../servers/brokers/sqs-queues.js";
 import type { Broker } from "./lane.js";
 
 export const sqs: Broker = {

@@ -8,7 +8,7 @@ import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { type Acquired, acquire } from "../../servers/acquire.js";
-import { poll } from "../../servers/bounded.js";
+import { poll } from "../../servers/process/command.js";
 import type { Server } from "../../servers/provider.js";
 import { poisonAmongHealthy } from "../poison-messages.js";
 import type { Broker, Lane, LaneOptions } from "./lane.js";

@@ -5,7 +5,7 @@ import { type Begin, dynamoStore, type Settle } from "onceflow/store";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
-import { type FreshTable, freshTable } from "../../servers/dynamodb-tables.js";
+import { type FreshTable, freshTable } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 const endpoint = new URL((server.ok && new URL(server.url).searchParams.get("endpoint")) || "http://127.0.0.1:1");

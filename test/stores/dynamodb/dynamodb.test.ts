@@ -3,7 +3,7 @@ import { CreateTableCommand, type DynamoDBClient, GetItemCommand, PutItemCommand
 import { ConfigurationError, inspect, key, list, once, open, purge, ResultNotKeptError, resolve } from "onceflow";
 import { type DynamoClient, dynamoStore, type Store } from "onceflow/store";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from "vitest";
-import { clientOf } from "../../servers/dynamodb-tables.js";
+import { clientOf } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 

@@ -3,14 +3,14 @@ import * as sdk from "@aws-sdk/client-dynamodb";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Answer, Begin, Operation } from "../../../src/core/ledger/operation.js";
 import { stateAt } from "../../../src/core/ledger/record.js";
-import { Gate } from "../../../src/stores/dynamodb/gate.js";
+import { Gate } from "../../../src/core/work/gate.js";
+import { prepareTable } from "../../../src/stores/dynamodb/layout.js";
 import { flush, type Ledger } from "../../../src/stores/dynamodb/ledger/flush.js";
 import { listRecords } from "../../../src/stores/dynamodb/ledger/list.js";
 import { Observations, type Time } from "../../../src/stores/dynamodb/ledger/observed.js";
 import { readRecord } from "../../../src/stores/dynamodb/ledger/read.js";
-import { prepareTable } from "../../../src/stores/dynamodb/table.js";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
-import { clientOf } from "../../servers/dynamodb-tables.js";
+import { clientOf } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 const dayMs = 24 * 3600 * 1000;

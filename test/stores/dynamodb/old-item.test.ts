@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { key, once, resolve } from "onceflow";
 import { type DynamoClient, dynamoStore, type Store } from "onceflow/store";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { clientOf } from "../../servers/dynamodb-tables.js";
+import { clientOf } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 

@@ -7,7 +7,7 @@ import {
 import { key as keyOf, once, type Store } from "onceflow";
 import { dynamoStore } from "onceflow/store";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { clientOf, type FreshTable, freshTable } from "../../servers/dynamodb-tables.js";
+import { clientOf, type FreshTable, freshTable } from "../../servers/dynamodb/tables.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 
 const server = inject("dynamodb");

@@ -2,7 +2,7 @@ import { open } from "onceflow";
 import { inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { acquire } from "../../servers/acquire.js";
-import { freshTable } from "../../servers/dynamodb-tables.js";
+import { freshTable } from "../../servers/dynamodb/tables.js";
 import { chargeThroughRestarts } from "../restarts.js";
 
 takeTurns();

@@ -2,7 +2,7 @@ import { type CommandStartedEvent, MongoClient } from "mongodb";
 import { inspect, key, once, open, type Store } from "onceflow";
 import { mongoStore } from "onceflow/store";
 import { beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from "vitest";
-import { sayWhatIsUnusual } from "../../../src/stores/mongodb/server.js";
+import { sayWhatIsUnusual } from "../../../src/stores/mongodb/connection/server.js";
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
 import { acquire } from "../../servers/acquire.js";
 

@@ -1,6 +1,6 @@
 import pg from "pg";
 import type { Backend } from "../../../dist/core/store/store.js";
-import { openPostgres } from "../../../dist/stores/postgres/open.js";
+import { postgresBackend } from "../../../dist/stores/postgres/backend.js";
 
 /** The time by which a PostgreSQL store judges, given by us: what it does can be compared to the millisecond. */
 export class PostgresClock {
@@ -23,7 +23,7 @@ export class PostgresClock {
         $$ SELECT timestamptz 'epoch' + last_value * interval '1 millisecond' FROM ours.clock $$`);
     const own = new URL(url);
     own.searchParams.set("options", "-c search_path=ours,pg_catalog -c synchronous_commit=off");
-    return { backend: await openPostgres({ url: own.href, schema: "differential" }), clock: new PostgresClock(client) };
+    return { backend: await postgresBackend({ url: own.href, schema: "differential" }), clock: new PostgresClock(client) };
   }
 
   now(): number {

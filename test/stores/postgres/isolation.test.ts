@@ -5,8 +5,8 @@ import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import type { StartRun } from "../../../src/core/runs/operation.js";
 import { acquire } from "../../servers/acquire.js";
-import { execute, type FreshDatabase, freshDatabase } from "../../servers/free-database.js";
-import { startPgBouncer } from "../../servers/pgbouncer.js";
+import { execute, type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
+import { startPgBouncer } from "../../servers/postgres/pgbouncer.js";
 import type { Server } from "../../servers/provider.js";
 
 const server = inject("postgres");

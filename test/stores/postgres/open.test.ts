@@ -2,8 +2,8 @@ import { connect, createServer } from "node:net";
 import { ConfigurationError, InvalidInputError, open, UnreachableError } from "onceflow";
 import pg from "pg";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { execute, freshDatabase } from "../../servers/free-database.js";
-import { freePort } from "../../servers/free-port.js";
+import { execute, freshDatabase } from "../../servers/postgres/databases.js";
+import { freePort } from "../../servers/process/free-port.js";
 
 const server = inject("postgres");
 

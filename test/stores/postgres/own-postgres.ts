@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterAll, beforeAll, inject } from "vitest";
-import { type FreshDatabase, freshDatabase } from "../../servers/free-database.js";
+import { type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
 
 /** For a test file that looks into a database of its own: whoever imports this has it before its first test. */
 export const server = inject("postgres");

@@ -5,7 +5,7 @@ import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
-import { execute, type FreshDatabase, freshDatabase } from "../../servers/free-database.js";
+import { execute, type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
 import { thrownBy } from "../../workflow/scene.js";
 
 const server = inject("postgres");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ConfigurationError, key as keyOf, once, open } from "onceflow";
 import { expect, onTestFinished, test } from "vitest";
 import { acquire } from "../../servers/acquire.js";
-import { execute } from "../../servers/free-database.js";
+import { execute } from "../../servers/postgres/databases.js";
 
 test("a hot standby is refused at open, and is opened once it is promoted", async ({ skip }) => {
   const acquired = await acquire("postgres");

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { ConfigurationError, key, once, open } from "onceflow";
 import { redisStore } from "onceflow/store";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from "vitest";
-import { type Guard, startGuard } from "../../servers/guard.js";
-import { redisProgram } from "../../servers/redis.js";
-import { urlOf } from "../../servers/redis-cluster.js";
-import { replicates } from "../../servers/redis-sentinel.js";
-import { ask, type RedisProcess, startRedisProcess } from "../../servers/redis-server.js";
+import { type Guard, startGuard } from "../../servers/process/guard.js";
+import { urlOf } from "../../servers/redis/cluster.js";
+import { redisProgram } from "../../servers/redis/redis.js";
+import { replicates } from "../../servers/redis/sentinel.js";
+import { ask, type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
 
 /** What is set in a way that breaks the promise is found when a store is opened. A server of its own, because it is set to all of that. */
 describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep what it answers", () => {

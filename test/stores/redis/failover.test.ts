@@ -6,14 +6,14 @@ import { EffectLedger } from "onceflow/testing";
 import { beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
 import { takeTurns } from "../../kit/heavy.js";
-import { poll } from "../../servers/bounded.js";
-import { signal } from "../../servers/processes.js";
+import { poll } from "../../servers/process/command.js";
+import { signal } from "../../servers/process/processes.js";
 import type { Found } from "../../servers/provider.js";
-import { redisProgram } from "../../servers/redis.js";
-import { startRedisCluster, urlOf } from "../../servers/redis-cluster.js";
-import { startRedisPair } from "../../servers/redis-sentinel.js";
-import { ask, type RedisProcess } from "../../servers/redis-server.js";
-import { beginSlotMove, shardOfSecond } from "../../servers/redis-slot.js";
+import { startRedisCluster, urlOf } from "../../servers/redis/cluster.js";
+import { redisProgram } from "../../servers/redis/redis.js";
+import { startRedisPair } from "../../servers/redis/sentinel.js";
+import { ask, type RedisProcess } from "../../servers/redis/server.js";
+import { beginSlotMove, shardOfSecond } from "../../servers/redis/slot.js";
 
 takeTurns();
 

@@ -4,11 +4,11 @@ import { inspect, key, once, open, type Store } from "onceflow";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf, renewOf } from "../../../src/testing/contract/ledger/operations.js";
-import { poll } from "../../servers/bounded.js";
-import { type Guard, startGuard } from "../../servers/guard.js";
-import { redisProgram } from "../../servers/redis.js";
-import { urlOf } from "../../servers/redis-cluster.js";
-import { type RedisProcess, startRedisProcess } from "../../servers/redis-server.js";
+import { poll } from "../../servers/process/command.js";
+import { type Guard, startGuard } from "../../servers/process/guard.js";
+import { urlOf } from "../../servers/redis/cluster.js";
+import { redisProgram } from "../../servers/redis/redis.js";
+import { type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
 
 const hourMs = 3_600_000;
 

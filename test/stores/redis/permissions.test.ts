@@ -5,10 +5,10 @@ import { ConfigurationError, inspect, key, list, once, open } from "onceflow";
 import { redisStore } from "onceflow/store";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from "vitest";
-import { type Guard, startGuard } from "../../servers/guard.js";
-import { redisProgram } from "../../servers/redis.js";
-import { urlOf } from "../../servers/redis-cluster.js";
-import { type RedisProcess, startRedisProcess } from "../../servers/redis-server.js";
+import { type Guard, startGuard } from "../../servers/process/guard.js";
+import { urlOf } from "../../servers/redis/cluster.js";
+import { redisProgram } from "../../servers/redis/redis.js";
+import { type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
 
 /** What the reference page says a user needs. */
 const commands = [

@@ -2,7 +2,7 @@ import { key, NotKnownError, once, open } from "onceflow";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { acquire } from "../../servers/acquire.js";
-import { signal } from "../../servers/processes.js";
+import { signal } from "../../servers/process/processes.js";
 import { chargeThroughRestarts } from "../restarts.js";
 
 takeTurns();

@@ -4,15 +4,15 @@ import { inspect, key, list, once, open, type Store } from "onceflow";
 import { redisStore } from "onceflow/store";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
-import type { RedisLink } from "../../../src/stores/redis/link.js";
-import { duplicating } from "../../../src/stores/redis/own-connection.js";
+import { duplicating } from "../../../src/stores/redis/connection/duplicate.js";
+import type { RedisLink } from "../../../src/stores/redis/connection/link.js";
 import { beginOf, completed, type Held, renewOf, settleOf } from "../../../src/testing/contract/ledger/operations.js";
 import { takeTurns } from "../../kit/heavy.js";
-import { poll } from "../../servers/bounded.js";
-import { redisProgram } from "../../servers/redis.js";
-import { type RedisCluster, startRedisCluster, urlOf } from "../../servers/redis-cluster.js";
-import { ask, type RedisProcess } from "../../servers/redis-server.js";
-import { beginSlotMove, shardOfSecond } from "../../servers/redis-slot.js";
+import { poll } from "../../servers/process/command.js";
+import { type RedisCluster, startRedisCluster, urlOf } from "../../servers/redis/cluster.js";
+import { redisProgram } from "../../servers/redis/redis.js";
+import { ask, type RedisProcess } from "../../servers/redis/server.js";
+import { beginSlotMove, shardOfSecond } from "../../servers/redis/slot.js";
 
 takeTurns();
 

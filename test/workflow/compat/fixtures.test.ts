@@ -9,7 +9,7 @@ import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { provide } from "../../fixtures/0.1.0/effects.js";
 import "../../fixtures/0.1.0/workflows.js";
-import { freshDatabase } from "../../servers/free-database.js";
+import { freshDatabase } from "../../servers/postgres/databases.js";
 import { importTransformed } from "../../transform/transformed.js";
 import { until, untilStatus } from "../scene.js";
 

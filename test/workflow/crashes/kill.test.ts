@@ -18,7 +18,7 @@ const stepsPerRun = 5;
 const workers = 4;
 /** One is killed whenever so many calls more have reached the other side, however long that takes here. */
 const callsPerKill = 40;
-const program = new URL("../../../.build/test/programs/workflow-kill-worker.js", import.meta.url);
+const program = new URL("../../../.build/test/workflow/programs/kill-worker.js", import.meta.url);
 
 /** The same name as in the workers; this process only starts, and never executes it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));

@@ -8,12 +8,12 @@ import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { Supervised } from "../../kit/supervised.js";
-import type { Death } from "../../programs/poison-worker.js";
+import type { Death } from "../programs/poison-worker.js";
 import { until } from "../scene.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/programs/poison-worker.js", import.meta.url);
+const program = new URL("../../../.build/test/workflow/programs/poison-worker.js", import.meta.url);
 const elsewhere = async (): Promise<never> => Promise.reject(new Error("this process must not execute it"));
 const healthy = workflow("healthy", elsewhere as () => Promise<number>);
 const poison = workflow("poison", elsewhere as (death: Death) => Promise<void>);

@@ -304,7 +304,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
     expect(await run.returnValue).toBe("ended");
     await until("it is warned of", () => warnings.some((text) => text.includes("in the code")));
     for (const text of ["in the body", "in the code"])
-      expect(warnings.find((warning) => warning.includes(text))).toMatch(/^run "o-1" ended .* at .*workflow-poison\.test\.ts:\d+:\d+/);
+      expect(warnings.find((warning) => warning.includes(text))).toMatch(/^run "o-1" ended .* at .*poison\.test\.ts:\d+:\d+/);
   });
 
   test("a listener of the application hears rejections of other code only", async ({ scene }) => {

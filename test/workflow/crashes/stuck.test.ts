@@ -7,15 +7,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
-import { freshTable } from "../../servers/dynamodb-tables.js";
-import { freshDatabase } from "../../servers/free-database.js";
-import { freshMongoDatabase } from "../../servers/mongodb-databases.js";
+import { freshTable } from "../../servers/dynamodb/tables.js";
+import { freshMongoDatabase } from "../../servers/mongodb/databases.js";
+import { freshDatabase } from "../../servers/postgres/databases.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/programs/stuck-worker.js", import.meta.url);
-const packetProgram = new URL("../../../.build/test/programs/stuck-packets.js", import.meta.url);
-const runProgram = new URL("../../../.build/test/programs/stuck-runs.js", import.meta.url);
+const program = new URL("../../../.build/test/workflow/programs/stuck-worker.js", import.meta.url);
+const packetProgram = new URL("../../../.build/test/workflow/programs/stuck-packets.js", import.meta.url);
+const runProgram = new URL("../../../.build/test/workflow/programs/stuck-runs.js", import.meta.url);
 const leaseMs = 4000;
 
 /** Side by side: they do little but wait. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { acquire } from "../../servers/acquire.js";
 
-const program = fileURLToPath(new URL("../../../.build/test/programs/unhandled.js", import.meta.url));
+const program = fileURLToPath(new URL("../../../.build/test/workflow/programs/unhandled-rejections.js", import.meta.url));
 
 interface Ended {
   readonly code: number | string | null | undefined;

@@ -9,7 +9,7 @@ import { testWorkflows } from "onceflow/testing";
 import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { readAttempts } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import { freshDatabase } from "../../servers/free-database.js";
+import { freshDatabase } from "../../servers/postgres/databases.js";
 
 async function sqlite() {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-runner-"));
@@ -119,10 +119,10 @@ describe("on a store of one's own, where time is real", () => {
 });
 
 test.for([
-  { how: "node --test", args: [".build/test/programs/node-test.js"], tests: 3 },
+  { how: "node --test", args: [".build/test/workflow/programs/node-test.js"], tests: 3 },
   {
     how: "node --test with directives",
-    args: ["--import", "onceflow/register", "test/programs/node-test-directives.ts"],
+    args: ["--import", "onceflow/register", "test/workflow/programs/node-test-directives.ts"],
     tests: 1,
   },
 ])("it works the same under $how", async ({ args, tests }) => {

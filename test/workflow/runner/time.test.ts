@@ -267,7 +267,7 @@ describe("code that names no store", () => {
 
   test("two runners at a time would get each other's runs", async () => {
     const t = await testWorkflows();
-    await expect(testWorkflows()).rejects.toThrow(/another testWorkflows\(\) is open, from .*test-runner-time\.test\.ts:\d+:\d+/);
+    await expect(testWorkflows()).rejects.toThrow(/another testWorkflows\(\) is open, from .*time\.test\.ts:\d+:\d+/);
     const quiet = await testWorkflows({ ambient: false });
     const [one, two] = await Promise.all([t.start(approval, ["x"]), quiet.start(approval, ["x"])]);
     await (await quiet.waitForHook(two)).resume("two");

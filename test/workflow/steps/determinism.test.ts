@@ -115,7 +115,7 @@ onStores("divergence", everyStore, (test) => {
     const trouble = (await run.trouble) ?? "";
     expect(trouble).toContain("Expected: the result of step note#0");
     expect(trouble).toContain("Found: the code asks for step counted#0");
-    expect(trouble).toMatch(/at \S*workflow-determinism\.test\.ts:\d+/);
+    expect(trouble).toMatch(/at \S*determinism\.test\.ts:\d+/);
     expect(calls).toBe(0);
     expect(worker.running).toBe(0);
     expect((await listRuns({ store, status: "diverged" })).items.map(({ id }) => id)).toEqual(["r"]);
@@ -195,7 +195,7 @@ onStores("divergence", everyStore, (test) => {
       const trouble = (await run.trouble) ?? "";
       expect(trouble).toContain(`Expected: ${expected}`);
       expect(trouble).toContain(`Found: ${found}`);
-      expect(trouble).toMatch(/at \S*workflow-determinism\.test\.ts:\d+/);
+      expect(trouble).toMatch(/at \S*determinism\.test\.ts:\d+/);
       await worker.stop();
       await scene.work({ workflows: [version(name, waiting)] });
       await run.wakeUp();

@@ -45,7 +45,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     const [warning, ...more] = warnings.filter(({ message }) => message.includes(`"${name}"`));
     expect(more).toEqual([]);
     expect(warning?.code).toBe("ONCEFLOW_STEP_NOT_AWAITED");
-    expect(warning?.message).toMatch(/step "slow", called at .*workflow-forgotten\.test\.ts:\d+:\d+\. /);
+    expect(warning?.message).toMatch(/step "slow", called at .*forgotten\.test\.ts:\d+:\d+\. /);
     expect(warning?.message).toContain(".catch(() => {})");
   });
 

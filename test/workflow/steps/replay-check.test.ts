@@ -22,7 +22,7 @@ onStores("the replay check", everyStore, (test) => {
     const trouble = (await getRun(id, { store }).trouble) ?? "";
     expect(trouble).toContain(`run "${id}" would diverge from its journal at its next replay. Expected: step charge#0`);
     expect(trouble).toMatch(
-      /at \S*workflow-replay-check\.test\.ts:\d+:\d+\. Of the step, argument 1\.nonce was '[\w-]{36}' and is now '[\w-]{36}'\. /,
+      /at \S*replay-check\.test\.ts:\d+:\d+\. Of the step, argument 1\.nonce was '[\w-]{36}' and is now '[\w-]{36}'\. /,
     );
     expect(trouble).toContain("uuid() of onceflow/workflow");
     expect(trouble).toContain("Nothing of it was executed, and it begins anew under corrected code.");

@@ -1,10 +1,12 @@
 import type { Store } from "onceflow";
-import type { Event } from "../../../src/workflow/journal/event.js";
+
+/** An event in the form in which every version has stored it. */
+type StoredEvent = readonly [type: string, about: string, at: number, ...rest: unknown[]];
 
 interface WrittenRun {
   readonly id: string;
   readonly workflow: string;
-  readonly events: readonly Event[];
+  readonly events: readonly StoredEvent[];
   /** Encoded. Default: no arguments. */
   readonly input?: string;
 }

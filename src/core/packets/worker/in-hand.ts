@@ -1,3 +1,4 @@
+import { backoffMs } from "../../work/backoff.js";
 import type { Clock } from "../../work/clock.js";
 
 /** How many times its patience a suspect leaves the others alone after they did not end in time. */
@@ -9,12 +10,14 @@ const patienceMax = 8;
 /** Deaths in a row after which work is a suspect: one death is nearly always a deployment or a machine. */
 export const suspectDeaths = 2;
 
+const aloneDoublingsMax = 16;
+
 /**
  * How long a suspect has its process to itself: two leases, and twice as long after each further death. A process that is
  * alive then lets others in again, so that a handler that takes long does not keep them waiting.
  */
 export function aloneMsOf(leaseMs: number, deaths: number): number {
-  return leaseMs * 2 ** Math.min(Math.max(1, deaths - 1), 16);
+  return backoffMs({ minMs: 2 * leaseMs, maxMs: leaseMs * 2 ** aloneDoublingsMax }, Math.max(1, deaths - 1));
 }
 
 /**
@@ -32,8 +35,8 @@ export class InHand {
   #shut: Promise<void> | undefined;
   #emptied: () => void = () => {};
   #busyUntil = Number.NEGATIVE_INFINITY;
-  /** How many times its patience the next suspect waits for the others: twice as long after each that waited in vain. */
-  #patience = 1;
+  /** Suspects in a row that waited in vain for the others. The next one waits twice as long. */
+  #waitedInVain = 0;
 
   /** One for all that use the same store in this process. */
   static of(store: object): InHand {
@@ -105,13 +108,13 @@ export class InHand {
       open();
     };
     try {
-      const waitMs = patienceMs * this.#patience;
+      const waitMs = backoffMs({ minMs: patienceMs, maxMs: patienceMs * patienceMax }, this.#waitedInVain + 1);
       if (await this.#drained(clock, waitMs)) {
-        this.#patience = 1;
+        this.#waitedInVain = 0;
         return await work(reopen);
       }
       this.#busyUntil = clock.now() + busyFactor * waitMs;
-      this.#patience = Math.min(this.#patience * 2, patienceMax);
+      this.#waitedInVain += 1;
       return undefined;
     } finally {
       if (beside) this.leave();

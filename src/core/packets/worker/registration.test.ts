@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Store } from "../../store/store.js";
-import { Numbers } from "./registration.js";
+import { WorkerRegistration } from "./registration.js";
 
 /** A store that counts in whole milliseconds, as all do, and a process whose clock is between two of them. */
 function between() {
@@ -19,18 +19,18 @@ function between() {
       return true;
     },
   };
-  const numbers = new Numbers({ clock: { now: () => at.now }, packets } as unknown as Store, 100);
-  return { at, lease, numbers };
+  const registration = new WorkerRegistration({ clock: { now: () => at.now }, packets } as unknown as Store, 100);
+  return { at, lease, registration };
 }
 
 test("who is sure of its lease has it in the store, too, to the last fraction of a millisecond", async () => {
-  const { at, lease, numbers } = between();
-  for (const ask of [() => numbers.join(), () => numbers.renew()]) {
+  const { at, lease, registration } = between();
+  for (const ask of [() => registration.join(), () => registration.renew()]) {
     await ask();
-    expect(numbers.isSure(at.now)).toBe(true);
+    expect(registration.isSure(at.now)).toBe(true);
     const { until } = lease;
-    for (at.now = until - 2; at.now < until + 2; at.now += 0.1) if (numbers.isSure(at.now)) expect(at.now).toBeLessThan(until);
-    expect(numbers.isSure(at.now)).toBe(false);
+    for (at.now = until - 2; at.now < until + 2; at.now += 0.1) if (registration.isSure(at.now)) expect(at.now).toBeLessThan(until);
+    expect(registration.isSure(at.now)).toBe(false);
     at.now = Math.floor(at.now) + 0.7;
   }
 });

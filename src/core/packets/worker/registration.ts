@@ -2,8 +2,15 @@ import type { Store } from "../../store/store.js";
 import { storeStepMs } from "../../work/clock.js";
 import { numbersPerWorker } from "../packet.js";
 
-/** A worker's number in the store, its lease, and the numbers of packets that it may give. */
-export class Numbers {
+/**
+ * A worker's registration in the store: its worker number, the lease of that number, and the range of packet numbers that
+ * come with it.
+ *
+ *   not registered  `worker` is 0: before the first `join`, and after `leave`
+ *   sure            the lease is valid by this process's clock: no other worker can have taken over its packets
+ *   unsure          the lease may have expired in the store; the next renewal tells
+ */
+export class WorkerRegistration {
   readonly #store: Store;
   readonly #leaseMs: number;
   #worker = 0;
@@ -25,12 +32,12 @@ export class Numbers {
     return this.#worker;
   }
 
-  /** Nobody can have taken over what this worker has. `now`: by the store's clock in this process. */
+  /** Whether no other worker can have taken over its packets. `now`: `clock.now()` of the store. */
   isSure(now: number): boolean {
     return now < this.#sureUntil;
   }
 
-  /** A new number, under a new lease. Asked for by several at once, it is one number: what the others got would lapse. */
+  /** Gets a new worker number under a new lease. Concurrent callers share one number: the lease of any other would lapse. */
   join(): Promise<void> {
     this.#joining ??= this.#join().finally(() => {
       this.#joining = undefined;
@@ -45,14 +52,14 @@ export class Numbers {
     this.#sureUntil = asked + this.#leaseMs - storeStepMs;
   }
 
-  /** From here on nothing is this worker's, also what the store says later. */
+  /** Gives the number up first, then tells the store: an answer that arrives in between is not taken for this worker's. */
   async leave(): Promise<void> {
     const worker = this.#worker;
     this.#worker = 0;
     await this.#store.packets.leave(worker);
   }
 
-  /** False: this number is not known any more. */
+  /** Extends the lease. False: the store no longer knows the number. */
   renew(): Promise<boolean> {
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = undefined;
@@ -70,13 +77,14 @@ export class Numbers {
     return known;
   }
 
-  next = (): number => {
+  /** The next packet number of this worker. */
+  readonly next = (): number => {
     this.#count += 1;
     return this.#worker * numbersPerWorker + this.#count;
   };
 
-  /** Nearly all numbers are given: time to join again. */
-  get worn(): boolean {
+  /** Nearly all packet numbers are used: the worker should join again. */
+  get isNearlyUsedUp(): boolean {
     return this.#count > numbersPerWorker - 1_000_000;
   }
 }

@@ -1,5 +1,5 @@
 import type { Store } from "../../store/store.js";
-import type { Numbers } from "./registration.js";
+import type { WorkerRegistration } from "./registration.js";
 
 export interface LeaseHost {
   readonly leaseMs: number;
@@ -18,11 +18,11 @@ export interface LeaseHost {
 
 /**
  * Keeps what a worker has claimed: renews at a third of its lease, and joins again when that came too late. While the event
- * loop is stuck, the store's stand-in renews in its place.
+ * loop is stuck, the store's heartbeat thread renews in its place.
  */
 export class PacketLease {
   readonly #store: Store;
-  readonly #numbers: Numbers;
+  readonly #registration: WorkerRegistration;
   readonly #host: LeaseHost;
   #held: { readonly alive: () => void; readonly release: () => void } | undefined;
   #cancel: () => void = () => {};
@@ -30,9 +30,9 @@ export class PacketLease {
   #lost = false;
   #stopped = false;
 
-  constructor(store: Store, numbers: Numbers, host: LeaseHost) {
+  constructor(store: Store, registration: WorkerRegistration, host: LeaseHost) {
     this.#store = store;
-    this.#numbers = numbers;
+    this.#registration = registration;
     this.#host = host;
   }
 
@@ -53,7 +53,7 @@ export class PacketLease {
    * a claim or by a renewal, must not take the new number from under what has been claimed with it.
    */
   async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
-    if (worker !== this.#numbers.worker || this.#stopped) return;
+    if (worker !== this.#registration.worker || this.#stopped) return;
     this.#joining ??= this.#join(lost).finally(() => {
       this.#joining = undefined;
     });
@@ -63,14 +63,14 @@ export class PacketLease {
   /** What runs is told before, and the store refuses what it says. */
   async #join(lost: boolean): Promise<void> {
     if (lost) this.#host.lost();
-    await this.#numbers.join();
+    await this.#registration.join();
     this.#hold();
     this.#host.joined();
   }
 
   #hold(): void {
     this.#held?.release();
-    this.#held = this.#stopped ? undefined : this.#store.holdWorker(this.#numbers.worker, this.#host.leaseMs);
+    this.#held = this.#stopped ? undefined : this.#store.holdWorker(this.#registration.worker, this.#host.leaseMs);
   }
 
   #schedule(): void {
@@ -79,12 +79,12 @@ export class PacketLease {
   }
 
   async #renew(): Promise<void> {
-    const { worker } = this.#numbers;
+    const { worker } = this.#registration;
     try {
       await this.#host.renewing?.();
-      if (!(await this.#numbers.renew())) await this.rejoin(worker, { lost: true });
-      else if (this.#numbers.worn && this.#host.idle()) {
-        await this.#numbers.join();
+      if (!(await this.#registration.renew())) await this.rejoin(worker, { lost: true });
+      else if (this.#registration.isNearlyUsedUp && this.#host.idle()) {
+        await this.#registration.join();
         this.#hold();
       }
       this.#held?.alive();
@@ -92,7 +92,7 @@ export class PacketLease {
     } catch (error) {
       if (this.#store.closed) return;
       this.#host.trouble(error);
-      const sure = this.#numbers.isSure(this.#store.clock.now());
+      const sure = this.#registration.isSure(this.#store.clock.now());
       if (!sure && !this.#lost) this.#host.lost();
       this.#lost = !sure;
     }

@@ -5,30 +5,35 @@ import { defaultRetry } from "../../normalise/policy.js";
 import { alertText } from "../../plan/alert-text.js";
 import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
 import type { Failure } from "../delivery/failure.js";
-import type { Sender } from "../delivery/outgoing.js";
 import { encodePayload, noTrace } from "../delivery/payload.js";
-import type { Route } from "../flows/routes.js";
+import { noLoad } from "../flows/load.js";
+import type { Route } from "../flows/route.js";
 import { executionId, packetId } from "../views/ids.js";
-import { noLoad } from "../worker/load.js";
 import type { PrivateWebhooks } from "./private-address.js";
 import { storeMade } from "./store-made.js";
 import { post } from "./webhook.js";
 
-/** The queue of a flow's alerts: packets like all others, sent in the commit that makes the dead letter. */
+/** The queue of a flow's alerts. An alert is a packet, sent in the commit that makes the dead letter. */
 export const alertQueue = "onceflow.alerts";
 
-type Numbering = Pick<Sender, "next" | "valueBytesMax">;
+/** What an alert needs from its sender. */
+interface Numbering {
+  /** The number of the next packet. */
+  readonly next: () => number;
+  readonly valueBytesMax: number;
+}
+
 type Subject = Pick<PacketRecord, "no" | "execution" | "attempt"> & { readonly data: unknown };
 type Reason = Pick<Failure, "code" | "message">;
 
-/** `x-alerts.onDeadLetter` of the node that could not be reached. */
+/** The alert for a dead letter, as `x-alerts.onDeadLetter` of its node says; empty if the node has none. */
 export function alertFor(numbering: Numbering, route: Route, packet: Subject, reason: Reason): readonly NewPacket[] {
   const alert = makeAlert(numbering, route, packet, reason);
-  const nobody = { execution: null, key: null, lane: null, join: null, letter: null };
-  return alert === undefined ? [] : [{ ...alert, flow: route.flow.id, delayMs: 0, claim: false, ...nobody }];
+  const standalone = { execution: null, key: null, lane: null, join: null, letter: null };
+  return alert === undefined ? [] : [{ ...alert, flow: route.flow.id, delayMs: 0, claim: false, ...standalone }];
 }
 
-/** For a dead letter that the store may make by itself. It has to be there before, and without the reason: that is noted then. */
+/** The alert of a dead letter that the store may make by itself. It is stored with the packet; the store notes the reason later. */
 export function alertAhead(numbering: Numbering, route: Route, packet: Subject): Alert | undefined {
   return makeAlert(numbering, route, packet, undefined);
 }
@@ -60,7 +65,7 @@ function makeAlert({ next, valueBytesMax }: Numbering, route: Route, packet: Sub
   return { no: next(), queue: alertQueue, payload };
 }
 
-/** By the same means as any other packet; what nobody answers in a day is dropped. */
+/** The route of a flow's alerts: retried with backoff for some hours, then dropped. */
 export function alertRoute(flow: FlowPlan, privateWebhooks: PrivateWebhooks): readonly [string, Route] {
   const plan: PlannedNode = {
     id: alertQueue,
@@ -79,11 +84,11 @@ export function alertRoute(flow: FlowPlan, privateWebhooks: PrivateWebhooks): re
   const delivery = { mode: "durable", retry, priority: 0, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
   const work = (input: NodeInput) => postAlert(input, privateWebhooks);
   const node = { plan, work, outgoing: [], ports: [], load: noLoad(plan.execution.concurrency) };
-  const nothing = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
-  return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...nothing }];
+  const unset = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
+  return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...unset }];
 }
 
-/** What the context of a stage knows beside what nodes are shown. */
+/** The context of a stage, with the member that only this node reads. */
 interface NotedContext extends NodeContext {
   readonly note?: PacketNote | null;
 }
@@ -92,7 +97,7 @@ async function postAlert(input: NodeInput, privateWebhooks: PrivateWebhooks): Pr
   const packet = input.packet("in");
   const { signal, packetId: id, note = null }: NotedContext = input.context;
   const body = packet.get<{ readonly deadLetter: string; readonly error?: Reason; readonly message?: string }>("body");
-  // Its key names the letter and this alert: a receiver can tell a second delivery from a second death.
+  // The key names the letter and this alert: a retry has the same key, a second alert for the same letter has another one.
   const key = `alert-${body.deadLetter}-${id}`;
   const error = body.error ?? storeMade(note);
   const message = body.message === undefined ? {} : { message: alertText(body.message, { error }) };

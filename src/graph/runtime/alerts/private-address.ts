@@ -5,7 +5,7 @@ import { InvalidInputError } from "../../../core/errors/errors.js";
 /** Whether alerts may go to private addresses: to none, to all, or to the hosts of this list. */
 export type PrivateWebhooks = "refuse" | "allow" | readonly string[];
 
-/** Networks that no stranger's document may make this process talk to: this machine, its network, its cloud's metadata. */
+/** Networks that a document must not make this process connect to: this machine, its local network, the metadata service of its cloud. */
 const ipv4: readonly (readonly [string, number])[] = [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -26,7 +26,7 @@ const ipv6: readonly (readonly [string, number])[] = [
   ["fe80::", 10],
   ["fec0::", 10],
   ["ff00::", 8],
-  // Those that a local translator, or Teredo, makes IPv4 addresses of.
+  // Translated to IPv4 addresses by a local translator or by Teredo.
   ["64:ff9b:1::", 48],
   ["::ffff:0:0:0", 96],
   ["2001::", 32],
@@ -36,7 +36,7 @@ const refused = new BlockList();
 for (const [network, bits] of ipv6) refused.addSubnet(network, bits, "ipv6");
 for (const [network, bits] of ipv4) {
   refused.addSubnet(network, bits, "ipv4");
-  // The same addresses inside those of IPv6: mapped, compatible, and behind NAT64 and 6to4.
+  // The same IPv4 addresses embedded in IPv6: mapped, compatible, NAT64 and 6to4.
   for (const prefix of ["::ffff:", "::", "64:ff9b::"]) refused.addSubnet(`${prefix}${network}`, 96 + bits, "ipv6");
   const [a = 0, b = 0, c = 0, d = 0] = network.split(".").map(Number);
   refused.addSubnet(`2002:${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}::`, 16 + bits, "ipv6");
@@ -61,8 +61,8 @@ export function mayBePrivate(host: string, allowed: PrivateWebhooks): boolean {
 }
 
 /**
- * The addresses of a host; undefined if one of them is private and that is not allowed. The caller connects to these and
- * does not ask again: a name may lead elsewhere the next time.
+ * Resolves a host; undefined if one of its addresses is private and that is not allowed. The caller connects to these
+ * addresses and does not resolve the name again: a second answer may be a private address that was never checked.
  */
 export async function checkedAddresses(host: string, allowed: PrivateWebhooks): Promise<readonly Address[] | undefined> {
   const family = isIP(host);
@@ -78,7 +78,7 @@ export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {
   throw new InvalidInputError("privateWebhooks", rule);
 }
 
-/** As `hostOf` has it; undefined: it is no host. */
+/** Normalised as by `hostOf`; undefined: not a host name or address. */
 function hostNamed(given: unknown): string | undefined {
   const name = typeof given === "string" ? given.trim().replace(/^\[|\]$/g, "") : "";
   const url = `http://${isIP(name) === 6 ? `[${name}]` : name}/`;

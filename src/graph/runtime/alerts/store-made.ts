@@ -7,7 +7,7 @@ const reasons = {
   mismatch: { code: "MISMATCH", message: "its key was completed with another packet" },
 } as const;
 
-/** Why the store made a dead letter of a packet by itself: what its view, its event and its alert say. Null: of before it was noted. */
+/** Why the store made a dead letter by itself, for its view, its event and its alert. Null: the row is older than such notes. */
 export function storeMade(note: PacketNote | null): Pick<Failure, "code" | "message"> {
   return reasons[note ?? "mismatch"];
 }

@@ -7,10 +7,10 @@ import { NodeError } from "../../node/node-error.js";
 import type { FlowPlan } from "../../plan/plan.js";
 import { checkedAddresses, hostOf, isPrivateAddress, mayBePrivate, type PrivateWebhooks } from "./private-address.js";
 
-/** How long it has to answer. */
+/** Time limit of one request. */
 const answerMsMax = 10_000;
 
-/** Posts JSON, and lets a 2xx be the only answer. What goes wrong is told without the address: it may be a secret. */
+/** Posts JSON. Throws unless the answer is 2xx. Error messages do not contain the URL: it may be a secret. */
 export async function post(
   webhook: string,
   body: object,
@@ -22,7 +22,7 @@ export async function post(
   const headers = { ...to.headers, "content-type": "application/json", "idempotency-key": `"${key}"` };
   const status = await answerOf(to.url, headers, JSON.stringify(body), inTime, privateWebhooks).catch((error: unknown) => {
     if (error instanceof NodeError) {
-      tellOnce(body);
+      warnOnce(body);
       throw error;
     }
     throw new NodeError("NETWORK_ERROR", `the webhook cannot be reached: ${whyOf(error)}`);
@@ -32,8 +32,8 @@ export async function post(
 }
 
 /**
- * The status of the answer. `fetch` resolves the name by itself, after any check of ours; this connects to the addresses
- * that were checked. It follows no redirect, which would lead past the check.
+ * Returns the status of the answer. It connects to the addresses that were checked: `fetch` would resolve the name again,
+ * and could get a private address. It follows no redirect, because the target would not be checked.
  */
 async function answerOf(
   url: URL,
@@ -61,7 +61,7 @@ async function answerOf(
     asking.on("error", (error) => reject(signal.aborted ? signal.reason : error));
     asking.on("response", (response) => {
       resolve(response.statusCode ?? 0);
-      // What it says is not read.
+      // The body is not needed.
       response.destroy();
     });
     asking.end(body);
@@ -78,11 +78,11 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 const cannotPost = "its webhook is no http or https URL";
-/** Of a name this is only known when an alert is sent. */
+/** Known in advance for addresses; for a host name only when an alert is sent. */
 const isPrivate = "its webhook leads to a private or link-local address; if it may, name its host in the option privateWebhooks";
 
-/** A document runs without its alerts; the operator has to know. */
-export function tellWebhooks(plans: readonly FlowPlan[], privateWebhooks: PrivateWebhooks): void {
+/** Warns of alerts that cannot be sent. Their flows run all the same. */
+export function warnOfWebhooks(plans: readonly FlowPlan[], privateWebhooks: PrivateWebhooks): void {
   for (const { id: flow, nodes } of plans)
     for (const { id, alert } of nodes.values()) {
       const why = alert && cannotBePosted(alert.webhook, privateWebhooks);
@@ -91,17 +91,17 @@ export function tellWebhooks(plans: readonly FlowPlan[], privateWebhooks: Privat
     }
 }
 
-const told = new Set<string>();
+const warned = new Set<string>();
 
-/** Of a name that turns out to lead to a private address: its alerts are dropped, and that is said once for each node. */
-function tellOnce({ flow = "", node = "" }: { readonly flow?: string; readonly node?: string }): void {
+/** The host name has resolved to a private address: the alert is dropped, with one warning per node. */
+function warnOnce({ flow = "", node = "" }: { readonly flow?: string; readonly node?: string }): void {
   const name = `node "${node}" of flow "${flow}"`;
-  if (told.has(name)) return;
-  told.add(name);
+  if (warned.has(name)) return;
+  warned.add(name);
   process.emitWarning(`${name} sends no alerts: ${isPrivate}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
 }
 
-/** As far as that can be told without asking for a name. */
+/** Why the webhook cannot be used, as far as that is known without resolving its host name. */
 function cannotBePosted(webhook: string, privateWebhooks: PrivateWebhooks): string | undefined {
   const to = addressOf(webhook);
   if (to === undefined) return cannotPost;
@@ -110,7 +110,7 @@ function cannotBePosted(webhook: string, privateWebhooks: PrivateWebhooks): stri
   return isRefused ? isPrivate : undefined;
 }
 
-/** A name and a password in it are sent as a header: fetch takes no URL that has them. */
+/** User name and password of the URL become an Authorization header. */
 function addressOf(webhook: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> } | undefined {
   if (!URL.canParse(webhook)) return undefined;
   const url = new URL(webhook);
@@ -121,7 +121,7 @@ function addressOf(webhook: string): { readonly url: URL; readonly headers: Read
   return { url, headers: user === ":" ? {} : { authorization: `Basic ${Buffer.from(user).toString("base64")}` } };
 }
 
-/** Without the message, which has the address in it. */
+/** The error's code or name, not its message: that contains the address. */
 function whyOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   const { code } = error as { readonly code?: unknown };

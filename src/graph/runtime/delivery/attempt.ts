@@ -2,16 +2,16 @@ import type { PacketNote } from "../../../core/packets/packet.js";
 import { BoundedCall } from "../../../core/work/bounded-call.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { NodeError } from "../../node/node-error.js";
-import type { Route } from "../flows/routes.js";
+import type { Route } from "../flows/route.js";
 import { isRetried } from "./failure.js";
 import { noTrace, type Trace } from "./payload.js";
 
-/** Why a call is aborted, or not made: the packet is with somebody else. */
+/** Why a call is aborted, or not made: another worker may have the packet. */
 export function leaseLost(): NodeError {
-  return new NodeError("TIMEOUT", "this process was silent for longer than its lease; the packet is somebody else's");
+  return new NodeError("TIMEOUT", "this worker did not renew its lease in time; another worker may have taken the packet");
 }
 
-/** What the nodes of a call are told of its packet. */
+/** What a stage knows of the packet that it is called for. */
 export interface Called {
   readonly no: number;
   readonly execution: number | null;
@@ -19,7 +19,7 @@ export interface Called {
   readonly note?: PacketNote | null;
 }
 
-/** One call of a stage: a node, and the nodes behind it that direct edges lead to. */
+/** One call of a stage: a node, and the nodes behind its direct edges. */
 export class Attempt extends BoundedCall {
   readonly route: Route;
   readonly packet: Called;
@@ -32,10 +32,10 @@ export class Attempt extends BoundedCall {
     this.trace = trace;
   }
 
-  /** True when its nodes returned after the time limit, and the timeout is the outcome all the same. */
+  /** The nodes returned after the time limit of the last attempt: the timeout is the outcome, and the success is noted. */
   succeededLate = false;
 
-  /** How often the packet has failed if this call fails. */
+  /** How many attempts have failed if this one fails. */
   get failures(): number {
     return this.packet.attempt;
   }
@@ -45,30 +45,27 @@ export class Attempt extends BoundedCall {
     return isRetried({ code: "TIMEOUT", final: false }, this.route.delivery.retry, this.failures);
   }
 
-  /**
-   * Asked before a node is called: throws, or rejects, where the packet is not ours any more, or its time is over.
-   * Undefined: the node may be called.
-   */
-  ready(): Promise<void> | undefined {
-    if (this.aborted !== undefined) throw this.aborted;
+  /** Called before each node: throws or rejects if another worker may have the packet, or its time is over. Undefined: go on. */
+  checkLease(): Promise<void> | undefined {
+    if (this.isAborted) throw this.abortReason;
     return undefined;
   }
 
   /**
-   * Bounds `work` in time. When its nodes return after the time limit, within `graceMs`, and the packet would be tried
-   * again, their result is the outcome: another call would repeat an effect that is known to have happened. On the last
-   * attempt the timeout is the outcome, and says that the nodes returned.
+   * Applies the time limit to `work`. If the nodes return late, but within `graceMs`, and another attempt would follow,
+   * their result is the outcome: another call would repeat an effect that is known to have happened. On the last attempt
+   * the timeout is the outcome, and its message says that the nodes returned.
    */
   within<T>(clock: Clock, graceMs: number, timeoutMsDefault: number, work: Promise<T>): Promise<T> {
     const { timeoutMs = timeoutMsDefault } = this.route.delivery;
     const beganAt = clock.now();
-    const late = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
-    const succeededLate = (timeout: Error): Error | undefined => {
+    const timeoutError = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
+    const judgeLateSuccess = (timeout: Error): Error | undefined => {
       if (this.isRetriedAfterTimeout) return undefined;
       this.succeededLate = true;
       const ms = Math.round(clock.now() - beganAt);
       return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count: its effect has happened`);
     };
-    return this.bound(clock, { timeoutMs, graceMs, late, succeededLate }, work);
+    return this.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess }, work);
   }
 }

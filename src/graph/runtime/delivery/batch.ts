@@ -3,7 +3,7 @@ import { outputOf } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import { leaseLost } from "./attempt.js";
 
-/** One call of a node for several packets: made when every one of them has come to it, or has failed before. */
+/** One call of a node for several packets. It is made when each packet has joined, or has left because it failed before. */
 export class BatchCall {
   readonly #node: BaseNode;
   readonly #waiting: {
@@ -19,7 +19,7 @@ export class BatchCall {
     this.#expected = size;
   }
 
-  /** `isOurs` is asked again when all have come: that may take a while. */
+  /** `isOurs` is asked again before the call: the lease may end while this packet waits for the others. */
   join(input: NodeInput, isOurs: () => true | Promise<boolean>): Promise<NodeOutput> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ input, isOurs, resolve, reject });
@@ -27,7 +27,7 @@ export class BatchCall {
     });
   }
 
-  /** One of them does not come. */
+  /** One packet of the batch will not join. */
   leave(): void {
     this.#expected -= 1;
     this.#callIfComplete();

@@ -1,31 +1,35 @@
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { BaseNode } from "../../node/node.js";
-import type { Route } from "../flows/routes.js";
-import type { Capacity } from "../worker/capacity.js";
+import type { Route } from "../flows/route.js";
 import { BatchCall } from "./batch.js";
 import { Gather } from "./gather.js";
-import type { Payload } from "./payload.js";
 
-/** One packet, or one of several that are called together. `known`: what it brings, where this process has sent it. */
-export type Begin = (
-  route: Route,
-  packet: PacketRecord,
-  known?: Payload,
-  together?: { readonly call: BatchCall; readonly turn: Promise<void> },
-) => Promise<void>;
+/** One of several packets that share a call of their node. */
+export interface BatchMember {
+  readonly call: BatchCall;
+  /** Resolves when the call may begin. */
+  readonly turn: Promise<void>;
+}
 
-/** Edges that deliver in batches: packets wait here for each other. */
+/** What batches need from their worker. */
+interface BatchPorts {
+  deliver(route: Route, packet: PacketRecord, member?: BatchMember): Promise<void>;
+  /** How many packets of the route may run at once. */
+  togetherMax(route: Route): number;
+  /** Runs `work` within the limits of edge and node, counted as `packets` packets. */
+  pass(route: Route, work: () => Promise<void>, packets: number): Promise<void>;
+}
+
+/** Edges that deliver in batches: their packets wait here for each other. */
 export class Batches {
   readonly #clock: Clock;
-  readonly #capacity: Capacity;
-  readonly #begin: Begin;
+  readonly #ports: BatchPorts;
   readonly #gathering = new Map<Route, Gather<PacketRecord>>();
 
-  constructor(clock: Clock, capacity: Capacity, begin: Begin) {
+  constructor(clock: Clock, ports: BatchPorts) {
     this.#clock = clock;
-    this.#capacity = capacity;
-    this.#begin = begin;
+    this.#ports = ports;
   }
 
   get waiting(): boolean {
@@ -36,43 +40,41 @@ export class Batches {
     const { size, waitMs } = route.delivery.batch;
     let gather = this.#gathering.get(route);
     if (gather === undefined) {
-      gather = new Gather(this.#clock, size, waitMs, (packets: readonly PacketRecord[]) => this.#deliver(route, packets));
+      gather = new Gather(this.#clock, size, waitMs, (packets: readonly PacketRecord[]) => void this.deliver(route, packets));
       this.#gathering.set(route, gather);
     }
     gather.add(packet);
-  }
-
-  /** By itself, as a batch of one. */
-  single(route: Route, packet: PacketRecord): void {
-    this.#deliver(route, [packet]);
   }
 
   flush(): void {
     for (const gather of this.#gathering.values()) gather.flush();
   }
 
-  /** Those that are called together go through the gate together; more than it lets in are several calls. */
-  #deliver(route: Route, packets: readonly PacketRecord[]): void {
+  /** One call for all of them, or several if the limits of edge and node are lower. Resolves when all deliveries have ended. */
+  async deliver(route: Route, packets: readonly PacketRecord[]): Promise<void> {
     const { work } = route.node;
     if (!(work instanceof BaseNode && work.handleBatch)) {
-      for (const packet of packets) void this.#begin(route, packet);
+      await Promise.all(packets.map((packet) => this.#ports.deliver(route, packet)));
       return;
     }
-    const most = Math.min(packets.length, this.#capacity.togetherMax(route));
-    for (let i = 0; i < packets.length; i += most) this.#deliverTogether(route, work, packets.slice(i, i + most));
+    const most = Math.min(packets.length, this.#ports.togetherMax(route));
+    const calls: Promise<void>[] = [];
+    for (let i = 0; i < packets.length; i += most) calls.push(this.#deliverTogether(route, work, packets.slice(i, i + most)));
+    await Promise.all(calls);
   }
 
-  #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): void {
-    let open = (): void => {};
+  /** The packets of one call pass the gate together: two calls that held half of its places each would wait without end. */
+  #deliverTogether(route: Route, work: BaseNode, packets: readonly PacketRecord[]): Promise<void> {
+    let begin = (): void => {};
     const turn = new Promise<void>((resolve) => {
-      open = resolve;
+      begin = resolve;
     });
     const call = new BatchCall(work, packets.length);
-    const all = packets.map((packet) => this.#begin(route, packet, undefined, { call, turn }));
+    const deliveries = packets.map((packet) => this.#ports.deliver(route, packet, { call, turn }));
     const together = async (): Promise<void> => {
-      open();
-      await Promise.all(all);
+      begin();
+      await Promise.all(deliveries);
     };
-    void this.#capacity.pass(route, together, packets.length);
+    return this.#ports.pass(route, together, packets.length);
   }
 }

@@ -1,8 +1,9 @@
 import { thrown } from "../../../core/packets/history.js";
+import { backoffMs, type Jitter, jitteredMs } from "../../../core/work/backoff.js";
 import { NodeError } from "../../node/node-error.js";
 import type { RetryPolicy } from "../../normalise/model.js";
 
-/** What a node threw, as it is kept. */
+/** An error of a node, as the history keeps it. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
@@ -16,7 +17,7 @@ export function failureOf(error: unknown): Failure {
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };
 
-/** Whether another attempt follows a failure. `failures`: how often it has failed, this time included. */
+/** Whether another attempt follows a failure. `failures`: number of failed attempts, this one included. */
 export function isRetried(
   { code, final }: Pick<Failure, "code" | "final">,
   { maxAttempts, retryOn }: Pick<RetryPolicy, "maxAttempts" | "retryOn">,
@@ -25,18 +26,20 @@ export function isRetried(
   return !final && failures < maxAttempts && (retryOn === undefined || retryOn.includes(code));
 }
 
-/** `failures`: how often it has failed, this time included; deaths of workers are not counted. */
+/** Retry or dead letter. `failures`: number of failed attempts, this one included; deaths of workers are not counted. */
 export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
   if (!isRetried(failure, policy, failures)) return { kind: "dead" };
-  return { kind: "retry", delayMs: delayMs(policy, failures, random) };
+  return { kind: "retry", delayMs: retryDelayMs(policy, failures, random) };
 }
 
-function delayMs(
-  { backoff, initialDelayMs, maxDelayMs, jitter }: Omit<RetryPolicy, "maxAttempts" | "retryOn">,
+/** Flow documents define jitter as up to a fifth more or less than the delay. */
+const documentJitter: Jitter = { from: 0.8, width: 0.4 };
+
+function retryDelayMs(
+  { backoff: growth, initialDelayMs: minMs, maxDelayMs: maxMs, jitter }: Omit<RetryPolicy, "maxAttempts" | "retryOn">,
   failures: number,
   random: () => number,
 ): number {
-  const factor = backoff === "fixed" ? 1 : backoff === "linear" ? failures : 2 ** Math.min(failures - 1, 60);
-  const whole = Math.min(initialDelayMs * factor, maxDelayMs);
-  return Math.round(jitter ? whole * (0.8 + 0.4 * random()) : whole);
+  const delayMs = backoffMs({ minMs, maxMs, growth }, failures);
+  return Math.round(jitter ? jitteredMs(delayMs, documentJitter, random) : delayMs);
 }

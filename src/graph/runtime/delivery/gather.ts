@@ -1,6 +1,6 @@
 import type { Clock } from "../../../core/work/clock.js";
 
-/** Collects until there are `size`, or `waitMs` have passed since the first, or somebody says that no more will come. */
+/** Collects items until there are `size` of them, `waitMs` have passed since the first one, or `flush` is called. */
 export class Gather<T> {
   readonly #clock: Clock;
   readonly #size: number;

@@ -1,39 +1,23 @@
+import { type HistoryEntry, historyOf, withFailure } from "../../../core/packets/history.js";
 import type { DeadLetter, NewPacket, NewPart } from "../../../core/packets/operation.js";
 import { canonicalJson, sha256 } from "../../../core/values/canonical.js";
 import { alertAhead, alertFor } from "../alerts/alert.js";
-import type { Route } from "../flows/routes.js";
-import { type HistoryEntry, historyOf, withFailure } from "../views/history.js";
-import { type Data, encodePayload, type Payload, type Trace } from "./payload.js";
-import { keyOf, problemOf, type Sent } from "./stage.js";
-
-/** What all packets of a process have from their sender. */
-export interface Sender {
-  readonly valueBytesMax: number;
-  readonly onMismatch: "acknowledge" | "deadLetter";
-  readonly joinWaitMs: number;
-  /** How long dead letters are kept. Null: without end. */
-  readonly deadRetentionMs: number | null;
-  /** The number of the next packet. */
-  readonly next: () => number;
-  /** True: this process takes the packet in the commit that sends it, and has kept room for it, and what it brings. */
-  reserve(route: Route, no: number, payload: Payload): boolean;
-  /** How this packet is placed is told of this route: none of the flow's own has its queue. */
-  told(route: Route, no: number): void;
-}
-
-/** What a packet is part of. */
-export interface Origin {
-  readonly execution: number | null;
-  readonly trace: Trace;
-}
+import type { Route } from "../flows/route.js";
+import { keyOf, problemOf } from "./check.js";
+import type { Sent } from "./leaving.js";
+import { type Data, encodePayload, type Payload } from "./payload.js";
+import type { Origin, Sender } from "./sender.js";
 
 interface Outgoing {
   readonly packet: { -readonly [Name in keyof NewPacket]: NewPacket[Name] };
-  /** As its node will have it: the sender's own may be changed by then. */
+  /** A copy for the node that receives it: the sender may change its own object later. */
   readonly payload: Payload;
 }
 
-/** Room is kept when all of them could be made: what throws on the way has kept none. */
+/**
+ * Checks and encodes packets, then reserves slots for them, so that a packet that cannot be encoded throws before any slot
+ * is reserved. A packet that does not pass its check becomes a dead letter, followed by its alert.
+ */
 export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin): NewPacket[] {
   const made = sent.map((each) => packetFor(sender, each, origin));
   const packets: NewPacket[] = made.map(({ packet }) => packet);
@@ -49,7 +33,7 @@ export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin
   return packets;
 }
 
-/** A packet on its way: checked, with its key, its lane, and its place in a join. One that can't be delivered says why. */
+/** One packet for the store: checked, with its key, its lane and its place in a join. `failed` says why it cannot be delivered. */
 export function packetFor(sender: Sender, { route, data, problem }: Sent, { execution, trace }: Origin): Outgoing {
   const { delivery } = route;
   const key = keyOf(route, data);
@@ -75,7 +59,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
   return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
 }
 
-/** Of what the store may make a dead letter by itself. */
+/** The store may make a dead letter of this packet by itself, so the packet carries its alert. */
 function alertingLetter(
   sender: Sender,
   route: Route,
@@ -100,12 +84,12 @@ function recordKey({ flow, delivery }: Route, key: string, data: Data, { onMisma
   return { scope: keyScope(flow.id), key, fingerprint: fingerprintOf(data), retentionMs, onMismatch };
 }
 
-/** Keys are kept per flow. */
+/** The ledger scope of a flow's idempotency keys. */
 export function keyScope(flowId: string): string {
   return `${flowId}.idempotency_keys`;
 }
 
-/** What JSON cannot hold has no hash that means the same everywhere: then the key alone tells. */
+/** Null: the data is no JSON, so it has no canonical hash, and a packet with the same key counts as the same packet. */
 export function fingerprintOf(data: Data): string | null {
   try {
     return sha256(canonicalJson(data, "packet"));
@@ -118,7 +102,7 @@ type Lane = { readonly ok: true; readonly value: string | null } | { readonly ok
 
 const noLane: Lane = { ok: true, value: null };
 
-/** `strict`: one lane for all. `perKey`: by the partition key, else by the idempotency key. */
+/** `strict`: one lane for the whole edge. `perKey`: a lane per partition key, else per idempotency key. */
 function laneOf(route: Route, data: Data): Lane {
   const { ordering, partitionKey } = route.delivery;
   if (ordering === "strict") return { ok: true, value: "" };

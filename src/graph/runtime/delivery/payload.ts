@@ -6,13 +6,13 @@ export type Trace = Readonly<Record<string, string>>;
 
 export const noTrace: Trace = Object.freeze({});
 
-/** What a packet brings. */
+/** The content of a packet. */
 export interface Payload {
   readonly data: Data;
   readonly trace: Trace;
 }
 
-/** A packet is an object: what is an array in the store is one with its trace headers. */
+/** Data is always an object, so an array in the store means [data, trace headers]. */
 export function encodePayload(data: Data, trace: Trace, bytesMax: number): { readonly text: string; readonly payload: Payload } {
   const { text, copy } = encodeCopy(trace === noTrace ? data : [data, trace]);
   return { text: withinBytes("the packet", text, bytesMax), payload: payloadIn(copy) };
@@ -26,7 +26,7 @@ function payloadIn(value: unknown): Payload {
   return Array.isArray(value) ? { data: value[0] as Data, trace: value[1] as Trace } : { data: value as Data, trace: noTrace };
 }
 
-/** What has come in, by port. */
+/** The data of a packet and of its join parts, by port. */
 export function inputsOf({ parts }: PacketRecord, port: string, own: Data): Readonly<Record<string, Data>> {
   const inputs: Record<string, Data> = {};
   inputs[port] = own;
@@ -34,7 +34,7 @@ export function inputsOf({ parts }: PacketRecord, port: string, own: Data): Read
   return inputs;
 }
 
-/** What a node sent and no edge took. */
+/** A packet that a node sent to a port without an edge. */
 export interface FlowOutput {
   readonly node: string;
   readonly port: string;

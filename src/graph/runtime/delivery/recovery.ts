@@ -1,66 +1,70 @@
+import { withFailure } from "../../../core/packets/history.js";
 import type { NewPacket } from "../../../core/packets/operation.js";
 import { trialOf } from "../../../core/packets/worker/trial.js";
+import type { Store } from "../../../core/store/store.js";
 import { afterEffect } from "../../../core/work/until-answered.js";
-import type { Route } from "../flows/routes.js";
-import { withFailure } from "../views/history.js";
+import type { Route } from "../flows/route.js";
 import { packetId } from "../views/ids.js";
-import { type Delivery, dead, nothing, type Settling } from "./delivery.js";
+import type { Delivery } from "./delivery.js";
+import type { Sender } from "./sender.js";
+import { none, type Settling, settleDead, settleWithoutCall } from "./settling.js";
 
-/** Notes of an execution that are looked through. */
-const notesMax = 1000;
+/** Maximum notes and packets of an execution that a recovery reads. */
+const rowsMax = 1000;
+
+export interface RecoveryPorts {
+  readonly store: Store;
+  readonly sender: Sender;
+  readonly crashMax: number;
+}
 
 /**
- * A worker died over this packet. Delivered again, unless its edge says otherwise; undefined means that.
- * A packet that kills whoever has it ends as a dead letter.
+ * A worker died while it had this packet. Returns a settling if the edge's `recovery` replaces the delivery; undefined: the
+ * packet is delivered again. A packet that killed `crashMax` workers that had no other packet becomes a dead letter.
  */
-export async function recover(delivery: Delivery): Promise<Settling | undefined> {
-  const { host, route, packet } = delivery;
+export async function recover(delivery: Delivery, ports: RecoveryPorts): Promise<Settling | undefined> {
+  const { route, packet } = delivery;
   const { strategy = "replayFromCheckpoint", replayFrom } = route.delivery.recovery ?? {};
   const { died } = trialOf(packet);
-  if (died > host.crashMax) return crashed(delivery, `its worker died ${died} times while it delivered no other packet`);
+  const crashed = (message: string) => settleCrashed(delivery, message, ports.sender);
+  if (died > ports.crashMax) return crashed(`its worker died ${died} times while it delivered no other packet`);
   switch (strategy) {
     case "fail":
-      return crashed(delivery, "a worker fell silent over it, and its edge says: fail");
+      return crashed("a worker fell silent over it, and its edge says: fail");
     case "skip":
-      return instead("skipped", nothing);
+      return settleWithoutCall("skipped", none);
     case "replayFromCheckpoint":
-      return replayFrom === undefined ? undefined : await replay(delivery, replayFrom);
+      return replayFrom === undefined ? undefined : await replay(delivery, replayFrom, ports);
     case "replayFromEntrypoint":
-      return await replay(delivery, undefined);
+      return await replay(delivery, undefined, ports);
   }
 }
 
-function instead(note: "skipped" | "restarted", packets: readonly NewPacket[]): Settling {
-  return { to: { kind: "done", keep: false, note }, packets, outputs: nothing, ephemeral: nothing, failure: undefined };
-}
-
-/** The packet goes, and one from further back comes in its place: what entered the flow, or what was kept before a node. */
-async function replay(delivery: Delivery, node: string | undefined): Promise<Settling | undefined> {
-  const { host, route, packet } = delivery;
-  const { store } = host;
+/** Replaces the packet by an earlier one of its execution: the packet that entered the flow, or one that was kept before `node`. */
+async function replay(delivery: Delivery, node: string | undefined, ports: RecoveryPorts): Promise<Settling | undefined> {
+  const { store, sender, crashMax } = ports;
+  const { route, packet } = delivery;
   const { packets } = store;
-  // A store that cannot be read is no failure of the node.
+  // A store that cannot be read is not a failure of the node: it must not use up an attempt.
   const read = <T>(reading: () => Promise<T>) => afterEffect(store, reading, { what: `how packet ${packetId(packet.no)} goes on` });
   const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
-  const restarts = (await read(() => packets.notes(execution.no, notesMax))).filter(({ kind }) => kind === "restarted").length;
-  if (restarts >= host.crashMax) return crashed(delivery, `its execution was started again ${restarts} times`);
+  const restarts = (await read(() => packets.notes(execution.no, rowsMax))).filter(({ kind }) => kind === "restarted").length;
+  if (restarts >= crashMax) return settleCrashed(delivery, `its execution was started again ${restarts} times`, sender);
   const kept =
     node === undefined
       ? undefined
-      : (await read(() => packets.packetsOf(execution.no, notesMax))).find(
-          (row) => row.state === "kept" && leadsTo(route, row.queue, node),
-        );
+      : (await read(() => packets.packetsOf(execution.no, rowsMax))).find((row) => row.state === "kept" && leadsTo(route, row.queue, node));
   if (node !== undefined && kept === undefined) return undefined;
   const from = node ?? entryNode(route, execution.entry);
   if (from === undefined || keysBetween(route, from)) return undefined;
   const again: NewPacket = {
-    no: host.sender.next(),
+    no: sender.next(),
     flow: route.flow.id,
     queue: kept?.queue ?? execution.entry,
     execution: execution.no,
     payload: kept?.payload ?? execution.input,
-    // Its key, if it had one, is completed: with it the packet would be acknowledged instead of delivered.
+    // The key of the earlier packet, if it had one, is completed: with it the new packet would be acknowledged, not delivered.
     key: null,
     lane: null,
     join: null,
@@ -68,14 +72,14 @@ async function replay(delivery: Delivery, node: string | undefined): Promise<Set
     delayMs: 0,
     claim: false,
   };
-  return instead("restarted", [again]);
+  return settleWithoutCall("restarted", [again]);
 }
 
 function entryNode({ flow }: Route, entry: string): string | undefined {
   return flow.entries.find(({ node, port }) => entry === `->${node}.${port}`)?.node;
 }
 
-/** On the way from there to here a completed key would stop what is sent again: so it is delivered from here. */
+/** A keyed edge between `from` and here has completed its key, which would acknowledge the replayed packet: no replay then. */
 function keysBetween({ flow, queue }: Route, from: string): boolean {
   const seen = new Set<string>();
   const next = [from];
@@ -95,8 +99,8 @@ function leadsTo({ flow }: Route, queue: string, node: string): boolean {
   return flow.edges.some(({ id, to }) => id === queue && to.node === node) || queue.startsWith(`->${node}.`);
 }
 
-function crashed(delivery: Delivery, message: string): Settling {
+function settleCrashed(delivery: Delivery, message: string, sender: Sender): Settling {
   const failure = { code: "CRASHED", message, final: true };
   const { history, attempt } = delivery.packet;
-  return dead(delivery, failure, withFailure(history, failure, { attempt, at: Date.now(), ms: 0 }));
+  return settleDead(delivery, failure, withFailure(history, failure, { attempt, at: Date.now(), ms: 0 }), sender);
 }

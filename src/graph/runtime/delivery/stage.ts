@@ -1,51 +1,23 @@
 import type { PacketNote } from "../../../core/packets/packet.js";
-import { added } from "../../../core/work/added.js";
+import { pushOrCreate } from "../../../core/values/push-or-create.js";
 import { handle, type NodeContext, NodeInput, NodeOutput } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import type { Evaluated } from "../../plan/expression.js";
-import type { PacketProblem } from "../../plan/packets.js";
-import type { FlowPlan } from "../../plan/plan.js";
-import type { Route, RunningNode } from "../flows/routes.js";
+import type { Route, RunningNode } from "../flows/route.js";
 import { executionId, packetId } from "../views/ids.js";
 import type { Attempt } from "./attempt.js";
-import { warnOfPort } from "./outputs.js";
-import type { Data, FlowOutput, Trace } from "./payload.js";
-
-/** What leaves a stage: packets for edges that are kept in the store, or in memory, and what no edge took. */
-export interface Leaving {
-  stored: Sent[];
-  ephemeral: Sent[];
-  outputs: FlowOutput[];
-  /** What nodes sent to ports that they do not declare, although they declare some. */
-  undeclared: Undeclared[];
-  /** Ports, `node.port`, that no edge is for, of nodes that declare none. What was sent there is an output. */
-  unrouted: string[];
-}
-
-export interface Undeclared {
-  readonly flow: FlowPlan;
-  readonly node: RunningNode;
-  readonly port: string;
-  readonly data: Data;
-}
-
-export function noLeaving(): Leaving {
-  return { stored: [], ephemeral: [], outputs: [], undeclared: [], unrouted: [] };
-}
-
-export interface Sent {
-  readonly route: Route;
-  readonly data: Data;
-  /** Undefined: it may travel. Else why nobody can tell. */
-  readonly problem: string | undefined;
-}
+import { keyOf, problemOf } from "./check.js";
+import { type Leaving, noLeaving, type Sent } from "./leaving.js";
+import type { Data, Trace } from "./payload.js";
+import { warnOfPort } from "./undeclared.js";
 
 type Call = typeof handle;
 
 /**
- * A node, and the nodes behind it that direct edges lead to: one call, whose error is the error of all. What leaves it is
- * sent when all of them have returned: at once, where none of them waits for anything. Whether the packet is still ours
- * is asked before every node but the first: that is the caller's to ask, before its time begins.
+ * Runs a stage: calls the node, sorts what it sends by edge, then calls the nodes that direct edges lead to, one after the
+ * other. An error of any of them is the error of the stage. Returns at once if no node returns a promise.
+ *
+ * The lease is checked before every node but the first: the caller checks it for the first, before its time limit starts.
  */
 export function runStage(
   attempt: Attempt,
@@ -58,7 +30,7 @@ export function runStage(
   return running === undefined ? leaving : running.then(() => leaving);
 }
 
-/** Undefined: it has run. */
+/** Undefined: the node, and the nodes behind it, have run. */
 function run(
   node: RunningNode,
   inputs: Readonly<Record<string, Data>>,
@@ -74,14 +46,14 @@ function run(
   return called.then((output) => passOn(node, output, attempt, leaving));
 }
 
-/** Along the edges of its node. Those that lead to a node at once are called one after the other. */
+/** Sorts the packets of a node into `leaving`, by edge, and calls the nodes behind direct edges. */
 function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
   let direct: Sent[] = [];
   const { id, outputs } = node.plan;
   const { flow } = attempt.route;
   for (const { port, data } of output.sent) {
     if (outputs.length > 0 && node.outgoing.length > 0 && !outputs.some(({ name }) => name === port)) {
-      leaving.undeclared = added(leaving.undeclared, { flow, node, port, data });
+      leaving.undeclared = pushOrCreate(leaving.undeclared, { flow, node, port, data });
       warnOfPort(flow, node, port, "the document does not declare it: declare it and add an edge, or correct the node");
       continue;
     }
@@ -89,22 +61,22 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
     let isForPort = false;
     for (const { port: from, route } of node.outgoing) {
       if (from !== undefined && from !== port) continue;
-      // Also where it says that this one does not travel: it was looked at, and is not left over.
+      // An edge whose `when` rejects the packet has handled it, too: the packet is not an output.
       taken = true;
       if (route.when?.outputs === undefined || route.when.outputs.includes(port)) isForPort = true;
       const travels = route.when === undefined ? always : route.when.evaluate({ payload: data, output: port });
       if (travels.ok && !travels.value) continue;
       const sent: Sent = { route, data, problem: travels.ok ? undefined : `when: ${travels.why}` };
-      if (route.delivery.mode === "direct") direct = added(direct, sent);
-      else if (route.delivery.mode === "ephemeral") leaving.ephemeral = added(leaving.ephemeral, sent);
-      else leaving.stored = added(leaving.stored, sent);
+      if (route.delivery.mode === "direct") direct = pushOrCreate(direct, sent);
+      else if (route.delivery.mode === "ephemeral") leaving.ephemeral = pushOrCreate(leaving.ephemeral, sent);
+      else leaving.stored = pushOrCreate(leaving.stored, sent);
     }
     if (taken && !isForPort && outputs.length === 0) {
       taken = false;
-      leaving.unrouted = added(leaving.unrouted, `${id}.${port}`);
+      leaving.unrouted = pushOrCreate(leaving.unrouted, `${id}.${port}`);
       warnOfPort(flow, node, port, "no edge is for that port; it is kept as an output of the execution");
     }
-    if (!taken) leaving.outputs = added(leaving.outputs, { node: id, port, data });
+    if (!taken) leaving.outputs = pushOrCreate(leaving.outputs, { node: id, port, data });
   }
   return callAll(direct, 0, attempt, leaving);
 }
@@ -112,8 +84,8 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
 function callAll(direct: readonly Sent[], first: number, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {
   for (let i = first; i < direct.length; i += 1) {
     const sent = direct[i] as Sent;
-    const asking = attempt.ready();
-    const running = asking === undefined ? callDirect(sent, attempt, leaving) : asking.then(() => callDirect(sent, attempt, leaving));
+    const checking = attempt.checkLease();
+    const running = checking === undefined ? callDirect(sent, attempt, leaving) : checking.then(() => callDirect(sent, attempt, leaving));
     if (running !== undefined) return running.then(() => callAll(direct, i + 1, attempt, leaving));
   }
   return undefined;
@@ -126,40 +98,21 @@ function callDirect({ route, data, problem }: Sent, attempt: Attempt, leaving: L
 
 const always: Evaluated<boolean> = { ok: true, value: true };
 
-/** What is wrong with a packet for this edge; undefined: nothing. */
-export function problemOf(
-  { packet }: Route,
-  data: Data,
-  problems: readonly PacketProblem[] = packet?.check(data) ?? [],
-): string | undefined {
-  if (problems.length === 0) return undefined;
-  return `the packet is no ${packet?.name}: ${problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ")}`;
-}
-
-const noKey: Evaluated<undefined> = { ok: true, value: undefined };
-
-/** What the edge's template makes of a packet. Where something is missing there is no key, and never the text "undefined". */
-export function keyOf({ delivery: { key }, flow, node }: Route, data: Data): Evaluated<string | undefined> {
-  if (key === undefined) return noKey;
-  const made = key.make({ payload: data, operationId: node.plan.operationId, flowId: flow.id });
-  return made.ok ? made : { ok: false, why: `idempotencyKey ${key.text}: ${made.why}` };
-}
-
-/** The caller of a direct call gets its error. */
+/** Throws to the node before the direct edge: that call fails. */
 function checkedDirect(route: Route, data: Data, problem: string | undefined): Data {
   const wrong = problem ?? problemOf(route, data);
   if (wrong === undefined) return data;
   throw new NodeError("VALIDATION", `edge ${route.queue}: ${wrong}`);
 }
 
-/** To be handed to providers; nothing is kept of a direct call here. */
+/** For the node to hand on to a provider. The store keeps no record of it. */
 function directKey(route: Route, data: Data): string | undefined {
   const key = keyOf(route, data);
   if (key.ok) return key.value;
   throw new NodeError("VALIDATION", `edge ${route.queue}: ${key.why}`);
 }
 
-/** What a node may ask for, made when it does. */
+/** The context of a node. Its members are computed when the node reads them. */
 class StageContext implements NodeContext {
   readonly nodeId: string;
   readonly idempotencyKey: string | undefined;
@@ -188,7 +141,7 @@ class StageContext implements NodeContext {
     return this.#attempt.packet.attempt;
   }
 
-  /** Of an alert, what it is about; no node of a document sees it. */
+  /** Why the store made the dead letter that an alert is about. Only the built-in alert node reads it. */
   get note(): PacketNote | null {
     return this.#attempt.packet.note ?? null;
   }

@@ -1,43 +1,51 @@
+import { ConfigurationError } from "../../../core/errors/errors.js";
 import type { FlowState } from "../../../core/packets/packet.js";
 import type { Store } from "../../../core/store/store.js";
 
-/** Flows that are not active, as far as is known here: every claim brings news of those that it asks for. */
-export class FlowStates {
-  readonly #store: Store;
-  /** Flows of which nothing is ever claimed: nobody else would tell. */
-  readonly #unclaimed: readonly string[];
-  readonly #resumed: () => void;
-  readonly #resting = new Map<string, Exclude<FlowState, "active">>();
+interface FlowStatePorts {
+  readonly store: Store;
+  /** Flows whose state no claim reports: it is read from the store. */
+  readonly unclaimed: readonly string[];
+  /** Called when a flow is active again. */
+  deliverWaiting(): void;
+}
 
-  constructor(store: Store, unclaimed: readonly string[], resumed: () => void) {
-    this.#store = store;
-    this.#unclaimed = unclaimed;
-    this.#resumed = resumed;
+/** Flows that are paused or archived, as far as this process knows. Each claim reports the state of the flows that it asked for. */
+export class FlowStates {
+  readonly #ports: FlowStatePorts;
+  readonly #inactive = new Map<string, Exclude<FlowState, "active">>();
+
+  constructor(ports: FlowStatePorts) {
+    this.#ports = ports;
   }
 
   isActive(flow: string): boolean {
-    return this.#resting.size === 0 || !this.#resting.has(flow);
+    return this.#inactive.size === 0 || !this.#inactive.has(flow);
   }
 
   of(flow: string): FlowState {
-    return this.#resting.get(flow) ?? "active";
+    return this.#inactive.get(flow) ?? "active";
   }
 
-  /** In this process at once; in others when they next look. */
+  /** Takes effect in this process at once; in others with their next claim. */
   set(flow: string, state: FlowState): void {
-    if (state !== "active") this.#resting.set(flow, state);
-    else if (this.#resting.delete(flow)) this.#resumed();
+    if (state !== "active") this.#inactive.set(flow, state);
+    else if (this.#inactive.delete(flow)) this.#ports.deliverWaiting();
   }
 
-  /** Of the flows that were asked for, those that rest. */
-  learn(asked: ReadonlySet<string>, resting: readonly string[]): void {
+  /** Updates the flows that a claim asked for; `inactive` are those among them that are not active. */
+  update(asked: ReadonlySet<string>, inactive: readonly string[]): void {
     for (const flow of asked) {
-      if (!resting.includes(flow)) this.set(flow, "active");
-      else if (!this.#resting.has(flow)) this.#resting.set(flow, "paused");
+      if (!inactive.includes(flow)) this.set(flow, "active");
+      else if (!this.#inactive.has(flow)) this.#inactive.set(flow, "paused");
     }
   }
 
-  async look(): Promise<void> {
-    for (const flow of this.#unclaimed) this.set(flow, await this.#store.packets.flowState(flow));
+  async refresh(): Promise<void> {
+    for (const flow of this.#ports.unclaimed) this.set(flow, await this.#ports.store.packets.flowState(flow));
   }
+}
+
+export function flowArchived(flow: string): ConfigurationError {
+  return new ConfigurationError(`[onceflow] flow "${flow}" is archived, and takes no triggers; resume it first`, { code: "FLOW_ARCHIVED" });
 }

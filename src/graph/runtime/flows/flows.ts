@@ -4,13 +4,17 @@ import { loadFlows } from "../../load/load-flows.js";
 import { BaseNode, type FlowNode } from "../../node/node.js";
 import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
 import { alertRoute } from "../alerts/alert.js";
-import { tellWebhooks } from "../alerts/webhook.js";
+import { warnOfWebhooks } from "../alerts/webhook.js";
 import type { ResolvedOptions, RuntimeOptions } from "../runtime-options.js";
-import { type NodesOption, nodesOf, passOn, type Routed, route } from "./routes.js";
+import type { Routed } from "./route.js";
+import { type NodesOption, nodesOf, passOn, route } from "./routes.js";
 import { type ChildFlows, checkChildren, subworkflow } from "./subworkflow.js";
 import { checkSupported } from "./supported.js";
 
-/** Documents → plans → routes, with the nodes of this process in them. Throws what is wrong, all at once where it can. */
+/**
+ * From documents to routes: load and plan each document, link its plan to the nodes of this process (`routes.ts`), check that
+ * all nodes are there (`checkNodes`) and that the runtime supports every field (`supported.ts`), then initialise the nodes.
+ */
 export async function routeFlows(
   options: RuntimeOptions,
   resolved: ResolvedOptions,
@@ -19,7 +23,7 @@ export async function routeFlows(
   const plans = await plansOf(options);
   const given = nodesOf((options.nodes ?? {}) as NodesOption);
   const workOf = workFinder(options, given, flows);
-  // Where some nodes are elsewhere, this one may be: what it makes of a payload is not known here.
+  // A partial runtime does not know whether another process has code for the source, which may change the payload.
   const passesOn = ({ kind, operationId }: PlannedNode) =>
     kind === "source" && resolved.work && options.partial !== true && !given.has(operationId);
   const routed = new Map<string, Routed>();
@@ -31,7 +35,7 @@ export async function routeFlows(
   checkNodes(plans, options, workOf);
   checkSupported(plans, options);
   checkChildren(plans, ({ operationId }) => given.has(operationId));
-  if (resolved.work) tellWebhooks(plans, resolved.privateWebhooks);
+  if (resolved.work) warnOfWebhooks(plans, resolved.privateWebhooks);
   await initNodes(plans, workOf);
   return routed;
 }
@@ -46,14 +50,14 @@ async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan
     const { ok, flows, findings } = await loadFlows(document, load);
     const errors = findings.filter(({ severity }) => severity === "error").map(findingText);
     if (!ok) throw new ConfigurationError(`[onceflow] a flow document cannot be run:\n${errors.join("\n")}`, { code: "FLOW_INVALID" });
-    tellUnknownFields(findings);
+    warnOfUnknownFields(findings);
     plans.push(...flows);
   }
   return plans;
 }
 
-/** A field that is misspelt asks for something that nothing does. */
-function tellUnknownFields(findings: readonly Finding[]): void {
+/** A misspelt field asks for something that the runtime will not do. */
+function warnOfUnknownFields(findings: readonly Finding[]): void {
   const unknown = findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD").map(findingText);
   if (unknown.length === 0) return;
   process.emitWarning(`a flow document has fields that mean nothing:\n${unknown.join("\n")}`, {
@@ -64,15 +68,15 @@ function tellUnknownFields(findings: readonly Finding[]): void {
 
 type WorkOf = (node: PlannedNode) => FlowNode | undefined;
 
-/** What is given for its operationId; else what its kind does by itself. */
+/** The node that the user gave for the operationId; else the built-in work of its kind. */
 function workFinder(options: RuntimeOptions, given: ReadonlyMap<string, FlowNode>, flows: ChildFlows): WorkOf {
   const { workflows = {}, store, partial = false, work: works = true } = options;
-  const around = { store, workflows, flows, elsewhere: partial };
+  const context = { store, workflows, flows, elsewhere: partial };
   const made = new Map<PlannedNode, FlowNode | undefined>();
   return (node) => {
     if (made.has(node)) return made.get(node);
-    // Whoever only triggers and looks has no workflows.
-    const child = () => (works ? subworkflow(node, around) : undefined);
+    // A runtime that delivers nothing need not have the workflows.
+    const child = () => (works ? subworkflow(node, context) : undefined);
     const work = given.get(node.operationId) ?? (node.kind === "subworkflow" ? child() : passOn(node));
     made.set(node, work);
     return work;
@@ -91,7 +95,7 @@ function checkNodes(plans: readonly FlowPlan[], { partial = false, work = true }
   );
 }
 
-/** Once for each node of each flow: its settings are its own. One object for two nodes is told of both. */
+/** Calls `init` once per node of each flow, with that node's settings; an object that serves two nodes is called twice. */
 async function initNodes(plans: readonly FlowPlan[], workOf: WorkOf): Promise<void> {
   for (const { nodes } of plans) {
     for (const node of nodes.values()) {

@@ -1,59 +1,12 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
-import type { DeadLetter } from "../../../core/packets/operation.js";
 import { BaseNode, type FlowNode, NodeOutput } from "../../node/node.js";
-import type { Expression } from "../../plan/expression.js";
 import type { PacketType } from "../../plan/packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../../plan/plan.js";
-import type { Delivery, Settling } from "../delivery/delivery.js";
-import { outputQueue, outputRoute } from "../delivery/outputs.js";
-import { type Load, noLoad } from "../worker/load.js";
+import { noLoad } from "./load.js";
+import { outputQueue, outputRoute } from "./output-route.js";
+import type { Entry, Route, Routed, RunningNode } from "./route.js";
 
-/** A way into a node: an edge of the flow, or an entry. */
-export interface Route {
-  readonly flow: FlowPlan;
-  /** The name of its queue: the edge's id; of an entry, the node and port after an arrow. */
-  readonly queue: string;
-  readonly node: RunningNode;
-  readonly port: string;
-  readonly packet: PacketType | undefined;
-  readonly delivery: PlannedDelivery;
-  readonly letter: DeadLetter | null;
-  readonly when: Expression<boolean> | undefined;
-  /** From outside: it fills its port alone, and waits for no other. */
-  readonly entry: boolean;
-  /** Delivered packets are kept until their execution ends: another edge may want to begin from here again. */
-  readonly keep: boolean;
-  readonly load: Load;
-  /** Settles a packet of this queue without calling a node: the mark of a packet that was lost in memory. */
-  readonly report?: (delivery: Delivery) => Settling;
-}
-
-/** A node of a flow, and what does its work. */
-export interface RunningNode {
-  readonly plan: PlannedNode;
-  /** Undefined: it is not worked on here. */
-  readonly work: FlowNode | undefined;
-  /** By the port that a packet leaves by. What a document's edge leaves open is in every list. */
-  readonly outgoing: readonly { readonly port: string | undefined; readonly route: Route }[];
-  /** Ports that edges lead to. More than one: the node runs when all of them are filled. */
-  readonly ports: readonly string[];
-  readonly load: Load;
-}
-
-export interface Entry {
-  readonly route: Route;
-  readonly filter: Expression<boolean> | undefined;
-}
-
-export interface Routed {
-  readonly plan: FlowPlan;
-  readonly nodes: ReadonlyMap<string, RunningNode>;
-  readonly entries: readonly Entry[];
-  /** By queue. */
-  readonly routes: ReadonlyMap<string, Route>;
-}
-
-/** A flow's plan, and the nodes of this process: everything that a packet meets on its way, found once. */
+/** Links a flow's plan to the nodes of this process. Everything that a packet needs on its way is looked up once, here. */
 export function route(
   plan: FlowPlan,
   workOf: (node: PlannedNode) => FlowNode | undefined,
@@ -93,7 +46,7 @@ export function route(
   };
   for (const id of plan.nodes.keys()) nodeOf(id);
   for (const node of nodes.values()) {
-    // A port that was not declared when a packet was sent there may be so now: its dead letters can be delivered.
+    // A port that was undeclared when a node sent to it may be declared now: then its dead letters can be delivered.
     const ports = node.plan.outputs.filter(({ name }) => node.outgoing.some(({ port }) => port === undefined || port === name));
     for (const { name } of ports) routes.set(outputQueue(node.plan.id, name), outputRoute(plan, node, name, deadRetentionMs));
   }
@@ -111,14 +64,14 @@ function inOrder({ inputs }: PlannedNode, ports: readonly string[]): readonly st
   return [...named, ...ports.filter((port) => !named.includes(port))];
 }
 
-/** What a source sends, where the document says so: by itself, or by the only edge that takes it. */
+/** The packet type that a source sends, if the document declares it: on its output, or on the only edge that takes every packet. */
 export function sentBy({ outputs: [output], outgoing: [edge, second] }: PlannedNode): PacketType | undefined {
   const { name = "out", packet } = output ?? {};
   const takesAll = second === undefined && edge?.when === undefined && (edge?.from.port ?? name) === name;
   return packet ?? (takesAll ? edge?.packet : undefined);
 }
 
-/** What is not in the store can't wait there for the other ports of its node. */
+/** A packet of a direct or ephemeral edge is not in the store, so it cannot wait there for the other ports of its node. */
 function checkJoins(plan: FlowPlan, nodes: ReadonlyMap<string, RunningNode>): void {
   for (const { id, to, delivery } of plan.edges) {
     const node = nodes.get(to.node);
@@ -130,7 +83,7 @@ function checkJoins(plan: FlowPlan, nodes: ReadonlyMap<string, RunningNode>): vo
   }
 }
 
-/** What passes on what it gets: nodes of these kinds that nobody has written. */
+/** Built-in work for nodes without code: sources and checkpoints forward their packet, terminals drop it. */
 export function passOn({ kind, outputs }: PlannedNode): FlowNode | undefined {
   if (kind !== "source" && kind !== "checkpoint" && kind !== "terminal") return undefined;
   const port = kind === "terminal" ? undefined : (outputs[0]?.name ?? "out");

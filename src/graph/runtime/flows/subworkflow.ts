@@ -19,8 +19,9 @@ export interface ChildFlows {
 }
 
 /**
- * A node of kind `subworkflow`: `settings.flow` names a flow of this runtime, `settings.workflow` a durable workflow. Either
- * is started under an id that is made of the packet: delivered again after a crash, the node finds the one that there is.
+ * A node of kind `subworkflow`: `settings.flow` names a flow of this runtime, `settings.workflow` a durable workflow. The
+ * child's id is made of the packet. Stops this double effect: the worker dies after it started the child, the packet is
+ * delivered again, and the second start finds the first child instead of starting another.
  */
 export function subworkflow(
   plan: PlannedNode,
@@ -33,7 +34,7 @@ export function subworkflow(
     readonly store: Store;
     readonly workflows: Readonly<Record<string, WorkflowFunction>>;
     readonly flows: ChildFlows;
-    /** Another process may have what is missing here. */
+    /** Another process may have the workflow that is missing here. */
     readonly elsewhere: boolean;
   },
 ): NodeFunction | undefined {
@@ -73,12 +74,12 @@ function child(node: NodeFunction): NodeFunction {
   return node;
 }
 
-/** Whether a node was made here: it starts a child and waits for it, and calls nobody's code. */
+/** Whether the node is a built-in one that starts a child and waits for it: no user code runs in it. */
 export function startsChild(work: FlowNode | undefined): boolean {
   return work !== undefined && children.has(work);
 }
 
-/** Flows that nodes name are there, and none leads back to itself: it would never end. */
+/** Throws if a node names an unknown flow, or if a flow contains itself by way of its subworkflows: it would never end. */
 export function checkChildren(plans: readonly FlowPlan[], replaced: (node: PlannedNode) => boolean): void {
   const children = new Map<string, string[]>();
   for (const { id, nodes } of plans) {
@@ -111,7 +112,7 @@ function misses({ id }: PlannedNode, what: string): ConfigurationError {
   return new ConfigurationError(`[onceflow] node "${id}" (subworkflow): ${what}`, { code: "SUBWORKFLOW_UNKNOWN" });
 }
 
-/** The same for every delivery of one packet, and for no other. */
+/** Equal for all deliveries of one packet, different for different packets. */
 function idOf({ context: { flowId, nodeId, packetId, idempotencyKey } }: NodeInput): string {
   return `${flowId}/${nodeId}/${idempotencyKey ?? packetId}`;
 }

@@ -5,8 +5,8 @@ import { type Substitute, substitutes, type Unsupported } from "../../plan/subst
 import type { RuntimeOptions } from "../runtime-options.js";
 
 /**
- * A flow that asks for what the runtime does not do is refused before anything runs, unless the user has opted into every
- * substitute by name. A process that only triggers and looks runs nothing of a flow that is kept in the store.
+ * Rejects flows with fields that the runtime does not act on, unless the user has opted into every substitute by name.
+ * A runtime with `work: false` runs only direct entries, so only flows with one are checked.
  */
 export function checkSupported(
   plans: readonly FlowPlan[],
@@ -31,7 +31,7 @@ function line({ asked, place: { file, line: row, column }, substitute }: Unsuppo
   return printable(`${file}:${row}:${column} ${asked} (${substitute}: ${substitutes[substitute]})`);
 }
 
-/** Edges and keys of a database that is not the runtime's. */
+/** Edges and keys that ask for another database than the runtime's. */
 function otherStores({ edges, unsupported }: FlowPlan, name: string): readonly Unsupported[] {
   const known = new Set(unsupported.filter(({ substitute }) => substitute === "store").map(({ asked }) => asked));
   const named = edges.flatMap(({ delivery, place }) => storesOf(delivery).map((store) => ({ asked: `store: ${store}`, store, place })));

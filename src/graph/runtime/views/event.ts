@@ -1,15 +1,15 @@
 import type { ExecutionStatus } from "../../../core/packets/packet.js";
 
-/** What happens in a runtime, told when it is in the store. */
+/** What happens in a runtime. Listeners are called after the commit. */
 export type RuntimeEvent =
   | (Of<"triggered"> & { readonly node: string; readonly key: string | undefined })
   /** The node is called. */
   | (Of<"delivering"> & About)
-  /** The node has returned, and that is in the store. */
+  /** The node has returned, and the commit was made. */
   | (Of<"processed"> & About & { readonly ms: number })
-  /** Not delivered: its key was completed, by the same packet or (`mismatch`) by another one. */
+  /** Not delivered: its key was completed before, by an equal packet or (`mismatch`) by a different one. */
   | (Of<"acknowledged"> & About & { readonly mismatch: boolean })
-  /** Its key is another packet's, or its lane is taken. */
+  /** It waits: another packet has its key, or is before it in its lane. */
   | (Of<"held"> & About)
   | (Of<"retrying"> & About & { readonly code: string; readonly message: string; readonly delayMs: number })
   | (Of<"dead"> & About & { readonly code: string; readonly message: string; readonly deadLetter: string | undefined })
@@ -18,7 +18,7 @@ export type RuntimeEvent =
   | (Of<"reinjected"> & About)
   | (Of<"ended"> & { readonly status: ExecutionStatus })
   | { readonly type: "paused" | "resumed" | "archived"; readonly flow: string }
-  /** Somebody else has this runtime's packets: it fell silent for longer than its lease. */
+  /** This runtime did not renew its lease in time: other workers may have its packets. */
   | { readonly type: "leaseLost" }
   | { readonly type: "storeTrouble"; readonly message: string };
 
@@ -37,7 +37,7 @@ interface About {
 
 export type Listener = (event: RuntimeEvent) => void;
 
-/** Listeners are told one after the other; one that throws is warned about, and changes nothing. */
+/** Calls listeners one after the other. An error of a listener becomes a warning and stops nothing. */
 export class Listeners {
   readonly #all = new Set<Listener>();
 
@@ -50,7 +50,7 @@ export class Listeners {
     return () => void this.#all.delete(listener);
   }
 
-  tell(event: RuntimeEvent): void {
+  notify(event: RuntimeEvent): void {
     for (const listener of this.#all) {
       try {
         listener(event);

@@ -1,6 +1,6 @@
-import type { Route, RunningNode } from "../flows/routes.js";
+import type { Route, RunningNode } from "../flows/route.js";
 
-/** Counted since the runtime was made, in this process. */
+/** Counters of this process, since the runtime was created. */
 export interface RuntimeMetrics {
   readonly triggered: number;
   readonly processed: number;
@@ -9,12 +9,12 @@ export interface RuntimeMetrics {
   readonly retried: number;
   readonly dead: number;
   readonly ended: number;
-  /** Packets that another process had in memory when it died or stopped, found by this one. */
+  /** Packets that were lost in the memory of a process that died or stopped, as reported by this process. */
   readonly lost: number;
   readonly leasesLost: number;
-  /** Packets with this process now. */
+  /** Packets that this process is delivering now. */
   readonly inFlight: number;
-  /** The same by flow and node, for those that have counted. */
+  /** Counters by flow and node; nodes without a count are left out. */
   readonly nodes: readonly NodeMetrics[];
 }
 
@@ -25,7 +25,7 @@ export interface NodeMetrics {
   readonly acknowledged: number;
   readonly retried: number;
   readonly dead: number;
-  /** Time of calls that succeeded, in all. */
+  /** Total time of successful calls, in ms. */
   readonly ms: number;
 }
 
@@ -44,7 +44,7 @@ export class Counters {
   };
   readonly #nodes = new Map<RunningNode, { -readonly [Name in keyof NodeMetrics]: NodeMetrics[Name] }>();
 
-  /** With a route: for its node, too. */
+  /** With a route: counts for its node, too. */
   add(counter: keyof Totals, route?: Route, ms = 0): void {
     this.#totals[counter] += 1;
     if (route === undefined) return;

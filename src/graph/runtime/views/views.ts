@@ -1,3 +1,4 @@
+import { type HistoryEntry, historyOf } from "../../../core/packets/history.js";
 import {
   type ExecutionNote,
   type ExecutionRecord,
@@ -7,20 +8,19 @@ import {
 } from "../../../core/packets/packet.js";
 import { storeMade } from "../alerts/store-made.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "../delivery/payload.js";
-import { type HistoryEntry, historyOf } from "./history.js";
 import { executionId, packetId } from "./ids.js";
 
-/** An execution as people see it. */
+/** An execution, for callers of the runtime. */
 export interface ExecutionView {
   readonly id: string;
   readonly flow: string;
   readonly status: ExecutionStatus;
-  /** The queue that it began with. */
+  /** The queue of its first packet. */
   readonly entry: string;
   readonly key: string | undefined;
-  /** Packets under way. */
+  /** Packets that are not yet delivered. */
   readonly open: number;
-  /** Packets of it that were not delivered, because their key was completed. A trigger that is sent again is none. */
+  /** Packets that were acknowledged instead of delivered, because their key was completed. Repeated triggers do not count. */
   readonly duplicates: number;
   readonly dead: number;
   readonly createdAt: Date;
@@ -29,11 +29,11 @@ export interface ExecutionView {
 
 export interface ExecutionDetails extends ExecutionView {
   readonly input: Data;
-  /** What its nodes sent and no edge took. */
+  /** Packets that nodes sent to ports without an edge. */
   readonly outputs: readonly FlowOutput[];
-  /** What happened out of the ordinary, oldest first. */
+  /** Unusual events, oldest first. */
   readonly notes: readonly NoteView[];
-  /** What is still in the store of it. */
+  /** Its packets that are still in the store. */
   readonly packets: readonly PacketView[];
 }
 
@@ -51,11 +51,11 @@ export interface PacketView {
   readonly key: string | undefined;
 }
 
-/** A packet that failed for good. */
+/** A packet that will not be retried. */
 export interface DeadLetterView {
   readonly id: string;
   readonly flow: string;
-  /** The name of its queue of dead letters. */
+  /** The dead-letter queue that it is in. */
   readonly queue: string;
   readonly edge: string;
   readonly executionId: string | undefined;
@@ -63,12 +63,12 @@ export interface DeadLetterView {
   readonly attempts: number;
   readonly deadAt: Date;
   readonly expiresAt: Date | undefined;
-  /** What it failed with at last. */
+  /** The last error. */
   readonly error: { readonly code: string; readonly message: string };
 }
 
 export interface DeadLetterDetails extends DeadLetterView {
-  /** By port, where its node has several. */
+  /** By port, if its node has several input ports. */
   readonly payload: Data;
   readonly history: readonly HistoryEntry[];
 }
@@ -115,7 +115,7 @@ export function deadLetterView(record: PacketRecord): DeadLetterView {
     edge: queue,
     executionId: execution === null ? undefined : executionId(execution),
     key: key?.key,
-    // Those that were made in memory are only in its history.
+    // Attempts in memory are counted only in the history.
     attempts: Math.max(attempt, last?.attempt ?? 0),
     deadAt: new Date(dead?.at ?? 0),
     expiresAt: typeof dead?.expiresAt === "number" ? new Date(dead.expiresAt) : undefined,
@@ -123,7 +123,7 @@ export function deadLetterView(record: PacketRecord): DeadLetterView {
   };
 }
 
-/** `port`: where the packet itself came in. */
+/** `port`: the input port of the packet itself; its parts name theirs. */
 export function deadLetterDetails(record: PacketRecord, port: string): DeadLetterDetails {
   const own = decodePayload(record.payload).data;
   const parts = Object.entries(record.parts ?? {}).map(([name, part]) => [name, decodePayload(part.payload).data] as const);

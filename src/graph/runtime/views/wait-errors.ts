@@ -1,6 +1,6 @@
 import { OnceflowError } from "../../../core/errors/errors.js";
 
-/** `runtime.wait` was given a time, and the execution has not ended in it. It goes on: wait again. */
+/** The execution has not ended within `timeoutMs` of `runtime.wait`. It goes on: wait again. */
 export class WaitTimeoutError extends OnceflowError {
   static override readonly kind: string = "WaitTimeoutError";
   readonly executionId: string;
@@ -16,7 +16,7 @@ export class WaitTimeoutError extends OnceflowError {
   }
 }
 
-/** There is no such execution in the store: it was never there, its flow keeps nothing, or it was purged after its retention. */
+/** The store has no such execution: it never existed, its flow keeps nothing, or it was purged after its retention. */
 export class ExecutionNotFoundError extends OnceflowError {
   static override readonly kind: string = "ExecutionNotFoundError";
   readonly executionId: string;

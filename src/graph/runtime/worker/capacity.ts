@@ -1,14 +1,14 @@
-import type { Route } from "../flows/routes.js";
+import { type Route, waitsForChild } from "../flows/route.js";
 
-/** Of one node, that wait for what they have started. */
+/** Packets of one subworkflow node that may wait for their children at once. */
 const waitingMax = 10_000;
 
-/** How many packets may be with this process at once: in all, per node (`concurrency`), per edge (`maxInFlight`). */
+/** Slots: how many packets this process may have at once, in all (`concurrency`), per node (`concurrency`) and per edge (`maxInFlight`). */
 export class Capacity {
   readonly #max: number;
   #taken = 0;
-  /** Whose nodes have returned: what they send on may have their places. */
-  #leaving = 0;
+  /** Deliveries whose nodes have returned and that wait for their commit: packets that they send on may use their slots. */
+  #shared = 0;
 
   constructor(max: number) {
     this.#max = max;
@@ -19,61 +19,60 @@ export class Capacity {
   }
 
   get free(): number {
-    return Math.max(0, this.#max + this.#leaving - this.#taken);
+    return Math.max(0, this.#max + this.#shared - this.#taken);
   }
 
-  roomFor(route: Route): number {
+  freeFor(route: Route): number {
     const { load, node } = route;
-    const all = waits(route) ? waitingMax - node.load.taken : this.free;
+    const all = waitsForChild(route) ? waitingMax - node.load.taken : this.free;
     return Math.max(0, Math.min(all, node.load.max - node.load.taken, load.max - load.taken));
   }
 
-  /** False: there is no room. */
+  /** False: there is no free slot. */
   take(route: Route): boolean {
-    if (this.roomFor(route) < 1) return false;
-    this.add(route);
+    if (this.freeFor(route) < 1) return false;
+    this.takeAnyway(route);
     return true;
   }
 
-  /** It is here, whether there is room or not: two edges to one node were asked for as many as it has room for. */
-  add(route: Route): void {
+  /** Takes a slot even if none is free: a claim asks for a node's free slots once for each of its edges, and may bring more. */
+  takeAnyway(route: Route): void {
     this.#add(route, 1);
   }
 
-  give(route: Route): void {
+  release(route: Route): void {
     this.#add(route, -1);
   }
 
-  /** By one more, or one less, that only waits for its commit. */
-  leaving(route: Route, by: 1 | -1): void {
-    if (!waits(route)) this.#leaving += by;
+  /** The nodes of a delivery have returned; it only waits for its commit. */
+  share(route: Route): void {
+    if (!waitsForChild(route)) this.#shared += 1;
   }
 
-  /** Whether somebody may have to wait there. */
+  unshare(route: Route): void {
+    if (!waitsForChild(route)) this.#shared -= 1;
+  }
+
+  /** Whether a call may have to wait: its edge or its node has a limit. */
   isGated({ load, node }: Route): boolean {
     return load.gate !== undefined || node.load.gate !== undefined;
   }
 
-  /** Within what its edge and its node allow at once, whoever came by which edge. */
+  /** Runs `work` within the limits of its edge and its node, counted as `packets` packets. */
   pass<T>({ load, node }: Route, work: () => Promise<T>, packets = 1): Promise<T> {
     const { gate } = node.load;
-    const inside = gate === undefined ? work : () => gate.pass(work, packets);
-    return load.gate === undefined ? inside() : load.gate.pass(inside, packets);
+    const inside = gate === undefined ? work : () => gate.run(work, packets);
+    return load.gate === undefined ? inside() : load.gate.run(inside, packets);
   }
 
-  /** How many can pass together. */
+  /** How many packets can pass together. */
   togetherMax({ load, node }: Route): number {
     return Math.min(load.max, node.load.max);
   }
 
   #add(route: Route, by: 1 | -1): void {
-    if (!waits(route)) this.#taken += by;
+    if (!waitsForChild(route)) this.#taken += by;
     route.load.taken += by;
     route.node.load.taken += by;
   }
-}
-
-/** What waits for somebody else's work must not keep that from being done: it does not count in all. */
-export function waits({ node }: Route): boolean {
-  return node.plan.kind === "subworkflow";
 }

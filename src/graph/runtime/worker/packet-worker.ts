@@ -1,451 +1,384 @@
-import type { NewPacket, PacketAnswer, PacketClaimQuery, PacketClaims, Placed, Woken } from "../../../core/packets/operation.js";
+import type { PacketAnswer, PacketClaimQuery, PacketClaims, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import { InHand } from "../../../core/packets/worker/in-hand.js";
-import { Numbers } from "../../../core/packets/worker/registration.js";
+import { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import { PacketSuspects } from "../../../core/packets/worker/suspects.js";
 import { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
-import type { Clock } from "../../../core/work/clock.js";
-import { Numbered } from "../../../core/work/paged-map.js";
-import { afterEffect } from "../../../core/work/until-answered.js";
+import { PagedMap } from "../../../core/work/paged-map.js";
 import { NodeError } from "../../node/node-error.js";
-import { alertQueue } from "../alerts/alert.js";
 import { leaseLost } from "../delivery/attempt.js";
-import { Batches, type Begin } from "../delivery/batches.js";
+import { Batches, type BatchMember } from "../delivery/batches.js";
 import { Checkpoints } from "../delivery/checkpoint.js";
-import { Delivery, type DeliveryHost, deliver, type Settling } from "../delivery/delivery.js";
-import type { Origin, Sender } from "../delivery/outgoing.js";
+import { type CommitPorts, retryCommit, settleOperation } from "../delivery/commit.js";
+import { Delivery } from "../delivery/delivery.js";
 import type { Payload } from "../delivery/payload.js";
-import type { Sent } from "../delivery/stage.js";
+import { type RunPorts, runNodes } from "../delivery/run-nodes.js";
+import { none, type Settling, settleReleased } from "../delivery/settling.js";
 import { FlowStates } from "../flows/flow-states.js";
-import type { Route } from "../flows/routes.js";
+import { type Route, waitsForChild } from "../flows/route.js";
+import type { RouteTable } from "../flows/route-table.js";
 import { startsChild } from "../flows/subworkflow.js";
-import type { Ephemeral } from "../memory-edges/ephemeral.js";
-import type { Mark } from "../memory-edges/memory-mark.js";
+import { MemoryCommits } from "../memory-edges/memory-commits.js";
+import { marksOf } from "../memory-edges/memory-mark.js";
+import { MemoryQueues } from "../memory-edges/memory-queues.js";
 import type { ResolvedOptions } from "../runtime-options.js";
-import type { Teller } from "../views/event-reporter.js";
-import { Capacity, waits } from "./capacity.js";
-import { Search, type SearchHost } from "./search.js";
+import type { EventReporter } from "../views/event-reporter.js";
+import { Capacity } from "./capacity.js";
+import { ClaimLoop } from "./claim-loop.js";
+import { IdleWatch } from "./idle-watch.js";
+import { Ownership } from "./ownership.js";
+import { PacketSender } from "./packet-sender.js";
 
-/** On its way to the store, to be claimed there. */
-interface Sending {
-  readonly route: Route;
-  /** Undefined: it is only told of, and never claimed. */
-  readonly payload: Payload | undefined;
-}
-
-/** A packet that has to be delivered by itself. */
+/** A packet that was in hand when two workers in a row died: it is delivered alone (core/packets/worker/in-hand.ts). */
 interface Suspect {
   readonly route: Route;
   readonly packet: PacketRecord;
 }
 
 /**
- * Carries packets from the store to their nodes: delivers what its search has found, takes what a delivery sends on in the
- * same commit as long as it has room, renews its lease, hands back when it stops. Any number of them work on one store.
+ * Carries packets from the store to their nodes. Any number of workers share one store. The methods below stand in the order
+ * of a packet's way:
+ *
+ * 1. `start`: register with the store, keep the lease, poll.
+ * 2. `#receive`: a poll (`claim-loop.ts`) has claimed due packets, and each takes a slot.
+ * 3. `#dispatch`: a suspect is delivered alone, an edge with batches collects its packets, any other packet is delivered now.
+ * 4. `#deliver`: run the nodes (`delivery/run-nodes.ts`), commit the end of the packet and what it sends (`delivery/commit.ts`).
+ * 5. `#sendOn`: packets that the commit has claimed for this worker go to step 3 at once (`packet-sender.ts`).
+ * 6. `#release`: free the slot; poll if packets were left behind.
+ * 7. `stop`: claim no more, wait for deliveries, hand back the rest.
+ *
+ * If the process dies before the commit of step 4, the packet is in the store under this worker's lease. When the lease
+ * expires, another worker claims the packet and delivers it again.
  */
-export class Courier implements DeliveryHost, SearchHost {
-  readonly store: Store;
-  readonly sender: Sender;
-  readonly random: () => number;
-  readonly crashMax: number;
-  readonly timeoutMs: number;
-  readonly graceMs: number;
+export class PacketWorker {
   readonly capacity: Capacity;
+  readonly registration: WorkerRegistration;
   readonly states: FlowStates;
-  readonly #clock: Clock;
+  readonly sender: PacketSender;
+  readonly memoryQueues: MemoryQueues;
+  readonly #store: Store;
+  readonly #routes: RouteTable;
   readonly #options: ResolvedOptions;
-  readonly #teller: Teller;
-  readonly #numbers: Numbers;
-  readonly #search: Search;
+  readonly #reporter: EventReporter;
   readonly #lease: PacketLease;
-  readonly #routes: ReadonlyMap<string, Route>;
-  readonly #ephemeral: Ephemeral;
-  /** By a number of their own: a packet may be here twice, when it was lost and has come again. */
-  readonly #deliveries = new Numbered<Delivery>();
-  #begun = 0;
-  readonly #batches: Batches;
-  readonly #checkpoints: Checkpoints;
-  /** Packets on their way to the store, to be claimed there: room is kept for them. */
-  readonly #sending = new Numbered<Sending>();
+  readonly #ownership: Ownership;
+  readonly #claimLoop: ClaimLoop;
   readonly #inHand: InHand;
   readonly #suspects: PacketSuspects<Suspect>;
-  #alone: { readonly packet: PacketRecord; readonly ended: () => void } | undefined;
-  #opening: Promise<void> | undefined;
-  #idle: (() => void)[] = [];
+  readonly #batches: Batches;
+  readonly #checkpoints: Checkpoints;
+  readonly #idleWatch: IdleWatch;
+  readonly #ports: RunPorts & CommitPorts;
+  readonly #deliveries = new PagedMap<Delivery>();
+  #deliveryCount = 0;
+  #reopening: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(store: Store, routes: ReadonlyMap<string, Route>, ephemeral: Ephemeral, options: ResolvedOptions, teller: Teller) {
-    this.store = store;
-    this.#clock = store.clock;
+  constructor(store: Store, routes: RouteTable, options: ResolvedOptions, reporter: EventReporter) {
+    const { leaseMs, concurrency, pollMs, timeoutMs, graceMs, crashMax, random } = options;
+    this.#store = store;
     this.#routes = routes;
-    const worked = [...routes.values()]
-      .filter((route) => route.node.work !== undefined && isStored(route))
-      .sort((a, b) => b.delivery.priority - a.delivery.priority);
-    const keeps = ({ node, delivery }: Route) => node.plan.id !== alertQueue && delivery.mode !== "ephemeral";
-    const claimed = new Set(worked.filter(keeps).map(({ flow }) => flow.id));
-    const unclaimed = [...new Set([...routes.values()].map(({ flow }) => flow.id))].filter((flow) => !claimed.has(flow));
-    this.states = new FlowStates(store, unclaimed, () => ephemeral.pump());
-    this.#ephemeral = ephemeral;
     this.#options = options;
-    this.#teller = teller;
-    this.random = options.random;
-    this.crashMax = options.crashMax;
-    this.timeoutMs = options.timeoutMs;
-    this.graceMs = options.graceMs;
-    this.capacity = new Capacity(options.concurrency);
+    this.#reporter = reporter;
+    this.capacity = new Capacity(concurrency);
+    this.registration = new WorkerRegistration(store, leaseMs);
+    this.#idleWatch = new IdleWatch(() => !this.#claimLoop.isPending && this.#hasNoWork());
     this.#checkpoints = new Checkpoints(store.clock);
-    this.#batches = new Batches(store.clock, this.capacity, this.#begin);
-    this.#numbers = new Numbers(store, options.leaseMs);
-    const { onMismatch, joinWaitMs, deadRetentionMs } = options;
-    const { next } = this.#numbers;
-    this.sender = {
-      valueBytesMax: store.valueBytesMax,
-      onMismatch,
-      joinWaitMs,
-      deadRetentionMs,
-      next,
-      reserve: this.#reserve,
-      told: this.#told,
-    };
     this.#inHand = InHand.of(store);
+    const deliverWaiting = () => this.memoryQueues.deliverWaiting();
+    this.states = new FlowStates({ store, unclaimed: routes.unclaimedFlows, deliverWaiting });
+    this.#lease = this.#makeLease();
+    this.#ownership = new Ownership(store, this.registration, this.#lease);
+    this.sender = this.#makeSender();
+    this.memoryQueues = this.#makeMemoryQueues();
+    this.#batches = new Batches(store.clock, {
+      deliver: (route, packet, member) => this.#begin(route, packet, undefined, member),
+      togetherMax: (route) => this.capacity.togetherMax(route),
+      pass: (route, work, packets) => this.capacity.pass(route, work, packets),
+    });
     this.#suspects = new PacketSuspects({
-      ...{ store, leaseMs: options.leaseMs, inHand: this.#inHand },
-      isOver: (_packet, died) => died > options.crashMax,
+      ...{ store, leaseMs, inHand: this.#inHand },
+      isOver: (_packet, died) => died > crashMax,
       stopped: () => this.#stopped,
       deliver: (suspect) => this.#deliverAlone(suspect),
-      left: ({ route }) => this.#giveRoom(route),
-      trouble: (error) => teller.trouble(error),
+      left: ({ route }) => this.#releaseSlot(route),
+      trouble: (error) => reporter.reportTrouble(error),
     });
-    this.#search = new Search(store, worked, this.capacity, options, this);
-    this.#lease = new PacketLease(store, this.#numbers, {
-      leaseMs: options.leaseMs,
-      background: !options.work,
-      renewing: () => this.states.look(),
-      // The marks of what is in memory have this worker's number.
-      idle: () => this.capacity.taken === 0 && ephemeral.length === 0,
-      lost: () => {
-        teller.leaseLost();
-        this.#abortAll();
+    this.#claimLoop = new ClaimLoop({
+      ...{
+        store,
+        registration: this.registration,
+        lease: this.#lease,
+        capacity: this.capacity,
+        routes: routes.claimed,
+        concurrency,
+        pollMs,
       },
-      joined: () => this.wake(),
-      trouble: (error) => teller.trouble(error),
+      receive: (query, claims) => this.#receive(query, claims),
+      isBlocked: () => this.#isBlocked(),
+      ownsNothing: () => this.#ownsNothing(),
+      reportTrouble: (error) => reporter.reportTrouble(error),
+      checkIdle: () => this.#idleWatch.check(),
+    });
+    this.#ports = {
+      ...{ store, sender: this.sender, clock: store.clock, timeoutMs, graceMs, crashMax, random },
+      shareSlot: (delivery) => this.#shareSlot(delivery),
+      checkMemoryRoom: (sent) => this.memoryQueues.checkRoom(sent),
+      cancelSend: (packets) => this.sender.cancelSend(packets),
+    };
+  }
+
+  #makeLease(): PacketLease {
+    return new PacketLease(this.#store, this.registration, {
+      leaseMs: this.#options.leaseMs,
+      background: !this.#options.work,
+      renewing: () => this.states.refresh(),
+      // Marks of packets in memory carry this worker's number: it must not change while there are any.
+      idle: () => this.capacity.taken === 0 && this.memoryQueues.length === 0,
+      lost: () => {
+        this.#reporter.reportLeaseLost();
+        this.#abortDeliveries(leaseLost());
+      },
+      joined: () => this.poll(),
+      trouble: (error) => this.#reporter.reportTrouble(error),
     });
   }
 
-  get worker(): number {
-    return this.#numbers.worker;
+  #makeSender(): PacketSender {
+    return new PacketSender({
+      ...{ registration: this.registration, routes: this.#routes, reporter: this.#reporter, options: this.#options },
+      valueBytesMax: this.#store.valueBytesMax,
+      takeSlot: (route) => this.#mayClaimOnSend(route) && this.capacity.take(route),
+      releaseSlot: (route) => this.#releaseSlot(route),
+      deliver: (route, packet, payload) => {
+        this.#claimLoop.noteStarted(packet);
+        this.#dispatch(route, packet, payload);
+      },
+      poll: () => this.poll(),
+    });
   }
 
-  get numbers(): Numbers {
-    return this.#numbers;
+  #makeMemoryQueues(): MemoryQueues {
+    return new MemoryQueues({
+      ...{ store: this.#store, reporter: this.#reporter, options: this.#options },
+      commits: new MemoryCommits(this.#store, this.sender),
+      next: this.registration.next,
+      takeSlot: (route) => this.states.isActive(route.flow.id) && !this.#isBlocked() && this.capacity.take(route) && this.#enter(route),
+      releaseSlot: (route) => {
+        this.#leave(route);
+        this.#releaseSlot(route);
+      },
+      ownsMark: ({ worker }) => worker === this.registration.worker,
+      poll: () => this.poll(),
+    });
   }
+
+  // ——— 1. start
 
   async start(): Promise<void> {
-    await this.#numbers.join();
-    await this.states.look();
+    await this.registration.join();
+    await this.states.refresh();
     this.#lease.start();
-    if (this.#options.work) this.#search.start();
+    if (this.#options.work) this.#claimLoop.start();
   }
 
-  // ——— looking
-
-  /** Something may be due. */
-  wake(): void {
-    this.#search.wake();
+  /** Packets may be due in the store. */
+  poll(): void {
+    this.#claimLoop.wake();
   }
 
-  found({ queues }: PacketClaimQuery, { claimed, closed, ended, resting }: PacketClaims): void {
-    this.states.learn(new Set(queues.map(({ flow }) => flow)), resting);
-    this.#woken(closed);
-    this.#teller.ended(ended);
+  // ——— 2. receive what a poll has claimed
+
+  #receive({ queues }: PacketClaimQuery, { claimed, closed, ended, resting }: PacketClaims): void {
+    this.states.update(new Set(queues.map(({ flow }) => flow)), resting);
+    this.#receiveWoken(closed);
+    this.#reporter.reportEnded(ended);
     const suspects: Suspect[] = [];
     for (const packet of claimed) {
-      const route = this.#routeOf(packet);
-      // Sent by us, and the reply was lost: what it says when it is sent again is no news.
-      this.#sending.delete(packet.no);
-      this.capacity.add(route);
-      if (packet.crashes > 0 && mayKill(route) && this.#suspects.has({ packet })) suspects.push({ route, packet });
+      const route = this.#routes.get(packet.flow, packet.queue) as Route;
+      this.sender.forget(packet.no);
+      this.capacity.takeAnyway(route);
+      if (packet.crashes > 0 && mayKillProcess(route) && this.#suspects.has({ packet })) suspects.push({ route, packet });
       else this.#dispatch(route, packet);
     }
-    // Last: what came with them ends first, and is not in hand when one of them kills this process.
+    // Suspects come last: packets of the same claim end first, and do not die with the process if a suspect kills it.
     for (const suspect of suspects) this.#suspects.add(suspect);
   }
 
-  takesNothing(): boolean {
+  /** Packets that no longer wait for a key, a lane or a join. */
+  #receiveWoken(woken: readonly Woken[]): void {
+    for (const each of woken) {
+      if (each.to !== "due") this.#reporter.reportWoken(this.#routes.get(each.flow, each.queue), each);
+      // A dead letter may have put its alert into the store.
+      if (each.to === "due" || each.to === "dead") this.poll();
+    }
+  }
+
+  /** A suspect runs alone, or is about to: nothing may be claimed or begun until it has ended. */
+  #isBlocked(): boolean {
     if (this.#inHand.isOpen) return false;
-    this.#opening ??= this.#inHand.opening()?.then(() => {
-      this.#opening = undefined;
-      this.#ephemeral.pump();
-      this.wake();
+    this.#reopening ??= this.#inHand.opening()?.then(() => {
+      this.#reopening = undefined;
+      this.memoryQueues.deliverWaiting();
+      this.poll();
     });
     return true;
   }
 
-  unknown(worker: number): Promise<void> {
-    return this.#lease.rejoin(worker, { lost: true });
+  #ownsNothing(): boolean {
+    const waiting = this.#batches.waiting || this.memoryQueues.length > 0 || this.#suspects.size > 0;
+    return this.#deliveries.size === 0 && this.sender.size === 0 && !waiting;
   }
 
-  hasNothing(): boolean {
-    const waiting = this.#batches.waiting || this.#ephemeral.length > 0 || this.#suspects.size > 0;
-    return this.#deliveries.size === 0 && this.#sending.size === 0 && !waiting;
-  }
+  // ——— 3. dispatch
 
-  async startOver(worker: number): Promise<void> {
-    await this.store.packets.leave(worker);
-    await this.#lease.rejoin(worker, { lost: false });
-  }
-
-  rested(): void {
-    this.#checkIdle();
-  }
-
-  #routeOf({ flow, queue }: Pick<PacketRecord, "flow" | "queue">): Route {
-    return this.#routes.get(routeKey(flow, queue)) as Route;
-  }
-
-  // ——— delivering
-
-  #dispatch(route: Route, packet: PacketRecord, known?: Payload): void {
-    if (!this.enter(route)) {
-      void this.#inHand.opening()?.then(() => this.#dispatch(route, packet, known));
+  #dispatch(route: Route, packet: PacketRecord, payload?: Payload): void {
+    if (!this.#enter(route)) {
+      void this.#inHand.opening()?.then(() => this.#dispatch(route, packet, payload));
       return;
     }
-    if (route.delivery.batch.size <= 1) void this.#begin(route, packet, known);
+    if (route.delivery.batch.size <= 1) void this.#begin(route, packet, payload);
     else this.#batches.add(route, packet);
   }
 
-  /** False: something is delivered by itself. */
-  enter(route: Route): boolean {
-    return waits(route) || this.#inHand.enter();
-  }
-
-  leave(route: Route): void {
-    if (!waits(route)) this.#inHand.leave();
-  }
-
+  /** Resolves when the delivery has ended. */
   #deliverAlone({ route, packet }: Suspect): Promise<void> {
-    return new Promise((ended) => {
-      this.#alone = { packet, ended };
-      if (!waits(route)) this.#inHand.enterAlone();
-      if (route.delivery.batch.size <= 1) void this.#begin(route, packet);
-      else this.#batches.single(route, packet);
-    });
+    if (!waitsForChild(route)) this.#inHand.enterAlone();
+    return route.delivery.batch.size <= 1 ? this.#begin(route, packet) : this.#batches.deliver(route, [packet]);
   }
 
-  readonly #begin: Begin = (route, packet, known, together) => {
-    this.#begun += 1;
-    const delivery = new Delivery(this, this.#begun, route, packet, known, together?.call);
+  /** False: a suspect runs alone. Packets that wait for a child do not count as being in hand. */
+  #enter(route: Route): boolean {
+    return waitsForChild(route) || this.#inHand.enter();
+  }
+
+  #leave(route: Route): void {
+    if (!waitsForChild(route)) this.#inHand.leave();
+  }
+
+  /** `payload`: as this process sent it. `member`: the packet shares a call with others. Resolves when the delivery has ended. */
+  #begin(route: Route, packet: PacketRecord, payload?: Payload, member?: BatchMember): Promise<void> {
+    this.#deliveryCount += 1;
+    const delivery = new Delivery(this.#ownership, this.#deliveryCount, route, packet, payload, member?.call);
     this.#deliveries.set(delivery.no, delivery);
-    if (together) return together.turn.then(() => this.#deliver(delivery));
+    if (member !== undefined) return member.turn.then(() => this.#deliver(delivery));
     return this.capacity.isGated(route) ? this.capacity.pass(route, () => this.#deliver(delivery)) : this.#deliver(delivery);
-  };
-
-  #deliver(delivery: Delivery): Promise<void> {
-    if (!this.#stopped) this.#teller.delivering(delivery.route, delivery.packet);
-    return deliver(delivery, this.#stopped);
   }
 
-  delivered(delivery: Delivery, { to, failure, packets, ephemeral, marks = [] }: Settling, answer: PacketAnswer): void {
-    if (answer.kind !== "packetSettled") {
-      this.giveBack(packets);
-      return;
+  // ——— 4. deliver and settle
+
+  async #deliver(delivery: Delivery): Promise<void> {
+    const { route, packet } = delivery;
+    const stopped = this.#stopped;
+    if (!stopped) this.#reporter.reportDelivering(route, packet);
+    try {
+      const running = stopped ? settleReleased(delivery) : runNodes(delivery, this.#ports);
+      let settling = running instanceof Promise ? await running : running;
+      const turn = settling.to.kind === "done" ? this.#checkpoints.waitForTurn(route) : undefined;
+      if (turn !== undefined) await turn;
+      let answer: PacketAnswer;
+      try {
+        answer = await this.#store.commit({ packet: settleOperation(delivery, settling) });
+      } catch (error) {
+        [settling, answer] = await retryCommit(delivery, settling, error, this.#ports);
+      }
+      this.#sendOn(delivery, settling, answer);
+    } catch (error) {
+      // The store is closed, or refuses even a dead letter: the packet stays under this worker's lease until that expires.
+      this.#reporter.reportTrouble(error);
+    } finally {
+      this.#release(delivery);
     }
+  }
+
+  #shareSlot(delivery: Delivery): void {
+    delivery.hasReturned = true;
+    this.capacity.share(delivery.route);
+  }
+
+  // ——— 5. send on
+
+  #sendOn(delivery: Delivery, { to, failure, packets, ephemeral, marks = none }: Settling, answer: PacketAnswer): void {
+    // Stale: the lease was lost, and another worker has the packet. Nothing of this delivery was written.
+    if (answer.kind !== "packetSettled") return this.sender.cancelSend(packets);
     const { route, packet, trace } = delivery;
     if (ephemeral.length > 0)
-      this.#ephemeral.send(ephemeral, { execution: packet.execution, trace }, marksOf(marks, packet.owner as number));
-    this.#teller.settled(route, packet, { to, failure, ms: delivery.ms });
-    this.take(answer, packets);
-    this.#woken(answer.woken);
-    if (to.kind === "retry") this.#search.later(to.delayMs);
+      this.memoryQueues.send(ephemeral, { execution: packet.execution, trace }, marksOf(marks, packet.owner as number));
+    this.#reporter.reportSettled(route, packet, { to, failure, ms: delivery.ms });
+    this.sender.receiveAnswer(answer, packets);
+    this.#receiveWoken(answer.woken);
+    if (to.kind === "retry") this.#claimLoop.wakeAfter(to.delayMs);
   }
 
-  trouble(error: unknown): void {
-    this.#teller.trouble(error);
+  /** Whether the commit that sends a packet of this route may claim it for this worker, if a slot is free. */
+  #mayClaimOnSend({ node, flow }: Route): boolean {
+    if (node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(flow.id)) return false;
+    return !this.#claimLoop.isInDoubt && this.#inHand.isOpen;
   }
 
-  returned(delivery: Delivery): void {
-    delivery.hasReturned = true;
-    this.capacity.leaving(delivery.route, 1);
-  }
+  // ——— 6. release
 
-  ended(delivery: Delivery): void {
-    const { route, hasReturned } = delivery;
+  #release(delivery: Delivery): void {
+    const { route } = delivery;
     this.#deliveries.delete(delivery.no);
-    this.leave(route);
-    if (this.#alone?.packet === delivery.packet) this.#alone.ended();
-    if (hasReturned) this.capacity.leaving(route, -1);
-    this.capacity.give(route);
-    this.#checkpoints.ended(route);
-    this.#ephemeral.pump();
-    this.hasRoom(route);
+    this.#leave(route);
+    if (delivery.hasReturned) this.capacity.unshare(route);
+    this.capacity.release(route);
+    this.#checkpoints.flushIfLast(route);
+    this.memoryQueues.deliverWaiting();
+    this.#offerSlot(route);
   }
 
-  /** Somebody has gone. */
-  hasRoom(route: Route): void {
-    this.#search.hasRoom(route);
-    this.#checkIdle();
+  /** Releases a slot that no delivery has used. */
+  #releaseSlot(route: Route): void {
+    this.capacity.release(route);
+    this.#offerSlot(route);
   }
 
-  /** What became of packets that were sent: those that are ours are delivered, for the others the room is given back. */
-  take(answer: Extract<PacketAnswer, { readonly placed: readonly Placed[] }>, sent: readonly NewPacket[]): void {
-    for (let i = 0; i < sent.length; i += 1) this.#placed(sent[i] as NewPacket, answer.placed[i] as Placed);
-    this.#teller.ended(answer.ended);
+  /** Poll again: a poll that ran while this slot was taken saw no capacity. */
+  #offerSlot(route: Route): void {
+    this.#claimLoop.offerSlot(route);
+    this.#idleWatch.check();
   }
 
-  #placed(packet: NewPacket, placed: Placed): void {
-    const awaited = this.#sending.get(packet.no);
-    const route = awaited?.route ?? this.#routes.get(routeKey(packet.flow, packet.queue));
-    if (route === undefined) return;
-    if (awaited !== undefined) this.#sending.delete(packet.no);
-    if (placed.kind === "claimed" && awaited !== undefined) {
-      this.#search.began(placed.packet);
-      this.#dispatch(route, placed.packet, awaited.payload);
-      return;
-    }
-    if (packet.claim) this.#giveRoom(route);
-    if (placed.kind !== "claimed" && placed.kind !== "due") this.#teller.placed(route, packet, placed);
-    // With a dead letter there may be an alert.
-    if (placed.kind === "due" || placed.kind === "dead") this.wake();
-  }
+  // ——— 7. stop
 
-  #woken(woken: readonly Woken[]): void {
-    for (const each of woken) {
-      if (each.to !== "due") this.#teller.woken(this.#routes.get(routeKey(each.flow, each.queue)), each);
-      if (each.to === "due" || each.to === "dead") this.wake();
-    }
-  }
-
-  // ——— as a host of deliveries
-
-  sendEphemeral(sent: readonly Sent[], origin: Origin, marks: readonly Mark[]): void {
-    this.#ephemeral.send(sent, origin, marks);
-  }
-
-  needsRoom(sent: readonly Sent[]): void {
-    const full = this.#ephemeral.firstFull(sent);
-    if (full) throw new NodeError("TEMPORARY", `the queue of edge ${full.queue} is full`);
-  }
-
-  readonly #reserve = (route: Route, no: number, payload: Payload): boolean => {
-    if (route.node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(route.flow.id)) return false;
-    if (this.#search.inDoubt || !this.#inHand.isOpen || !this.capacity.take(route)) return false;
-    this.#sending.set(no, { route, payload });
-    return true;
-  };
-
-  readonly #told = (route: Route, no: number): void => {
-    this.#sending.set(no, { route, payload: undefined });
-  };
-
-  /** What was not sent needs no room. */
-  giveBack(packets: readonly NewPacket[]): void {
-    for (const packet of packets) {
-      this.#sending.delete(packet.no);
-      if (packet.claim) this.#giveRoom(this.#routeOf(packet));
-    }
-  }
-
-  /** A look that came while it was kept has found none, and nobody else would look again. */
-  #giveRoom(route: Route): void {
-    this.capacity.give(route);
-    this.hasRoom(route);
-  }
-
-  /**
-   * A process that stood still for longer than its lease finds that out before it calls a node, not after: somebody else
-   * may be at it. What happens between this and the call itself, nobody can see.
-   */
-  isOurs({ owner }: PacketRecord, now = this.#clock.now()): true | Promise<boolean> {
-    return (owner === this.worker && this.#numbers.isSure(now)) || this.#askIfOurs(owner);
-  }
-
-  async #askIfOurs(owner: number | null): Promise<boolean> {
-    while (owner === this.worker && !this.#numbers.isSure(this.#clock.now())) {
-      const known = await afterEffect(this.store, () => this.#numbers.renew(), { what: "the lease of this worker's packets" });
-      if (known) continue;
-      await this.#lease.rejoin(owner, { lost: true });
-      return false;
-    }
-    return owner === this.worker;
-  }
-
-  beforeCommit(route: Route): Promise<void> | undefined {
-    return this.#checkpoints.turnOf(route);
-  }
-
-  #abortAll(): void {
-    const reason = leaseLost();
-    for (const delivery of this.#deliveries.values()) delivery.abort(reason);
-  }
-
-  // ——— ending
-
-  /** Resolves when nothing is with this process, and a look has found nothing due. */
+  /** Resolves when this process has no packet, and a poll has found none due. */
   idle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#idle.push(resolve);
-      this.wake();
-      this.#checkIdle();
-    });
+    this.poll();
+    return this.#idleWatch.wait();
   }
 
-  #checkIdle(): void {
-    if (this.#idle.length === 0 || this.#search.pending) return;
-    if (this.capacity.taken > 0 || this.#deliveries.size > 0 || this.#ephemeral.length > 0) return;
-    const idle = this.#idle;
-    this.#idle = [];
-    for (const resolve of idle) resolve();
-  }
-
-  /** Claims nothing more, lets deliveries end within `graceMs`, and hands back what was not begun. */
+  /** Claims nothing more, waits at most `graceMs` for deliveries, and hands back packets that were not begun. */
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
-    await this.#search.stop();
+    await this.#claimLoop.stop();
     this.#batches.flush();
     this.#checkpoints.flush();
-    await this.#ended(graceMs);
+    if (!this.#hasNoWork()) await this.#idleWatch.waitAtMost(this.#store.clock, graceMs);
     this.#lease.stop();
-    for (const delivery of this.#deliveries.values()) delivery.abort(new NodeError("TEMPORARY", "this process stops"));
-    // What still runs has begun: it is left to its lease, and counts as what it is.
-    if (this.#deliveries.size === 0 && !this.store.closed) await this.#numbers.leave();
-    this.#checkIdle();
+    this.#abortDeliveries(new NodeError("TEMPORARY", "this process stops"));
+    // Deliveries that still run have begun: their packets stay under the lease, and the attempt counts when it expires.
+    if (this.#deliveries.size === 0 && !this.#store.closed) await this.registration.leave();
+    this.#idleWatch.check();
   }
 
-  #ended(graceMs: number): Promise<void> {
-    // Also while something is on its way to the store that would be ours there.
-    if (this.#deliveries.size === 0 && this.capacity.taken === 0 && this.#ephemeral.length === 0) return nothing;
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(graceMs, resolve);
-      this.#idle.push(() => {
-        cancel();
-        resolve();
-      });
-      this.#checkIdle();
-    });
+  /** No packet is here, and none is being sent with a claim: that one would be ours. */
+  #hasNoWork(): boolean {
+    return this.capacity.taken === 0 && this.#deliveries.size === 0 && this.memoryQueues.length === 0;
+  }
+
+  #abortDeliveries(reason: NodeError): void {
+    for (const delivery of this.#deliveries.values()) delivery.abort(reason);
   }
 }
-
-const nothing = Promise.resolve();
 
 /**
- * What only waits for others' work runs no code that could kill a process, and must not keep that work from being done.
- * Somebody's code is called where a node was given for it, and where direct edges lead on from it.
+ * Whether a delivery of this route runs user code, which may kill the process. A subworkflow node runs none, unless direct
+ * edges lead on from it or the user has given a node for it; it must not keep its child from being worked on.
  */
-function mayKill(route: Route): boolean {
+function mayKillProcess(route: Route): boolean {
   const { work, outgoing } = route.node;
-  return !waits(route) || !startsChild(work) || outgoing.some(({ route: { delivery } }) => delivery.mode === "direct");
-}
-
-/** Whether packets of it may be in the store: of an ephemeral edge those are that were dead letters, and are re-injected. */
-function isStored({ delivery: { mode }, letter }: Route): boolean {
-  return mode === "ephemeral" ? letter !== null : mode !== "direct";
-}
-
-export function marksOf(marks: readonly NewPacket[], worker: number): readonly Mark[] {
-  return marks.map(({ no }) => ({ no, worker }));
-}
-
-export function routeKey(flow: string, queue: string): string {
-  return `${flow}\0${queue}`;
+  return !waitsForChild(route) || !startsChild(work) || outgoing.some(({ route: { delivery } }) => delivery.mode === "direct");
 }

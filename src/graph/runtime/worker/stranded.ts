@@ -1,18 +1,15 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
 import type { Store } from "../../../core/store/store.js";
-import { isOutputQueue } from "../delivery/outputs.js";
-import type { Route, Routed } from "../flows/routes.js";
+import { isOutputQueue } from "../flows/output-route.js";
+import type { Route, Routed } from "../flows/route.js";
 
-/** Whether packets of an edge that are in the store are delivered: a direct one takes nothing from there. */
+/** Whether packets of this queue in the store are delivered: a direct edge takes none from there. */
 function delivers(route: Route | undefined): boolean {
   return route !== undefined && route.delivery.mode !== "direct";
 }
 
-/**
- * A document may lose an edge while packets of it wait. They are not lost: a process whose document has the edge delivers
- * them. Nobody here does, and that is said.
- */
-export async function tellStranded({ packets }: Store, flows: ReadonlyMap<string, Routed>): Promise<void> {
+/** Warns of packets whose edge was removed from the document: they wait until a process runs a document that has the edge. */
+export async function warnOfStranded({ packets }: Store, flows: ReadonlyMap<string, Routed>): Promise<void> {
   for (const { flow, queue, due, held, parts } of await packets.counts()) {
     const waiting = due + held + parts;
     const routed = flows.get(flow);
@@ -25,9 +22,9 @@ export async function tellStranded({ packets }: Store, flows: ReadonlyMap<string
   }
 }
 
-/** Of a letter that is to be delivered again: else it would wait, and not even be a dead letter any more. */
+/** Throws if no edge would deliver a dead letter that is re-injected: it would wait without end, and no longer be listed as dead. */
 export function checkEdge({ flow, queue }: { readonly flow: string; readonly queue: string }, routed: Routed | undefined): void {
-  // Of a flow that is not here nothing is known.
+  // The edges of a flow that this runtime does not run are not known here.
   if (routed === undefined || delivers(routed.routes.get(queue))) return;
   if (isOutputQueue(queue))
     throw new ConfigurationError(

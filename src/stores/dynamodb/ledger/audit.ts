@@ -28,7 +28,7 @@ export async function appendAudit({ table, seen, gate }: Ledger, entries: readon
     of.push(JSON.stringify([now, owner, answer, attempt] satisfies Entry));
   }
   const work = [...texts].map(([id, all]) =>
-    gate.through(async () => {
+    gate.run(async () => {
       const key = { [table.partitionKey]: { S: auditIdOf(id) } };
       const newest = all.slice(-auditedMax);
       while (!(await append(table, key, newest, now))) await dropOldest(table, key);

@@ -1,8 +1,9 @@
 import { decide } from "../../../core/ledger/decide.js";
 import type { Begin, Operation, Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
 import type { Verdicted } from "../../../core/store/store.js";
-import { explain, type Item, type Table } from "../driver.js";
-import type { Gate } from "../gate.js";
+import type { Gate } from "../../../core/work/gate.js";
+import type { Item, Table } from "../driver.js";
+import { explain } from "../errors.js";
 import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
 import { itemOf, keyOf, look, withPast } from "./item.js";
 import type { Observations } from "./observed.js";
@@ -24,7 +25,7 @@ export interface Ledger {
  * that fails does so alone.
  */
 export async function flush(ledger: Ledger, operations: readonly Operation[]): Promise<(Verdicted | "again" | Error)[]> {
-  return await Promise.all(operations.map((operation) => ledger.gate.through(() => judge(ledger, operation))));
+  return await Promise.all(operations.map((operation) => ledger.gate.run(() => judge(ledger, operation))));
 }
 
 async function judge(ledger: Ledger, operation: Operation): Promise<Verdicted | "again" | Error> {

@@ -28,7 +28,7 @@ export async function purgeRecords({ table, seen, gate }: Ledger, { before, limi
       .filter(({ what }) => what !== undefined);
     const work = due
       .slice(0, limit - purged)
-      .map(({ item, what }) => gate.through(() => (what === "gone" ? remove(table, item) : strip(table, item))));
+      .map(({ item, what }) => gate.run(() => (what === "gone" ? remove(table, item) : strip(table, item))));
     const done = await Promise.all(work);
     purged += done.filter(Boolean).length;
     if (purged >= limit) break;
@@ -45,7 +45,7 @@ function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
 }
 
 /**
- * As `abandonedAt` in core/record.ts, on the clock of its owner; and only when this process has seen it silent for a lease:
+ * As `abandonedAt` in core/ledger/record.ts, on the clock of its owner; and only when this process has seen it silent for a lease:
  * clocks of two machines may differ by more than a retention. So a purge that sees it for the first time leaves it.
  */
 function abandonedOf(table: Table, item: Item, seen: Observations, until: number): "gone" | undefined {

@@ -1,9 +1,9 @@
 import { stateAt } from "../../../core/ledger/record.js";
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
-import type { MemoryLedger } from "../backend.js";
+import type { MemoryRecords } from "./records.js";
 
-export function listRecords(ledger: MemoryLedger, { scope, state, prefix, after, limit }: ListQuery): Reading[] {
+export function listRecords(ledger: MemoryRecords, { scope, state, prefix, after, limit }: ListQuery): Reading[] {
   const now = ledger.now();
   const from = after && rowOf(after);
   const rows = [...ledger.records]

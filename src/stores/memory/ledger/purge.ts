@@ -1,9 +1,9 @@
 import { abandonedAt } from "../../../core/ledger/record.js";
 import type { PurgeQuery } from "../../../core/store/store.js";
-import type { MemoryLedger } from "../backend.js";
+import type { MemoryRecords } from "./records.js";
 
 /** Removes settled records that are over, and running ones that were abandoned; never one that is unknown. */
-export function purgeRecords(ledger: MemoryLedger, { before, limit }: PurgeQuery): number {
+export function purgeRecords(ledger: MemoryRecords, { before, limit }: PurgeQuery): number {
   const now = ledger.now();
   const until = Math.min(before ?? now, now);
   let purged = 0;

@@ -1,12 +1,12 @@
 import { effectClasses, mayRunAgain } from "../../../core/ledger/record.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 
 /** Records that one purge looks through for abandoned ones. No index finds them: every begin and settle would pay for it. */
 const sweptMax = 2000;
 
 const mayRunAgainRanks = effectClasses.filter(mayRunAgain).map((effect) => effectClasses.indexOf(effect));
 
-/** Finds and removes running records that were abandoned (core/record.ts, `abandonedAt`), from where the purge before has ended. */
+/** Finds and removes running records that were abandoned (core/ledger/record.ts, `abandonedAt`), from where the purge before has ended. */
 export class AbandonedRecords {
   readonly #collections: Collections;
   #sweptTo = "";

@@ -1,7 +1,7 @@
 import type { RecordId } from "../../../core/ledger/record.js";
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 import { serverTime } from "./read.js";
 
 export async function appendAudit(collections: Collections, entries: readonly AuditEntry[]): Promise<void> {

@@ -2,9 +2,11 @@ import { assert } from "../../../core/errors/errors.js";
 import { decide } from "../../../core/ledger/decide.js";
 import type { Begin, Operation, Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
 import type { Verdicted } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
-import { again, asking, isDuplicateKey, type SessionOption } from "../driver.js";
-import { type InTurn, sideBySide } from "../side-by-side.js";
+import type { Gate } from "../../../core/work/gate.js";
+import { again, asking } from "../connection/ask.js";
+import type { SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { beginUpdate } from "./begin.js";
 import { readFinally } from "./read.js";
 import { idOf, isReading, recordAndNow, toReading } from "./record-document.js";
@@ -16,10 +18,10 @@ import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
  */
 export async function flush(
   collections: Collections,
-  inTurn: InTurn,
+  gate: Gate,
   operations: readonly Operation[],
 ): Promise<(Verdicted | "again" | Error)[]> {
-  return await sideBySide(operations, inTurn, (operation) =>
+  return await gate.runAll(operations, (operation) =>
     asking(`a ${operation.verb}`, () => again(() => apply(collections, operation))).catch(asError),
   );
 }

@@ -1,12 +1,9 @@
-import { effectClasses, stateAt } from "../../../core/ledger/record.js";
+import { stateAt } from "../../../core/ledger/record.js";
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 import { gte, lt, now } from "./expressions.js";
-import { type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
-
-/** From this rank on, what has lapsed is unknown. */
-export const strictFrom = effectClasses.indexOf("reconcile");
+import { type RecordAndNow, recordAndNow, strictFrom, toReading } from "./record-document.js";
 
 /** The state asked for is the one that is true now: a lapsed record that may not be re-run counts as unknown. */
 export async function listRecords({ records }: Collections, query: ListQuery): Promise<Reading[]> {

@@ -1,5 +1,5 @@
 import type { PurgeQuery } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 import type { AbandonedRecords } from "./abandoned.js";
 import { serverTime } from "./read.js";
 

@@ -1,7 +1,7 @@
 import type { AttemptEntry, RecordId } from "../../../core/ledger/record.js";
 import type { AttemptsQuery, Reading } from "../../../core/store/store.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
 
 /** What a majority has: it cannot be rolled back any more. */

@@ -15,6 +15,9 @@ export interface RecordDocument extends Omit<LedgerRecord, "effect"> {
   readonly removeAt?: Date;
 }
 
+/** From this rank on, what has lapsed is unknown. */
+export const strictFrom = effectClasses.indexOf("reconcile");
+
 /** More of a key's ended attempts than these are forgotten, the oldest first. */
 export const pastMax = 1000;
 

@@ -1,33 +1,11 @@
 import type { Binary } from "mongodb";
 import { StoreRefusedError } from "../../../core/errors/errors.js";
-import {
-  type Chunk,
-  type ChunkKind,
-  type ChunkQuery,
-  type ChunkRecord,
-  endsStream,
-  sizeOf,
-  withoutDoubles,
-} from "../../../core/runs/chunk.js";
+import { type Chunk, type ChunkQuery, type ChunkRecord, endsStream, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
 import type { LoadedChunk, LoadedRuns, LoadedStream, RunChanges } from "../../shared/loaded-run-table.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
+import type { ChunkDocument } from "./document.js";
 import { findRun } from "./load.js";
-
-export interface ChunkDocument {
-  /** Its place, which is taken once. In the order of the stream. */
-  readonly _id: string;
-  readonly no: string;
-  readonly stream: string;
-  readonly place: number;
-  readonly writer: string;
-  readonly n: number;
-  readonly attempt: number;
-  readonly kind: ChunkKind;
-  readonly data: string | Binary | Uint8Array | null;
-  /** The stream, when this is what ends it: so that its index holds nothing else. */
-  readonly ends?: string;
-}
 
 const digits = 12;
 const bytesMax = 15 * 1024 * 1024;

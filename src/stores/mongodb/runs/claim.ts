@@ -1,11 +1,12 @@
 import type { Filter } from "mongodb";
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
 import { type Candidate, chooseDue, claimableAt, claimedBy, mayClaimSuspects, nextClaimAt } from "../../../core/runs/rules/claim.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { Gate } from "../../../core/work/gate.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { add, gte, literal, now, orElse } from "../ledger/expressions.js";
 import { serverTime } from "../ledger/read.js";
-import { atMost, sideBySide } from "../side-by-side.js";
 import type { RunDocument } from "./document.js";
 import { loadRun } from "./load.js";
 import { inTransaction } from "./transaction.js";
@@ -29,7 +30,7 @@ interface Queued extends Candidate {
   readonly run: Found;
 }
 
-const inTurn = atMost(16);
+const gate = new Gate(16);
 /** Somebody else was faster with all of them, so often: the next look is the worker's. */
 const roundsMax = 3;
 
@@ -45,7 +46,7 @@ export async function claimRuns(client: MongoClient, collections: Collections, q
     const due = chooseDue(found, { ...query, limit, suspects }, time);
     const enough = due.length === 0 || limit === 0 || round > roundsMax;
     if (enough) return { now: time, claimed, nextAt: nextClaimAt(found, suspects) };
-    const each = (await sideBySide(due, inTurn, ({ run }) => claim(client, collections, query, run))).flat();
+    const each = (await gate.runAll(due, ({ run }) => claim(client, collections, query, run))).flat();
     claimed.push(...each);
     taken.push(...due.filter(({ run }) => each.some((one) => one.run.id === run._id)));
   }

@@ -1,4 +1,5 @@
-import type { UpdateFilter } from "mongodb";
+import type { Binary, UpdateFilter } from "mongodb";
+import type { ChunkKind } from "../../../core/runs/chunk.js";
 import type { RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { now } from "../ledger/expressions.js";
@@ -48,6 +49,21 @@ export interface HookDocument extends Omit<HookRecord, "token"> {
   /** The token: two cannot have the same. */
   readonly _id: string;
   readonly no: string;
+}
+
+export interface ChunkDocument {
+  /** Its place, which is taken once. In the order of the stream. */
+  readonly _id: string;
+  readonly no: string;
+  readonly stream: string;
+  readonly place: number;
+  readonly writer: string;
+  readonly n: number;
+  readonly attempt: number;
+  readonly kind: ChunkKind;
+  readonly data: string | Binary | Uint8Array | null;
+  /** The stream, when this is what ends it: so that its index holds nothing else. */
+  readonly ends?: string;
 }
 
 export const inputLengthMax = 1000;

@@ -1,9 +1,11 @@
 import type { Append, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
 import { applyRun } from "../../../core/runs/rules/apply.js";
+import type { Gate } from "../../../core/work/gate.js";
 import { LoadedRunTable } from "../../shared/loaded-run-table.js";
-import type { Collections } from "../collections.js";
-import { again, asking, isDuplicateKey, type MongoClient, type SessionOption } from "../driver.js";
-import { type InTurn, sideBySide } from "../side-by-side.js";
+import { again, asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { isOneDocument, startAlone } from "./start.js";
 import { loadTouched } from "./touched.js";
 import { inTransaction } from "./transaction.js";
@@ -16,10 +18,10 @@ import { writeChanges } from "./write.js";
 export async function flushRuns(
   client: MongoClient,
   collections: Collections,
-  inTurn: InTurn,
+  gate: Gate,
   operations: readonly RunOperation[],
 ): Promise<(RunAnswer | "again")[]> {
-  return await sideBySide(operations, inTurn, (operation) => apply(client, collections, operation));
+  return await gate.runAll(operations, (operation) => apply(client, collections, operation));
 }
 
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {

@@ -1,8 +1,8 @@
 import { assert } from "../../../core/errors/errors.js";
 import type { Claimed } from "../../../core/runs/operation.js";
 import type { RunRecord } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { entriesAfter, entryId, type RunAndNow, type RunDocument, runAndNow, toEntry, toHook, toMail, toRun } from "./document.js";
 
 /** The run, and the server's time. */

@@ -1,12 +1,13 @@
 import { workerKeptMs } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
+import { Gate } from "../../../core/work/gate.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
-import { atMost, sideBySide } from "../side-by-side.js";
 import { entryId } from "./document.js";
 import { inTransaction } from "./transaction.js";
 
-const inTurn = atMost(4);
+const gate = new Gate(4);
 
 /** Only what has ended and is settled has an expiry. Each run goes with all that belongs to it, or stays. */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
@@ -20,7 +21,7 @@ export async function purgeRuns(client: MongoClient, collections: Collections, l
       .limit(limit)
       .toArray();
   });
-  const removed = await sideBySide(over, inTurn, ({ _id, no }) =>
+  const removed = await gate.runAll(over, ({ _id, no }) =>
     inTransaction(client, "a purge", async (options) => {
       const { deletedCount } = await runs.deleteOne({ _id, no, expiresAt: { $exists: true } }, options);
       if (deletedCount === 0) return 0;

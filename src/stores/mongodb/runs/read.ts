@@ -1,6 +1,6 @@
 import type { RunListQuery } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
+import type { Collections } from "../layout.js";
 import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./document.js";
 import { findRun, withInputs } from "./load.js";
 

@@ -1,7 +1,7 @@
 import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
-import type { Collections } from "../collections.js";
-import { isDuplicateKey } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { add, literal, now, orElse } from "../ledger/expressions.js";
 import type { WorkerDocument } from "./document.js";
 

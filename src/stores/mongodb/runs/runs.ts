@@ -1,8 +1,9 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
-import { asking, type MongoClient } from "../driver.js";
-import { atMost } from "../side-by-side.js";
-import { asSession, clientOf } from "../transact.js";
+import { Gate } from "../../../core/work/gate.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient } from "../driver.js";
+import type { Collections } from "../layout.js";
+import { asSession, clientOf } from "../transactions/transact.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
 import { decide, flushRuns } from "./flush.js";
@@ -21,10 +22,10 @@ export function mongoRuns(
   client: MongoClient,
   collections: Collections,
 ): { readonly runs: RunBackend; readonly close: () => Promise<void> } {
-  const inTurn = atMost(atOnceMax);
+  const gate = new Gate(atOnceMax);
   const watching = createRunWatch(collections);
   const runs: RunBackend = {
-    flush: (operations) => flushRuns(client, collections, inTurn, operations),
+    flush: (operations) => flushRuns(client, collections, gate, operations),
     claim: (query) => claimRuns(client, collections, query),
     async load(id) {
       for (;;) {

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { assert } from "../../../core/errors/errors.js";
 import type { RunAnswer, StartRun } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
-import { isDuplicateKey, type SessionOption } from "../driver.js";
+import type { SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
 import { absent, add, choose, isMissing, literal, now } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
 import { inputLengthMax, type RunAndNow, runAndNow } from "./document.js";

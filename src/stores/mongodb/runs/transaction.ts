@@ -1,7 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { UnreachableError } from "../../../core/errors/errors.js";
-import { asking, codeOf, explain, hasLabel, type MongoClient, type SessionOption } from "../driver.js";
-import { transact } from "../transact.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { codeOf, explain, hasLabel } from "../errors.js";
+import { transact } from "../transactions/transact.js";
 
 const triesMax = 5;
 const waitMsMax = 20;

@@ -1,6 +1,7 @@
 import type { ChangeStream, ChangeStreamDocument } from "mongodb";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
-import type { Collections } from "../collections.js";
+import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
+import type { Collections } from "../layout.js";
 
 /** Runs that are new, have mail or a longer stream, or have lost their owner: what somebody else may wait for. */
 const interesting = [
@@ -26,8 +27,7 @@ const interesting = [
   },
 ];
 
-const waitMsMin = 100;
-const waitMsMax = 5000;
+const openBackoff: Backoff = { minMs: 100, maxMs: 5000 };
 
 export interface RunWatch {
   watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void;
@@ -39,7 +39,8 @@ export function createRunWatch({ runs }: Collections): RunWatch {
   const watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   let stream: ChangeStream | undefined;
   let timer: NodeJS.Timeout | undefined;
-  let waitMs = waitMsMin;
+  /** Since the last change that was seen. */
+  let failures = 0;
   let closed = false;
 
   const tell = (run: RunChange, what: WhatChanged = "run") => {
@@ -51,7 +52,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     const opened: ChangeStream = runs.watch(interesting, { maxAwaitTimeMS: 1000 });
     stream = opened;
     opened.on("change", (event) => {
-      waitMs = waitMsMin;
+      failures = 0;
       tell("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
     });
     opened.on("error", () => restart(opened));
@@ -64,8 +65,8 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     if (closed) return;
     // What happened meanwhile was told to nobody.
     tell(null);
-    timer = setTimeout(start, waitMs);
-    waitMs = Math.min(waitMs * 2, waitMsMax);
+    failures += 1;
+    timer = setTimeout(start, backoffMs(openBackoff, failures));
   }
 
   function stop(): void {

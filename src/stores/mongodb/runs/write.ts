@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { UpdateFilter } from "mongodb";
 import type { RunChanges } from "../../shared/loaded-run-table.js";
-import type { Collections } from "../collections.js";
 import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
 import { requireRoom } from "../ledger/settle.js";
 import { writeChunks } from "./chunks.js";
 import { entryId, inputLengthMax, mailId, type RunDocument, toDocument, updateOf } from "./document.js";

@@ -3,7 +3,7 @@
  *
  *   asked    the operations, one row each, on distinct records, in one order
  *   seen     each with its record `r` as it is, by the primary key
- *   judged   whether it is granted: the conditions of core/decide.ts, in SQL
+ *   judged   whether it is granted: the conditions of core/ledger/decide.ts, in SQL
  *   written  the granted ones, as compare-and-set on `rev`
  *   logged   the attempt that a new one has ended
  *

@@ -3,7 +3,7 @@ import type { PgClient } from "../driver.js";
 import { serverNow } from "./read.js";
 
 /**
- * Removes settled records that are over, and running ones that were abandoned (core/record.ts, `abandonedAt`); never one that is unknown. One statement, bounded by `limit`;
+ * Removes settled records that are over, and running ones that were abandoned (core/ledger/record.ts, `abandonedAt`); never one that is unknown. One statement, bounded by `limit`;
  * rows that somebody holds are left for the next time, so that a purge waits for nobody.
  */
 export async function purgeRecords(client: PgClient, schema: string, { before, limit }: PurgeQuery): Promise<number> {

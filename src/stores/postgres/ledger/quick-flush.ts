@@ -1,8 +1,8 @@
 import { decide, forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
 import type { Begin, Operation, Settle } from "../../../core/ledger/operation.js";
 import type { Verdicted } from "../../../core/store/store.js";
-import { columnsOf, type Scalar } from "../columns.js";
 import type { PgClient } from "../driver.js";
+import { columnsOf, type Scalar } from "../parameters/columns.js";
 import { beginOneStatement, manyStatement, settleOneStatement } from "./quick-statement.js";
 import { type RecordRow, toRecord } from "./row.js";
 

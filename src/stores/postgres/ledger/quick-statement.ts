@@ -1,4 +1,4 @@
-import { type Columns, unnest } from "../columns.js";
+import { type Columns, unnest } from "../parameters/columns.js";
 import { serverNow } from "./read.js";
 
 /**

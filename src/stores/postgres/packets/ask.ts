@@ -1,4 +1,5 @@
-import { type PgClient, sentAgain } from "../driver.js";
+import { sentAgain } from "../connection/send-again.js";
+import type { PgClient } from "../driver.js";
 import { inSchema } from "./tell.js";
 
 /** A connection, and how statements are sent on it: on one of ours they are planned once. */

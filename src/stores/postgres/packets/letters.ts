@@ -3,10 +3,10 @@ import type { Alert } from "../../../core/packets/operation.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
 import { serverNow } from "../ledger/read.js";
 import { askAlone, type PacketConnection } from "./ask.js";
-import { discover } from "./discover.js";
-import type { LoadedTable } from "./table.js";
-import { decideInside, inTransaction } from "./transaction.js";
-import { letterWishes, Wishes } from "./wishes.js";
+import { discover } from "./transaction/discover.js";
+import type { LoadedTable } from "./transaction/table.js";
+import { decideInside, inTransaction } from "./transaction/transaction.js";
+import { letterWishes, Wishes } from "./transaction/wishes.js";
 
 const rowsMsMax = 5000;
 

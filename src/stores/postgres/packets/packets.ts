@@ -1,13 +1,14 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
-import { explain } from "../driver.js";
-import { Flusher } from "../flusher.js";
-import { openPool } from "../pool.js";
+import { Gate } from "../../../core/work/gate.js";
+import { Flusher } from "../connection/flusher.js";
+import { openPool } from "../connection/pool.js";
+import { sessionOf } from "../connection/session.js";
+import { explain } from "../errors.js";
 import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
-import { sessionOf } from "../session.js";
 import type { PacketConnection } from "./ask.js";
-import { claimPackets } from "./claim.js";
+import { claimPackets } from "./claim/claim.js";
 import { Doubts } from "./doubt.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
@@ -32,13 +33,8 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   const queue = openPool(pg, config, 3);
   const watch = openWatch(pg, config, packetChannel(schema));
   const doubts = new Doubts();
-  let last: Promise<unknown> = Promise.resolve();
-  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => {});
-    return turn;
-  };
+  /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
+  const oneFlush = new Gate(1);
   const reading: PacketConnection = { client: pool, schema, prepared: false };
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
@@ -82,7 +78,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
 
   const packets: PacketBackend = {
     flush: (operations) =>
-      inTurn(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
+      oneFlush.run(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
     join: ({ leaseMs }) => alone("a join", (connection) => joinWorkers(connection, leaseMs)),
     renew: (worker, leaseMs) => alone("a renewal", (connection) => renewWorker(connection, worker, leaseMs)),
     leave: (worker) => alone("a leave", (connection) => leaveWorkers(connection, worker)),

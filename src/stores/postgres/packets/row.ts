@@ -1,7 +1,7 @@
 import type { DeadLetter } from "../../../core/packets/operation.js";
 import type { PacketKey, PacketNote, PacketState, PartRecord } from "../../../core/packets/packet.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
-import type { Columns, Scalar } from "../columns.js";
+import type { Columns, Scalar } from "../parameters/columns.js";
 
 /** A row of `packets` as JSON, with or without its payload. */
 export interface PacketJson {

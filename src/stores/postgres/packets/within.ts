@@ -3,14 +3,14 @@ import type { PacketAnswer, SendPackets } from "../../../core/packets/operation.
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import type { Tx } from "../../../core/store/store.js";
 import type { PgClient } from "../driver.js";
-import { asClient } from "../transact.js";
+import { asClient } from "../transactions/transact.js";
 import type { PacketConnection } from "./ask.js";
-import { SeenPackets } from "./discover.js";
-import type { Locked } from "./lock.js";
-import { Missing } from "./table.js";
-import { decideInside } from "./transaction.js";
-import { type Wishes, wishesOf } from "./wishes.js";
-import { Overtaken } from "./write.js";
+import type { Locked } from "./transaction/lock.js";
+import { SeenPackets } from "./transaction/seen.js";
+import { Missing } from "./transaction/table.js";
+import { decideInside } from "./transaction/transaction.js";
+import { type Wishes, wishesOf } from "./transaction/wishes.js";
+import { Overtaken } from "./transaction/write.js";
 
 const triesMax = 6;
 const turns = new WeakMap<PgClient, Promise<unknown>>();

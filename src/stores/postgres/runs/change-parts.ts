@@ -2,7 +2,7 @@ import { type Chunk, sizeOf } from "../../../core/runs/chunk.js";
 import { expiryOf } from "../../../core/runs/rules/expiry.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.js";
-import { arrayLiteral, type Columns, type Scalar } from "../columns.js";
+import { arrayLiteral, type Columns, type Scalar } from "../parameters/columns.js";
 import { storedKey } from "./send.js";
 import { chunksMark } from "./tell.js";
 

@@ -1,8 +1,9 @@
 import { type ChunkQuery, type ChunkRecord, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
 import type { RunAnswer, RunOperation, WriteChunks } from "../../../core/runs/operation.js";
-import { binaryColumns } from "../binary-array.js";
-import { type Columns, type Scalar, unnest } from "../columns.js";
-import { codeOf, type PgClient } from "../driver.js";
+import type { PgClient } from "../driver.js";
+import { codeOf } from "../errors.js";
+import { binaryColumns } from "../parameters/binary-array.js";
+import { type Columns, type Scalar, unnest } from "../parameters/columns.js";
 import { endsToldMax, inSchema, tellOfChunks } from "./tell.js";
 
 const chunkColumns: Columns = [

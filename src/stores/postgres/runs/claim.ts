@@ -1,8 +1,8 @@
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
 import { hasEnded } from "../../../core/runs/run.js";
-import { arrayLiteral } from "../columns.js";
 import type { PgClient } from "../driver.js";
 import { serverNow } from "../ledger/read.js";
+import { arrayLiteral } from "../parameters/columns.js";
 import { loadRuns } from "./load.js";
 
 interface Taken {

@@ -3,7 +3,7 @@ import { applyRun } from "../../../core/runs/rules/apply.js";
 import { conflictsAfter } from "../../../core/runs/rules/hooks.js";
 import type { Tx } from "../../../core/store/store.js";
 import { LoadedRunTable } from "../../shared/loaded-run-table.js";
-import { asClient } from "../transact.js";
+import { asClient } from "../transactions/transact.js";
 import { ask, type RunConnection } from "./ask.js";
 import { isHold } from "./quick.js";
 import { holdWithin } from "./quick-statement.js";

@@ -1,6 +1,8 @@
 import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
 import type { RunAnswer, RunOperation, Send, WriteChunks } from "../../../core/runs/operation.js";
-import { beginOurs, codeOf, explain, type PgClient } from "../driver.js";
+import { beginOurs } from "../connection/session.js";
+import type { PgClient } from "../driver.js";
+import { codeOf, explain } from "../errors.js";
 import { ask, type RunConnection } from "./ask.js";
 import { flushChunks } from "./chunks.js";
 import { decideInside, findStarted } from "./decide.js";

@@ -1,7 +1,7 @@
 import type { Claimed } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
-import { arrayLiteral } from "../columns.js";
 import type { PgClient } from "../driver.js";
+import { arrayLiteral } from "../parameters/columns.js";
 import { selectedEntry, selectedHook, selectedMail, selectedRun } from "./row.js";
 
 interface LoadedRow extends RunRecord {

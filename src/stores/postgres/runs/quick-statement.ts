@@ -1,5 +1,5 @@
-import { onlyRow, unnest } from "../columns.js";
 import { serverNow } from "../ledger/read.js";
+import { onlyRow, unnest } from "../parameters/columns.js";
 import { changeColumns, changedRun, entryColumns, insertRuns, startColumns } from "./row.js";
 import { inSchema, tell } from "./tell.js";
 

@@ -1,7 +1,8 @@
 import type { Append, Entry, RunAnswer, RunOperation, StartRun } from "../../../core/runs/operation.js";
-import { binaryColumns } from "../binary-array.js";
-import type { Scalar } from "../columns.js";
-import { codeOf, type PgClient } from "../driver.js";
+import type { PgClient } from "../driver.js";
+import { codeOf } from "../errors.js";
+import { binaryColumns } from "../parameters/binary-array.js";
+import type { Scalar } from "../parameters/columns.js";
 import { type QuickParts, quickStatement } from "./quick-statement.js";
 import { changeColumns, changeValues, entryColumns, entryValues, startColumns, startValues } from "./row.js";
 import { endsToldMax } from "./tell.js";

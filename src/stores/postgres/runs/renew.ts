@@ -1,8 +1,8 @@
 import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
-import { arrayLiteral } from "../columns.js";
 import type { PgClient } from "../driver.js";
 import { serverNow } from "../ledger/read.js";
+import { arrayLiteral } from "../parameters/columns.js";
 
 const clock = `clock AS MATERIALIZED (SELECT ${serverNow} AS now)`;
 

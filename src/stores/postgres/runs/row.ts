@@ -1,5 +1,5 @@
 import type { Append, StartRun } from "../../../core/runs/operation.js";
-import type { Columns, Scalar } from "../columns.js";
+import type { Columns, Scalar } from "../parameters/columns.js";
 
 /** A run as `RunRecord` has it. */
 export const selectedRun = `id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wake_at AS "wakeAt", mail, consumed,

@@ -1,8 +1,10 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
-import { explain, type PgClient, type PgModule } from "../driver.js";
-import { Flusher } from "../flusher.js";
-import { openPool, standingAlone } from "../pool.js";
-import type { ConnectionConfig } from "../session.js";
+import { Gate } from "../../../core/work/gate.js";
+import { Flusher } from "../connection/flusher.js";
+import { openPool, standingAlone } from "../connection/pool.js";
+import type { ConnectionConfig } from "../connection/session.js";
+import type { PgClient, PgModule } from "../driver.js";
+import { explain } from "../errors.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
 import { appendWithin } from "./decide.js";
@@ -33,20 +35,15 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
   const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
   const watch = openWatch(pg, config, channelOf(schema));
-  let last: Promise<unknown> = Promise.resolve();
-  /** One flush at a time, whoever calls: a statement of another one would be in the middle of its transaction. */
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => {});
-    return turn;
-  };
+  /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
+  const oneFlush = new Gate(1);
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
 
   const runs: RunBackend = {
-    flush: (operations) => inTurn(() => flusher.run("a flush of runs", (client) => flushRuns(client, schema, operations))),
+    flush: (operations) => oneFlush.run(() => flusher.run("a flush of runs", (client) => flushRuns(client, schema, operations))),
     claim(query) {
       // Whoever claims is about to write.
       flusher.connect();

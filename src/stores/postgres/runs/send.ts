@@ -1,6 +1,6 @@
 import type { RunAnswer, Send } from "../../../core/runs/operation.js";
-import type { Scalar } from "../columns.js";
 import { serverNow } from "../ledger/read.js";
+import type { Scalar } from "../parameters/columns.js";
 import { tell } from "./tell.js";
 
 /**

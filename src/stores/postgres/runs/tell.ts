@@ -1,6 +1,6 @@
 /**
  * What others may care about is told by NOTIFY inside the statement that does it, so that it is heard when, and only
- * if, that is committed. Whoever watches listens on one channel per schema (watch.ts).
+ * if, that is committed. Whoever watches listens on one channel per schema (see watch.ts).
  *
  * Ends are the exception. Runs can end by the thousands per second; every process that watches would have to take every
  * one of them (at the sender it was measured at 2 % of a run, at each listener at more), and a commit with a NOTIFY takes

@@ -1,12 +1,12 @@
 import type pg from "pg";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
+import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
+import { type ConnectionConfig, startUp } from "../connection/session.js";
 import type { PgModule } from "../driver.js";
-import { PollingWatch } from "../polling-watch.js";
-import { type ConnectionConfig, startUp } from "../session.js";
+import { PollingWatch } from "./polling-watch.js";
 import { chunksMark } from "./tell.js";
 
-const backoffMsMin = 100;
-const backoffMsMax = 5000;
+const listenBackoff: Backoff = { minMs: 100, maxMs: 5000 };
 
 /** By LISTEN; by polling where a pooler stands in between, because there no session is ours to listen with. */
 export function openWatch(pg: PgModule, config: ConnectionConfig, channel: string): RunWatch | PollingWatch {
@@ -14,7 +14,7 @@ export function openWatch(pg: PgModule, config: ConnectionConfig, channel: strin
 }
 
 /**
- * Hears what others tell (run-tell.ts), on a connection of its own while anybody watches.
+ * Hears what others tell (tell.ts), on a connection of its own while anybody watches.
  *
  *   idle        nobody watches: no connection, no timer
  *   connecting  the connection is being made
@@ -30,7 +30,8 @@ class RunWatch {
   readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   #client: pg.Client | undefined;
   #retry: NodeJS.Timeout | undefined;
-  #backoffMs = backoffMsMin;
+  /** Since it last listened. */
+  #failures = 0;
 
   constructor(connect: () => pg.Client, channel: string) {
     this.#connect = connect;
@@ -71,7 +72,7 @@ class RunWatch {
       return this.#broken(client);
     }
     if (this.#client !== client) return;
-    this.#backoffMs = backoffMsMin;
+    this.#failures = 0;
     this.#tell(null);
   }
 
@@ -83,15 +84,15 @@ class RunWatch {
     if (this.#client !== client) return;
     this.#client = undefined;
     void client.end().catch(() => {});
-    this.#retry = setTimeout(() => void this.#listen(), this.#backoffMs);
+    this.#failures += 1;
+    this.#retry = setTimeout(() => void this.#listen(), backoffMs(listenBackoff, this.#failures));
     this.#retry.unref();
-    this.#backoffMs = Math.min(this.#backoffMs * 2, backoffMsMax);
   }
 
   async #rest(): Promise<void> {
     clearTimeout(this.#retry);
     this.#retry = undefined;
-    this.#backoffMs = backoffMsMin;
+    this.#failures = 0;
     const client = this.#client;
     this.#client = undefined;
     await client?.end().catch(() => {});

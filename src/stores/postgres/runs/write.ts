@@ -1,7 +1,7 @@
 import type { RunOperation } from "../../../core/runs/operation.js";
 import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.js";
-import { binaryColumns } from "../binary-array.js";
-import { arrayLiteral, unnest } from "../columns.js";
+import { binaryColumns } from "../parameters/binary-array.js";
+import { arrayLiteral, unnest } from "../parameters/columns.js";
 import { ask, type RunConnection } from "./ask.js";
 import { entriesPart, otherParts, toldOf } from "./change-parts.js";
 

@@ -1,13 +1,13 @@
-import { askScript } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { Layout } from "./layout.js";
-import { forEachKey } from "./scripts.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript } from "../scripts/call.js";
+import { forEachKey } from "../scripts/script.js";
 
 /** Names of one shard that one purge looks through. No index finds abandoned records: every begin and settle would pay for it. */
 const lookMax = 32;
 
 /**
- * `abandonedAt` of core/record.ts: when a running record may be removed whose owner never came back. Only of the classes
+ * `abandonedAt` of core/ledger/record.ts: when a running record may be removed whose owner never came back. Only of the classes
  * 0 and 1, which any caller may execute again.
  */
 export const abandonedAt = `

@@ -1,9 +1,9 @@
 import type { RecordId } from "../../../core/ledger/record.js";
 import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
-import { askScript, type Said } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { Layout } from "./layout.js";
-import { forEachKey } from "./scripts.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript, type Said } from "../scripts/call.js";
+import { forEachKey } from "../scripts/script.js";
 
 /** Of those who asked for one key, the newest thousand. What is purged already is not begun again as a log. */
 const appending = forEachKey(

@@ -4,13 +4,13 @@ import type { Operation, Resolve, Settle } from "../../../core/ledger/operation.
 import { effectClasses } from "../../../core/ledger/record.js";
 import { isConnectionLoss } from "../../../core/store/flush-failure.js";
 import type { Verdicted } from "../../../core/store/store.js";
-import { runScript, type Said } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { RedisLink } from "../link.js";
-import { flushScript, shortBytesMax } from "./flush-script.js";
-import type { Layout } from "./layout.js";
+import type { Connection } from "../connection/connection.js";
+import type { RedisLink } from "../connection/link.js";
+import type { Layout } from "../layout.js";
+import { runScript, type Said } from "../scripts/call.js";
+import { flushScript, shortBytesMax } from "../scripts/flush.js";
+import { script } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
-import { script } from "./scripts.js";
 
 const flushing = script(flushScript, 128);
 

@@ -1,11 +1,11 @@
 import { type RecordId, stateAt } from "../../../core/ledger/record.js";
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
-import { askScript } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { Layout } from "./layout.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript } from "../scripts/call.js";
+import { forEachKey } from "../scripts/script.js";
 import { readRecords } from "./read.js";
-import { forEachKey } from "./scripts.js";
 
 /**
  * The next names of a shard: at most so many that match, after looking at a bounded number. First in the answer is the

@@ -1,9 +1,9 @@
 import type { PurgeQuery } from "../../../core/store/store.js";
-import { askScript, isOnBothSides, runScript } from "../call-script.js";
-import type { Connection } from "../connection.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript, isOnBothSides, runScript } from "../scripts/call.js";
+import { forEachKey } from "../scripts/script.js";
 import { type AbandonedRecords, abandonedAt } from "./abandoned.js";
-import type { Layout } from "./layout.js";
-import { forEachKey } from "./scripts.js";
 
 const what = "a purge";
 

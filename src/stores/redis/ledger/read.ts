@@ -1,10 +1,10 @@
 import type { AttemptEntry, RecordId, Verdict } from "../../../core/ledger/record.js";
 import type { AttemptsQuery, Reading } from "../../../core/store/store.js";
-import { askScript, type Said } from "../call-script.js";
-import type { Connection } from "../connection.js";
-import type { Layout } from "./layout.js";
+import type { Connection } from "../connection/connection.js";
+import type { Layout } from "../layout.js";
+import { askScript, type Said } from "../scripts/call.js";
+import { forEachKey } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
-import { forEachKey } from "./scripts.js";
 
 const reading = forEachKey(
   `

@@ -1,6 +1,6 @@
 import { effectClasses, type LedgerRecord, type RecordId, type State, type Verdict } from "../../../core/ledger/record.js";
 
-/** The fields of a record in the order of record-script.ts. */
+/** The fields of a record in the order of scripts/record.ts. */
 export type Fields = readonly (string | null)[];
 
 export function toRecord({ scope, key }: RecordId, fields: Fields): LedgerRecord {

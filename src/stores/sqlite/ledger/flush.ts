@@ -3,7 +3,7 @@ import type { Begin, Operation, Settle } from "../../../core/ledger/operation.js
 import { rowOf } from "../../../core/store/group-commit.js";
 import type { Verdicted } from "../../../core/store/store.js";
 import type { SqliteDatabase } from "../driver.js";
-import type { OwnTransactions } from "../own-transactions.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { QuickStatements, started } from "./quick.js";
 import type { RecordStatements } from "./record-statements.js";
 

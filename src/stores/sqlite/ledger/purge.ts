@@ -1,5 +1,5 @@
 import type { PurgeQuery } from "../../../core/store/store.js";
-import { undo } from "../connection.js";
+import { undo } from "../connection/connections.js";
 import type { SqliteDatabase } from "../driver.js";
 
 /** Records that one purge looks through for abandoned ones. No index finds them: every begin and settle would pay for it. */
@@ -11,7 +11,7 @@ interface Found {
   readonly gone: number;
 }
 
-/** As `abandonedAt` in core/record.ts. */
+/** As `abandonedAt` in core/ledger/record.ts. */
 const abandoned = "state = 'running' AND effect IN ('idempotent', 'keyed') AND lease_until + retention_ms + horizon_ms <= ?1";
 
 /**

@@ -1,7 +1,7 @@
 import { type ExecutionNote, notesMax } from "../../../core/packets/packet.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums } from "../../../core/packets/rules/table.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
-import type { Prepared } from "../prepared.js";
 import { text } from "../runs/row.js";
 
 export const selectedExecution = `no, flow, entry, input, key, open, duplicates, dead, created_at AS "createdAt", ended_at AS "endedAt",

@@ -1,9 +1,9 @@
 import type { DeadLetterQuery, ExecutionQuery, QueueCount } from "../../../core/packets/operation.js";
 import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../../core/packets/packet.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
-import type { Prepared } from "../prepared.js";
 import { text } from "../runs/row.js";
-import { readBundled } from "./bundle-file.js";
+import { readBundled } from "./bundles/file.js";
 import { selectedExecution, toExecution } from "./executions.js";
 import type { QueueNumbers } from "./queues.js";
 import { selectedPacket, toPacketRow } from "./row.js";

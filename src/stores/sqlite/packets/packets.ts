@@ -5,13 +5,13 @@ import { discard, reinject } from "../../../core/packets/rules/letters.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
 import { leaveWork } from "../../../core/packets/rules/worker.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
-import type { OwnTransactions } from "../own-transactions.js";
-import type { Prepared } from "../prepared.js";
 import { storeNow, text } from "../runs/row.js";
 import type { RunWatch } from "../runs/watch.js";
-import { sendWithin } from "../transact.js";
-import { BundledRows } from "./bundled.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
+import { sendWithin } from "../transactions/transact.js";
+import { BundledRows } from "./bundles/bundled.js";
 import { readExecution } from "./executions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./list.js";
 import { nothingIsOver, purgePackets } from "./purge.js";
@@ -24,7 +24,9 @@ export interface PacketsOptions {
   readonly records: RecordStatements;
   readonly transactions: OwnTransactions;
   readonly watching: RunWatch;
-  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  /** Shares its transaction with other flushes that are handed in together. */
+  readonly flushing: <T>(work: () => T) => Promise<T>;
+  /** In turn with everything else that this process writes. All try again while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -37,30 +39,25 @@ const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFL
  * Packets in the file of the ledger. Every verb is one transaction: if we die before it is committed, nothing of it is
  * there; after that, all of it, and whoever did not hear of it sends it again and finds it done.
  */
-export function createPackets({ sql, records, transactions, watching, writing, reading }: PacketsOptions): PacketBackend {
+export function createPackets({ sql, records, transactions, watching, flushing, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);
   const hints: PacketHints = { owned: new Remembered(), begun: new Remembered(), bundled: new BundledRows() };
   const table = () => new SqlitePacketTable(sql, records, queues, hints);
-  const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> =>
-    writing(() => {
-      let begun = false;
-      try {
-        return transactions.write(() => {
-          begun = true;
-          const rows = table();
-          const result = work(rows);
-          rows.finish();
-          return result;
-        });
-      } catch (error) {
-        // Undone. A file that was busy is no reason to forget anything.
-        if (begun) for (const known of [queues, ...Object.values(hints)]) known.forget();
-        throw error;
-      }
+  const forget = () => {
+    for (const known of [queues, ...Object.values(hints)]) known.forget();
+  };
+  const inTransaction = <T>(work: (rows: SqlitePacketTable) => T): T =>
+    transactions.write(() => {
+      transactions.ifUndone(forget);
+      const rows = table();
+      const result = work(rows);
+      rows.finish();
+      return result;
     });
+  const write = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> => writing(() => inTransaction(work));
   const read = <T>(work: (rows: SqlitePacketTable) => T): Promise<T> => reading(() => transactions.read(() => work(table())));
   return {
-    flush: (operations) => write((rows) => operations.map((operation) => apply(rows, operation))),
+    flush: (operations) => flushing(() => inTransaction((rows) => operations.map((operation) => apply(rows, operation)))),
     join: ({ leaseMs }) => writing(() => workerNumber(Number(sql(insertWorker).run(storeNow(sql) + leaseMs).lastInsertRowid))),
     renew: (worker, leaseMs) => writing(() => Number(sql(renewWorker).run(storeNow(sql) + leaseMs, worker).changes) === 1),
     leave: (worker) => write((rows) => leaveWork(rows, worker)),

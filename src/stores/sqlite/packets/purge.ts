@@ -1,6 +1,6 @@
 import { discard } from "../../../core/packets/rules/letters.js";
 import type { PacketTable } from "../../../core/packets/rules/table.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 
 const selectOver = "SELECT no FROM onceflow_executions WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
 const selectOldLetters = "SELECT no FROM onceflow_packets WHERE expires_at <= ? ORDER BY expires_at, no LIMIT ?";

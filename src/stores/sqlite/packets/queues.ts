@@ -1,5 +1,5 @@
 import type { QueueId } from "../../../core/packets/rules/table.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { text } from "../runs/row.js";
 
 const namesMax = 10_000;

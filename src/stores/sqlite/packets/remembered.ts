@@ -1,4 +1,4 @@
-import { Numbered } from "../../../core/work/paged-map.js";
+import { PagedMap } from "../../../core/work/paged-map.js";
 
 const packetsMax = 10_000;
 
@@ -7,7 +7,7 @@ const packetsMax = 10_000;
  * read it again. Only a hint: every use compares with the file. Whoever undoes a transaction calls `forget`.
  */
 export class Remembered<T> {
-  readonly #packets = new Numbered<T>();
+  readonly #packets = new PagedMap<T>();
 
   get(no: number): T | undefined {
     return this.#packets.get(no);

@@ -1,7 +1,7 @@
 import type { PacketKey } from "../../../core/packets/packet.js";
 import type { PacketRow, QueueId } from "../../../core/packets/rules/table.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
-import type { Prepared } from "../prepared.js";
 import { text } from "../runs/row.js";
 
 /** A row as SQLite has it. What is looked at only together is one JSON text. */

@@ -2,12 +2,12 @@ import type { AttemptEntry, LedgerRecord, RecordId } from "../../../core/ledger/
 import type { ExecutionNote, FlowState } from "../../../core/packets/packet.js";
 import { never } from "../../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../../core/packets/rules/table.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
-import type { Prepared } from "../prepared.js";
 import { storeNow, text } from "../runs/row.js";
-import { canBeBundled } from "./bundle.js";
-import type { BundledRows } from "./bundled.js";
-import { Bundles } from "./bundles.js";
+import { canBeBundled } from "./bundles/bundle.js";
+import type { BundledRows } from "./bundles/bundled.js";
+import { Bundles } from "./bundles/bundles.js";
 import { Executions } from "./executions.js";
 import { QueueNumbers } from "./queues.js";
 import type { Remembered } from "./remembered.js";

@@ -1,6 +1,6 @@
 import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf, type Voided } from "../../../core/runs/chunk.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
-import type { Prepared } from "../prepared.js";
 import { text } from "./row.js";
 
 const selectEnd = "SELECT 1 FROM onceflow_chunks WHERE run = ? AND stream = ? AND kind IN ('end', 'error') LIMIT 1";

@@ -1,7 +1,7 @@
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
 import { type Candidate, chooseDue, claimableAt, claimedBy, mayClaimSuspects, nextClaimAt } from "../../../core/runs/rules/claim.js";
 import type { RunRecord } from "../../../core/runs/run.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { loadRuns } from "./load.js";
 import type { RunNumbers } from "./numbers.js";
 import { storeNow, text } from "./row.js";

@@ -1,6 +1,6 @@
 import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
 import { applyRun } from "../../../core/runs/rules/apply.js";
-import type { OwnTransactions } from "../own-transactions.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
 import type { SqliteRunTable } from "./table.js";
 
 /**

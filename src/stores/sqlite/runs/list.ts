@@ -1,7 +1,7 @@
 import type { RunListQuery } from "../../../core/runs/operation.js";
 import type { RunRecord } from "../../../core/runs/run.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
-import type { Prepared } from "../prepared.js";
 import { type RunRow, selectedRun, toRun } from "./row.js";
 
 const sortedMax = 5000;

@@ -1,6 +1,6 @@
 import type { Claimed } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail } from "../../../core/runs/run.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { type OfRun, type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, toEntry, toHook, toMail, toRun } from "./row.js";
 
 const selectRuns = `SELECT r.no, ${selectedRun} FROM json_each(?) n CROSS JOIN onceflow_runs r WHERE r.no = n.value`;

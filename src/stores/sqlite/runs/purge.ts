@@ -1,5 +1,5 @@
-import type { OwnTransactions } from "../own-transactions.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { storeNow } from "./row.js";
 import { hasSilentWorkers, removeSilentWorkers } from "./workers.js";
 

@@ -1,6 +1,6 @@
 import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
-import type { OwnTransactions } from "../own-transactions.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { storeNow } from "./row.js";
 import { saveWorker } from "./workers.js";
 

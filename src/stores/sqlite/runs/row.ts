@@ -1,9 +1,9 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
+import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
 import { clockSql } from "../ledger/row.js";
-import type { Prepared } from "../prepared.js";
 
 /**
  * Every renewal writes the whole row of a run again. So a long input stands in the journal, as its entry 0, where

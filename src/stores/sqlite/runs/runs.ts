@@ -1,8 +1,8 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail } from "../../../core/runs/run.js";
-import type { OwnTransactions } from "../own-transactions.js";
-import type { Prepared } from "../prepared.js";
-import { appendWithin } from "../transact.js";
+import type { Prepared } from "../connection/prepared.js";
+import type { OwnTransactions } from "../transactions/own-transactions.js";
+import { appendWithin } from "../transactions/transact.js";
 import { readChunks, tailOf } from "./chunks.js";
 import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";
@@ -20,7 +20,9 @@ export interface RunsOptions {
   readonly sql: Prepared;
   readonly transactions: OwnTransactions;
   readonly watching: RunWatch;
-  /** In turn with everything else that this process writes. Both try again while the file is busy. */
+  /** Shares its transaction with other flushes that are handed in together. */
+  readonly flushing: <T>(work: () => T) => Promise<T>;
+  /** In turn with everything else that this process writes. All try again while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -33,13 +35,13 @@ const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflo
 const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
 
 /** Queue and journal in the file of the ledger. */
-export function createRuns({ sql, transactions, watching, writing, reading }: RunsOptions): RunBackend {
+export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
   const numbers = new RunNumbers();
   const table = new SqliteRunTable(sql, numbers);
   const flush = new RunFlush(table, transactions);
   return {
     flush: (operations) =>
-      writing(() => flush.run(operations)).then(({ answers, parents }) => {
+      flushing(() => flush.run(operations)).then(({ answers, parents }) => {
         // Whoever flushes can tell what its operations changed, except for this.
         for (const parent of parents) watching.tell(parent);
         return answers;

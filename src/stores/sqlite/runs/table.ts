@@ -1,7 +1,7 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { EntryPlace, RunEnd, RunState, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { chunkAttempt, hasEndedStream, insertChunk, nextPlace, replaceChunk, voidChunks } from "./chunks.js";
 import type { RunNumbers } from "./numbers.js";
 import { inputLengthMax, type RunRow, selectedRun, selectedState, storeNow, text, toRun, updateOf } from "./row.js";

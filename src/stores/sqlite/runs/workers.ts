@@ -1,6 +1,6 @@
 import type { RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../connection/prepared.js";
 import { storeNow, text } from "./row.js";
 
 const save = `INSERT INTO onceflow_run_workers (id, workflows, version, started_at, seen_at, lease_until) VALUES (?, ?, ?, ?, ?, ?)

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Answer, Begin } from "../../../core/ledger/operation.js";
 import type { LedgerRecord, RecordId } from "../../../core/ledger/record.js";
-import type { StoreOptions } from "../../../core/store/create-store.js";
 import type { Reading, Store } from "../../../core/store/store.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
 import type { BusinessRows, ContractLedger, ContractTarget } from "../targets/target.js";
 import { type Held, membersOf, start } from "./operations.js";
 

@@ -1,5 +1,6 @@
+import type { DynamoClient } from "../../../stores/dynamodb/backend.js";
 import { loadDriver } from "../../../stores/dynamodb/driver.js";
-import { type DynamoClient, dynamoStore } from "../../../stores/dynamodb/open.js";
+import { dynamoStore } from "../../../stores/dynamodb/index.js";
 import { parseDynamoUrl } from "../../../stores/dynamodb/url.js";
 import { cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";

@@ -1,6 +1,7 @@
 import type { PacketBackend } from "../../../core/packets/operation.js";
 import type { RunBackend } from "../../../core/runs/operation.js";
-import { createStore, type StoreOptions } from "../../../core/store/create-store.js";
+import { createStore } from "../../../core/store/create-store.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryPackets } from "../../../stores/memory/packets/packets.js";
 import type { MemoryRuns } from "../../../stores/memory/runs/table.js";

@@ -1,7 +1,7 @@
 import type { ClientSession, MongoClient } from "mongodb";
 import { loadDriver } from "../../../stores/mongodb/driver.js";
-import { mongoStore } from "../../../stores/mongodb/store.js";
-import { clientOf } from "../../../stores/mongodb/transact.js";
+import { mongoStore } from "../../../stores/mongodb/index.js";
+import { clientOf } from "../../../stores/mongodb/transactions/transact.js";
 import { type CuttingProxy, cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";

@@ -1,11 +1,11 @@
-import { createStore, type StoreOptions } from "../../../core/store/create-store.js";
+import { createStore } from "../../../core/store/create-store.js";
 import type { Store } from "../../../core/store/store.js";
-import { connect } from "../../../stores/redis/connect.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
+import { connect } from "../../../stores/redis/connection/connect.js";
+import type { RedisClient, RedisServer } from "../../../stores/redis/connection/link.js";
 import { loadDriver, loadIoRedis } from "../../../stores/redis/driver.js";
-import type { RedisClient, RedisServer } from "../../../stores/redis/link.js";
-import { openRedis } from "../../../stores/redis/open.js";
-import { redisStore } from "../../../stores/redis/store.js";
-import { parseAddress } from "../../../stores/redis/url.js";
+import { openRedis, redisStore } from "../../../stores/redis/index.js";
+import { parseRedisUrl } from "../../../stores/redis/url.js";
 import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
 
@@ -29,7 +29,7 @@ let created = 0;
 export async function redisTarget({ url, client, driver }: RedisTargetOptions): Promise<RedisTarget> {
   // Connections of ours do not keep a process alive, and what is asked here has no timer that does.
   const alive = setInterval(() => {}, 60_000);
-  const own = await connect(await loadDriver(), parseAddress(url));
+  const own = await connect(await loadDriver(), parseRedisUrl(url));
   const servers = await own.servers("all");
   return {
     name: client === undefined ? "redis" : "redis with a client of the user's own",

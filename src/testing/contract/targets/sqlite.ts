@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../core/work/clock.js";
-import { whenFree } from "../../../stores/sqlite/connection.js";
+import { whenFree } from "../../../stores/sqlite/connection/connections.js";
 import { chooseDriver, openDatabase, type SqliteDriver } from "../../../stores/sqlite/driver.js";
-import type { SqliteTx } from "../../../stores/sqlite/transact.js";
+import type { SqliteTx } from "../../../stores/sqlite/transactions/transact.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 

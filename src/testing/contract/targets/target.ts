@@ -1,5 +1,5 @@
-import type { StoreOptions } from "../../../core/store/create-store.js";
 import type { Capabilities, Store, Tx, TxRunner } from "../../../core/store/store.js";
+import type { StoreOptions } from "../../../core/store/store-options.js";
 
 /** The store under test: how to get one, and what it says it can do. */
 export interface ContractTarget {

@@ -3,8 +3,8 @@ import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import type { GraphHost } from "./graph-fleet.js";
 import type { PausePlan, TriggerPlan } from "./graph-plan.js";
+import type { GraphSimulation } from "./graph-simulation.js";
 import { flowId } from "./shape.js";
-import type { GraphSimulation } from "./simulate-graphs.js";
 
 /** Triggers, again after every answer that is none; with a key that others use, too. */
 export function startTrigger(simulation: GraphSimulation, { key, payload, slot, startMs }: TriggerPlan): Customer {

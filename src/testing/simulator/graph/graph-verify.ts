@@ -1,5 +1,5 @@
 import { PromiseBroken } from "../observer.js";
-import type { GraphSimulation } from "./simulate-graphs.js";
+import type { GraphSimulation } from "./graph-simulation.js";
 
 /** The storm is over: nothing is lost, every effect is explained, and what was told to senders is what happened. */
 export function verifyGraph({ observer, table, effects, told }: GraphSimulation): void {

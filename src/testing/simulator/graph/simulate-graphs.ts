@@ -1,6 +1,5 @@
 import type { PacketBackend } from "../../../core/packets/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
-import type { Store } from "../../../core/store/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { EffectLedger } from "../../effect-ledger.js";
@@ -15,7 +14,8 @@ import { SimulatedProcess, World } from "../world.js";
 import { CallWatch } from "./call-watch.js";
 import { startPause, startPerson, startTrigger } from "./graph-customers.js";
 import { GraphFleet } from "./graph-fleet.js";
-import { type GraphPlan, graphPlanOf } from "./graph-plan.js";
+import { graphPlanOf } from "./graph-plan.js";
+import type { GraphSimulation } from "./graph-simulation.js";
 import { verifyGraph } from "./graph-verify.js";
 import { PacketObserver } from "./packet-observer.js";
 import { flowId } from "./shape.js";
@@ -40,21 +40,6 @@ export interface GraphSimulationReport {
   readonly steps: number;
   /** One line for everything that happened at the store, to a process or in a node: equal for equal seeds. */
   readonly trace: readonly string[];
-}
-
-export interface GraphSimulation {
-  readonly world: World;
-  readonly plan: GraphPlan;
-  readonly storm: Storm;
-  readonly table: MemoryTable;
-  readonly observer: PacketObserver;
-  readonly fleet: GraphFleet;
-  readonly effects: EffectLedger;
-  readonly watch: CallWatch;
-  /** The execution that senders were told of, by the key of their trigger. */
-  readonly told: Map<string, number>;
-  /** A handle with no faults. */
-  readonly calm: Store;
 }
 
 const stepsMax = 20_000;

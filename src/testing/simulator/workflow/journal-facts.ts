@@ -2,7 +2,8 @@ import type { Entry } from "../../../core/runs/operation.js";
 import type { Mail, RunRecord } from "../../../core/runs/run.js";
 import { decode } from "../../../core/values/codec.js";
 import { resolutionIn } from "../../../workflow/client/resolution.js";
-import { type Event, isDelivery, isRequest } from "../../../workflow/journal/event.js";
+import { storedParts } from "../../../workflow/journal/codec.js";
+import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest } from "../../../workflow/journal/event.js";
 import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { PromiseBroken } from "../observer.js";
 
@@ -32,7 +33,7 @@ export class JournalFacts {
   readonly #run: string;
   readonly steps = new Map<string, StepFacts>();
   /** What the code was told, in order, and by which entry of the journal. */
-  readonly deliveries: { readonly event: Event; readonly entry: number }[] = [];
+  readonly deliveries: { readonly event: Delivery; readonly entry: number }[] = [];
   readonly #sleeps = new Map<string, { readonly until: number; readonly heard: number }>();
   readonly #hooks = new Map<string, { readonly got: string[]; open: boolean }>();
   readonly #children = new Map<string, string>();
@@ -53,7 +54,7 @@ export class JournalFacts {
   take({ events, entry, mail, now, childOf }: Taking): void {
     const heard = this.consumed;
     // Mail that was put aside is taken in with the entry that says so: a sleep that begins there is before some of it.
-    const put = events.some(({ 0: type }) => type === "unpark") ? this.#parkedAfter : undefined;
+    const put = events.some(({ type }) => type === "unpark") ? this.#parkedAfter : undefined;
     const asleep = new Set(this.#sleeps.keys());
     if (events.length > 0) this.#entries += 1;
     if (entry.consumed !== null) {
@@ -62,11 +63,12 @@ export class JournalFacts {
     }
     const ids = new Set(entry.children.map(({ id }) => id));
     for (const event of events) {
-      if (this.over) this.#broken(`${event[0]} ${event[1]} after the end`);
+      if (this.over) this.#broken(`${event.type} ${aboutOf(event)} after the end`);
       this.asked ||= isRequest(event);
       if (isDelivery(event)) this.deliveries.push({ event, entry: this.#entries });
       this.#note(event, { heard: put ?? heard, mail, now, childOf });
-      if (event[0] === "child" && !ids.has(event[3])) this.#broken(`child ${event[3]} is in the journal and was not made with its entry`);
+      if (event.type === "child" && !ids.has(event.run))
+        this.#broken(`child ${event.run} is in the journal and was not made with its entry`);
     }
     if (this.over !== (entry.then.kind === "end") && events.length > 0) this.#broken("its end and its journal do not agree");
     this.#checkMail(mail);
@@ -74,55 +76,59 @@ export class JournalFacts {
   }
 
   #note(event: Event, { heard, mail, now, childOf }: Pick<Taking, "mail" | "now" | "childOf"> & { readonly heard: number }): void {
-    switch (event[0]) {
+    switch (event.type) {
       case "step":
       case "done":
       case "fail":
       case "doubt":
         return this.#noteStep(event);
       case "sleep":
-        this.#sleeps.set(event[1], { until: event[3], heard });
+        this.#sleeps.set(event.id, { until: event.until, heard });
         return;
       case "woke": {
-        const sleep = this.#sleeps.get(event[1]);
-        this.#sleeps.delete(event[1]);
-        if (sleep === undefined) this.#broken(`${event[1]} ended, and it did not last`);
+        const sleep = this.#sleeps.get(event.id);
+        this.#sleeps.delete(event.id);
+        if (sleep === undefined) this.#broken(`${event.id} ended, and it did not last`);
         const woken = mail.some(({ kind, seq }) => kind === "wake" && seq > (sleep?.heard ?? 0) && seq <= this.consumed);
-        if (sleep && now < sleep.until && !woken) this.#broken(`${event[1]} ended ${sleep.until - now} ms before its time`);
+        if (sleep && now < sleep.until && !woken) this.#broken(`${event.id} ended ${sleep.until - now} ms before its time`);
         return;
       }
       case "hook":
-        this.#hooks.set(event[1], { got: [], open: true });
+        this.#hooks.set(event.id, { got: [], open: true });
         return;
       case "got":
-        return this.#noteGot(event, mail);
+        return this.#noteGot(event.id, event.payload, mail);
       case "hooked":
-        if (event[3]) this.#close(event[1]);
+        if (event.conflict) this.#close(event.id);
         return;
       case "drop":
-        return this.#close(event[1]);
+        return this.#close(event.id);
       case "child":
-        this.#children.set(event[1], event[3]);
+        this.#children.set(event.id, event.run);
         return;
       case "ended": {
-        const child = this.#children.get(event[1]);
+        const child = this.#children.get(event.id);
         const run = child === undefined ? undefined : childOf(child);
-        this.#children.delete(event[1]);
-        if (run?.status !== event[3] || run.output !== event[4]) this.#broken(`was told a wrong end of ${event[1]}, or told it twice`);
+        this.#children.delete(event.id);
+        if (run?.status !== event.status || run.output !== event.output)
+          this.#broken(`was told a wrong end of ${event.id}, or told it twice`);
         return;
       }
       case "park":
+        this.#parked = true;
+        this.#parkedAfter ??= event.mail;
+        return;
       case "unpark":
-        this.#parked = event[0] === "park";
-        this.#parkedAfter = event[0] === "park" ? (this.#parkedAfter ?? event[3]) : undefined;
+        this.#parked = false;
+        this.#parkedAfter = undefined;
         return;
       case "end":
         this.over = true;
     }
   }
 
-  #noteStep(event: Extract<Event, readonly [type: "step" | "done" | "fail" | "doubt", ...unknown[]]>): void {
-    const [type, id, , attempt] = event;
+  #noteStep(event: AttemptEvent): void {
+    const { type, id, attempt } = event;
     const what = `${type} ${id} attempt ${attempt}`;
     const step = this.steps.get(id) ?? { attempts: 0, doubt: undefined, settled: false, resolved: new Set(), abandoned: false };
     this.steps.set(id, step);
@@ -141,7 +147,7 @@ export class JournalFacts {
     if (isResolution(event)) step.resolved.add(attempt);
     step.doubt = type === "doubt" ? attempt : undefined;
     step.settled = isDelivery(event);
-    step.abandoned = type === "fail" && event[6] === "abandoned";
+    step.abandoned = event.type === "fail" && event.how === "abandoned";
   }
 
   /** How many steps are in doubt at the end is what the store is told. */
@@ -153,20 +159,20 @@ export class JournalFacts {
   /** After the end there are only verdicts, of steps in doubt or left behind; none after another one. */
   takeLate(events: readonly Event[], unsettled: number): void {
     for (const event of events) {
-      const step = this.steps.get(event[1]);
-      const isVerdict = event[0] === "done" || event[0] === "doubt" || (event[0] === "fail" && event[5] === null);
-      if (!isVerdict || step === undefined) return this.#broken(`${event[0]} ${event[1]} after the end`);
-      const what = `${event[0]} ${event[1]} attempt ${event[3]} after the end`;
-      if (event[3] !== step.attempts) this.#broken(`${what}: the last one was attempt ${step.attempts}`);
-      if (step.doubt !== event[3] && !step.abandoned) this.#broken(`${what}: its outcome was known`);
-      if (isResolution(event)) step.resolved.add(event[3]);
-      step.doubt = event[0] === "doubt" ? event[3] : undefined;
+      const isVerdict = event.type === "done" || event.type === "doubt" || (event.type === "fail" && event.retryAt === null);
+      const step = isVerdict ? this.steps.get(event.id) : undefined;
+      if (!isVerdict || step === undefined) return this.#broken(`${event.type} ${aboutOf(event)} after the end`);
+      const what = `${event.type} ${event.id} attempt ${event.attempt} after the end`;
+      if (event.attempt !== step.attempts) this.#broken(`${what}: the last one was attempt ${step.attempts}`);
+      if (step.doubt !== event.attempt && !step.abandoned) this.#broken(`${what}: its outcome was known`);
+      if (isResolution(event)) step.resolved.add(event.attempt);
+      step.doubt = event.type === "doubt" ? event.attempt : undefined;
       step.abandoned = false;
     }
     this.mustLeave(unsettled);
   }
 
-  #noteGot([, id, , payload]: Extract<Event, readonly [type: "got", ...unknown[]]>, mail: readonly Mail[]): void {
+  #noteGot(id: string, payload: string, mail: readonly Mail[]): void {
     const hook = this.#hooks.get(id);
     const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got.length ?? 0];
     if (hook === undefined || sent === undefined) return this.#broken(`${id} got a payload that nobody sent`);
@@ -213,8 +219,12 @@ export class JournalFacts {
   }
 }
 
+function aboutOf(event: Event): string {
+  return storedParts(event).about;
+}
+
 function isResolution(event: Event): boolean {
-  return (event[0] === "done" && event[5] === "resolved") || (event[0] === "fail" && event[6] === "resolved");
+  return (event.type === "done" || event.type === "fail") && event.how === "resolved";
 }
 
 /** Customers number what they send. */

@@ -1,6 +1,7 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { Append, Claimed, RunOperation } from "../../../core/runs/operation.js";
-import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
+import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
+import type { Event } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";
 import type { Random } from "../random.js";
 import type { WithRuns } from "./run-faults.js";
@@ -87,7 +88,7 @@ export class Refusals {
 
   /** What was refused to the owner that has ended the run. */
   last({ id, entries, owners, creator }: KnownRun): RefusedEntry[] {
-    const epoch = entries.find(({ events }) => decodeEvents(events).some(([type]) => type === "end"))?.epoch ?? 0;
+    const epoch = entries.find(({ events }) => decodeEvents(events).some(({ type }) => type === "end"))?.epoch ?? 0;
     return this.#refused.filter((refused) => {
       if (refused.run !== id || refused.epoch !== epoch) return false;
       return refused.creator === undefined ? refused.owner === owners.get(epoch)?.owner : refused.creator === creator;
@@ -99,8 +100,8 @@ export class Refusals {
     const { plan } = this.#options;
     if (plan === undefined) return false;
     return eventsOf(operation).some((event) => {
-      if (event[0] !== plan.of || !isDatum(event)) return false;
-      const datum = `${"id" in operation ? operation.id : ""} ${event[1]}`;
+      if (event.type !== plan.of || !isDatum(event)) return false;
+      const datum = `${"id" in operation ? operation.id : ""} ${aboutOf(event)}`;
       if (this.#seen.size <= plan.after) this.#seen.add(datum);
       return [...this.#seen].indexOf(datum) === plan.after;
     });
@@ -111,7 +112,7 @@ export class Refusals {
     if (operation.verb !== "start" && operation.verb !== "append") return;
     const { id: run } = operation;
     const events = eventsOf(operation);
-    observer.note(() => `the store refuses an entry of ${run}: ${events.map(([type, id]) => `${type} ${id}`).join(", ")}`);
+    observer.note(() => `the store refuses an entry of ${run}: ${events.map((event) => `${event.type} ${aboutOf(event)}`).join(", ")}`);
     const known = observer.run(run);
     if (known?.ended) return;
     const of =
@@ -127,10 +128,10 @@ export class Refusals {
     const { id: run, epoch } = operation;
     const done = this.#refused
       .filter((refused) => refused.run === run && refused.epoch === epoch && refused.creator === undefined)
-      .flatMap(({ events }) => events.flatMap(([type, id]) => (type === "done" ? [id] : [])));
-    for (const [type, id, , attempt] of eventsOf(operation))
-      if (type === "step" && attempt > 1 && done.includes(id))
-        throw new PromiseBroken(`${run}: ${id} begins again, and the entry that says it is done was refused to the same owner`);
+      .flatMap(({ events }) => events.flatMap((event) => (event.type === "done" ? [event.id] : [])));
+    for (const event of eventsOf(operation))
+      if (event.type === "step" && event.attempt > 1 && done.includes(event.id))
+        throw new PromiseBroken(`${run}: ${event.id} begins again, and the entry that says it is done was refused to the same owner`);
   }
 
   /** Where nothing else goes wrong, an owner that lives brings a refused run to its end: the next owner would do steps again. */
@@ -148,8 +149,12 @@ function eventsOf(operation: RunOperation): Event[] {
   return decodeEvents(entry?.events ?? "[]");
 }
 
+function aboutOf(event: Event): string {
+  return storedParts(event).about;
+}
+
 /** A result without its value can be kept, and so can an error. What a person says about a step is other data. */
 function isDatum(event: Event): boolean {
-  if (event[0] === "done") return event[4] !== "null" && event[5] !== "resolved";
-  return event[0] !== "end" || event[1] === "completed";
+  if (event.type === "done") return event.value !== "null" && event.how !== "resolved";
+  return event.type !== "end" || event.status === "completed";
 }

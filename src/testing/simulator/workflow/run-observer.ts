@@ -12,7 +12,8 @@ import type {
 } from "../../../core/runs/operation.js";
 import { isSuspect, type JournalEntry } from "../../../core/runs/run.js";
 import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
-import { decodeEvents, isRequest } from "../../../workflow/journal/event.js";
+import { decodeEvents } from "../../../workflow/journal/codec.js";
+import { isRequest } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";

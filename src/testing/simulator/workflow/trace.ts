@@ -1,6 +1,7 @@
 import type { Entry, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
 import { resolutionIn } from "../../../workflow/client/resolution.js";
-import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
+import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
+import type { Event } from "../../../workflow/journal/event.js";
 
 /** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
 export function describeOperation(operation: RunOperation): string {
@@ -36,20 +37,19 @@ function describeEntry({ events, consumed, children, then }: Entry): string {
 }
 
 function describeEvent(event: Event): string {
-  const [type, id] = event;
-  switch (type) {
+  switch (event.type) {
     case "step":
     case "done":
     case "doubt":
-      return `${type} ${id}/${event[3]}`;
+      return `${event.type} ${event.id}/${event.attempt}`;
     case "fail":
-      return `${type} ${id}/${event[3]}${event[5] === null ? "" : " again"}`;
+      return `${event.type} ${event.id}/${event.attempt}${event.retryAt === null ? "" : " again"}`;
     case "sleep":
-      return `${id} until ${event[3]}`;
+      return `${event.id} until ${event.until}`;
     case "claim":
     case "fence":
-      return type;
+      return event.type;
     default:
-      return `${type} ${id}`;
+      return `${event.type} ${storedParts(event).about}`;
   }
 }

@@ -1,7 +1,8 @@
 import type { RunRecord } from "../../../core/runs/run.js";
 import { decodeError } from "../../../core/values/stored-error.js";
 import { RunNotWritableError } from "../../../workflow/define/errors.js";
-import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
+import { decodeEvents } from "../../../workflow/journal/codec.js";
+import type { Event } from "../../../workflow/journal/event.js";
 import { replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
@@ -20,8 +21,8 @@ export function checkRefusals({ refusals }: WorkflowSimulation, run: KnownRun, {
 }
 
 function verdictOf(event: Event): string[] {
-  const [type, id, , attempt] = event;
-  return type === "done" || type === "fail" || type === "doubt" ? [`${type} ${id} attempt ${attempt}`] : [];
+  const isVerdict = event.type === "done" || event.type === "fail" || event.type === "doubt";
+  return isVerdict ? [`${event.type} ${event.id} attempt ${event.attempt}`] : [];
 }
 
 /** What was written before the end is what the code has asked for and was told: an owner that had died there would have had a successor. */
@@ -33,5 +34,5 @@ export async function checkReplayBeforeEnd({ play, memory }: WorkflowSimulation,
 
 /** The entry with the end of a refused run may lack requests and values. */
 export function entriesBeforeEnd({ entries }: KnownRun): number {
-  return entries.findIndex(({ events }) => decodeEvents(events).some(([type]) => type === "end"));
+  return entries.findIndex(({ events }) => decodeEvents(events).some(({ type }) => type === "end"));
 }

@@ -1,6 +1,7 @@
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { decode, encode } from "../../../core/values/codec.js";
-import { decodeEvents, type Event } from "../../../workflow/journal/event.js";
+import { decodeEvents } from "../../../workflow/journal/codec.js";
+import type { Delivery } from "../../../workflow/journal/event.js";
 import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
@@ -60,7 +61,7 @@ function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun)
   for (const id of journal.steps.keys()) {
     if (!id.startsWith("transactional#")) continue;
     const written = rows.filter(({ stepId }) => stepId === stepIdOf(run, id)).map(({ attempt }) => attempt);
-    const done = journal.deliveries.flatMap(({ event }) => (event[0] === "done" && event[1] === id ? [event[3]] : []));
+    const done = journal.deliveries.flatMap(({ event }) => (event.type === "done" && event.id === id ? [event.attempt] : []));
     if (`${written}` !== `${done}`) throw new PromiseBroken(`${run} ${id}: rows of attempts [${written}], results of attempts [${done}]`);
   }
 }
@@ -81,9 +82,9 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: chunks [${seen}] in its stream, and [${due}] were written`);
   };
   for (const { event } of journal.deliveries)
-    if (event[0] === "done" && event[1].startsWith("streaming#") && event[5] === undefined && event[4] !== "null")
-      check(event[1], event[3], (decode(event[4]) as { chunks: number }).chunks);
-  check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(([type]) => type === "write").length);
+    if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
+      check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
+  check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(({ type }) => type === "write").length);
 }
 
 /** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
@@ -120,7 +121,7 @@ function compare(run: KnownRun, script: Script, entries: number): void {
   }
   for (const [hook, payloads] of script.payloads) {
     const got = run.journal.deliveries.flatMap(({ event, entry }) =>
-      entry <= entries && event[0] === "got" && event[1] === hook ? [event[3]] : [],
+      entry <= entries && event.type === "got" && event.id === hook ? [event.payload] : [],
     );
     const differs = payloads.slice(0, got.length).some((payload, i) => payload !== got[i]);
     if (differs) throw new PromiseBroken(`${run.id}: ${hook} gave the code ${payloads}, and its journal says ${got}`);
@@ -128,11 +129,11 @@ function compare(run: KnownRun, script: Script, entries: number): void {
 }
 
 /** The end of a child may come before the answer to its start; the code asks for it afterwards, and has it at once. */
-function afterTheirStarts(events: readonly Event[], { listens }: Script): Event[] {
-  const early = new Map<string, Event>();
+function afterTheirStarts(events: readonly Delivery[], { listens }: Script): Delivery[] {
+  const early = new Map<string, Delivery>();
   const started = new Set<string>();
   return events.flatMap((event) => {
-    const [type, id] = event;
+    const { type, id } = event;
     if (type === "started") started.add(id);
     if (type === "ended" && listens.has(startOf(id)) && !started.has(id)) {
       early.set(id, event);
@@ -143,17 +144,17 @@ function afterTheirStarts(events: readonly Event[], { listens }: Script): Event[
   });
 }
 
-function toldBy(event: Event): Omit<Told, "what"> & { readonly what?: string } {
-  const [type, id] = event;
-  switch (type) {
+function toldBy(event: Delivery): Omit<Told, "what"> & { readonly what?: string } {
+  const { id } = event;
+  switch (event.type) {
     case "done":
-      return { id, ok: true, what: event[4] };
+      return { id, ok: true, what: event.value };
     case "fail":
-      return { id, ok: false, what: (decode(event[4]) as { message: string }).message };
+      return { id, ok: false, what: (decode(event.error) as { message: string }).message };
     case "started":
-      return { id: startOf(id), ok: event[3] !== "refused", what: encode(event[3] === "input") };
+      return { id: startOf(id), ok: event.found !== "refused", what: encode(event.found === "input") };
     case "ended":
-      return event[3] === "completed" ? { id, ok: true, what: event[4] ?? "null" } : { id, ok: false };
+      return event.status === "completed" ? { id, ok: true, what: event.output ?? "null" } : { id, ok: false };
     default:
       return { id, ok: true };
   }

@@ -1,0 +1,199 @@
+import { UnreachableError } from "../../errors/errors.js";
+import { isConnectionLoss } from "../flush-failure.js";
+import { AloneTurns } from "./alone-turns.js";
+import { fail, type Member } from "./member.js";
+import { byRow, takeInOrder, takeOnePerRow } from "./take-together.js";
+
+/** Lost every race this often: something else than a race is going on. */
+const triesMax = 100;
+
+export interface Answered<Op, Ans> {
+  readonly operation: Op;
+  readonly answer: Ans;
+  /** Local time at which the operation was handed in: a lease counts from here, not from the reply. */
+  readonly sentAt: number;
+}
+
+/** What is particular to records, to runs and to packets. `Verdict`: what the backend says about one operation. */
+export interface CommitKind<Op extends object, Ans, Verdict> {
+  /** For messages. */
+  readonly noun: "record" | "run" | "packet";
+  readonly flush: (operations: readonly Op[]) => Promise<readonly (Verdict | "again" | Error)[]>;
+  readonly answerOf: (verdict: Verdict) => Ans;
+  /** Called with everything that a flush has answered, before any caller gets its answer. */
+  readonly onAnswers: (answered: readonly Answered<Op, Ans>[]) => void;
+  /** How many flushes the backend takes at the same time. Default 1. */
+  readonly flushesAtOnce?: number | undefined;
+  /** The record or run of an operation: a flush has one operation on each. Left out: a flush is written in order, and may have several. */
+  readonly rowOf?: (operation: Op) => string;
+  /** What keeps its order when operations go alone, where there is no `rowOf`. */
+  readonly rowsOf?: (operation: Op) => readonly string[];
+  /** Sent before the others where operations go alone. */
+  readonly isUrgent?: (operation: Op) => boolean;
+  /** Whether an operation can be answered from what an earlier one on its row finds, and with what; undefined: it has to be sent. */
+  readonly follows?: (later: Op, first: Op) => boolean;
+  readonly followerAnswer?: (verdict: Verdict, operation: Op) => Ans | undefined;
+}
+
+/** The queue of one kind of operations, and its flushes. `GroupCommit` says when the next one goes. */
+export class KindCommit<Op extends object, Ans, Verdict> {
+  readonly #kind: CommitKind<Op, Ans, Verdict>;
+  readonly #flushMax: number;
+  readonly #turns = new AloneTurns<Op>();
+  #queue: Member<Op, Ans>[] = [];
+  #underWay = 0;
+  /** The rows that are being flushed. */
+  readonly #busy = new Set<string>();
+  flushes = 0;
+
+  constructor(kind: CommitKind<Op, Ans, Verdict>, flushMax: number) {
+    this.#kind = kind;
+    this.#flushMax = flushMax;
+  }
+
+  add({ operation, sentAt, resolve, reject }: Pick<Member<Op, Ans>, "operation" | "sentAt" | "resolve" | "reject">): void {
+    const row = this.#kind.rowOf?.(operation) ?? "";
+    const alone = this.#turns.isSuspect(operation);
+    this.#queue.push({ operation, row, sentAt, resolve, reject, followers: undefined, tries: 0, alone });
+  }
+
+  /** Something waits, and the backend takes a flush. */
+  get isReady(): boolean {
+    return this.#queue.length > 0 && this.#underWay < (this.#kind.flushesAtOnce ?? 1);
+  }
+
+  /** Takes what waits and hands it to the backend, in this turn. Undefined: all that waits is about rows that are being flushed. */
+  flush(): Promise<void> | undefined {
+    const members = this.#take();
+    if (members.length === 0) return undefined;
+    this.flushes += 1;
+    this.#underWay += 1;
+    for (const { row } of members) this.#busy.add(row);
+    return this.#write(members).then(() => {
+      this.#underWay -= 1;
+      for (const { row } of members) this.#busy.delete(row);
+    });
+  }
+
+  #take(): Member<Op, Ans>[] {
+    if (!this.#queue.some(({ alone }) => alone)) return this.#takeTogether();
+    const alone = this.#turns.next();
+    const taken = alone ? this.#takeAlone() : this.#takeTogether();
+    if (taken.length > 0) return taken;
+    return alone ? this.#takeTogether() : this.#takeAlone();
+  }
+
+  #takeTogether(): Member<Op, Ans>[] {
+    const { rowOf, rowsOf = () => [], follows = () => false } = this.#kind;
+    const max = this.#flushMax;
+    const { taken, rest } =
+      rowOf === undefined ? takeInOrder(this.#queue, { rowsOf, max }) : takeOnePerRow(this.#queue, { busy: this.#busy, max, follows });
+    this.#queue = rest;
+    return taken;
+  }
+
+  /** Members that go alone and wait for no earlier one on their rows: urgent ones, if there are any. */
+  #takeAlone(): Member<Op, Ans>[] {
+    const { rowOf, rowsOf = () => [], isUrgent = () => false } = this.#kind;
+    const earlier = new Set(this.#busy);
+    const ready = this.#queue.filter((member) => {
+      const rows = rowOf === undefined ? rowsOf(member.operation) : [member.row];
+      const isFirst = !rows.some((row) => earlier.has(row));
+      for (const row of rows) earlier.add(row);
+      return member.alone && isFirst;
+    });
+    const urgent = ready.filter(({ operation }) => isUrgent(operation));
+    const taken = new Set(this.#turns.choose(urgent.length > 0 ? urgent : ready, this.#flushMax));
+    this.#queue = this.#queue.filter((member) => !taken.has(member));
+    return rowOf === undefined ? [...taken] : [...taken].sort(byRow);
+  }
+
+  async #write(members: readonly Member<Op, Ans>[]): Promise<void> {
+    try {
+      this.#distribute(members, await this.#kind.flush(members.map(({ operation }) => operation)));
+      this.#turns.flushAnswered(members[0]?.alone ?? false);
+    } catch (error) {
+      this.#failed(members, error);
+    }
+  }
+
+  #distribute(members: readonly Member<Op, Ans>[], verdicts: readonly (Verdict | "again" | Error)[]): void {
+    const { answerOf, onAnswers } = this.#kind;
+    const answered: Answered<Op, Ans>[] = [];
+    const replied: Member<Op, Ans>[] = [];
+    const again: Member<Op, Ans>[] = [];
+    const reply = (member: Member<Op, Ans>, answer: Ans) => {
+      answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
+      replied.push(member);
+    };
+    for (let i = 0; i < members.length; i += 1) {
+      const member = members[i] as Member<Op, Ans>;
+      const verdict = verdicts[i];
+      if (verdict instanceof Error) {
+        fail(member, verdict);
+        continue;
+      }
+      const followers = member.followers;
+      member.followers = undefined;
+      if (verdict === undefined || verdict === "again") {
+        again.push(member, ...(followers ?? []));
+        continue;
+      }
+      if (member.alone) this.#turns.clear(member.operation);
+      reply(member, answerOf(verdict));
+      if (followers !== undefined) again.push(...this.#answerFollowers(followers, verdict, reply));
+    }
+    if (replied.length > 0) this.#turns.serverAnswered();
+    this.#requeue(again);
+    onAnswers(answered);
+    for (let i = 0; i < replied.length; i += 1) (replied[i] as Member<Op, Ans>).resolve((answered[i] as Answered<Op, Ans>).answer);
+  }
+
+  /** Returns those that have to be sent: the first one that would change the row, and all that came after it. */
+  #answerFollowers(
+    followers: readonly Member<Op, Ans>[],
+    verdict: Verdict,
+    reply: (member: Member<Op, Ans>, answer: Ans) => void,
+  ): readonly Member<Op, Ans>[] {
+    for (const [i, follower] of followers.entries()) {
+      const answer = this.#kind.followerAnswer?.(verdict, follower.operation);
+      if (answer === undefined) return followers.slice(i);
+      reply(follower, answer);
+    }
+    return [];
+  }
+
+  /** What lost a race goes before what waits. */
+  #requeue(members: readonly Member<Op, Ans>[]): void {
+    if (members.length === 0) return;
+    for (const member of members) {
+      member.tries += 1;
+      if (member.tries > triesMax) fail(member, new UnreachableError(`the ${this.#kind.noun} changed under every try`));
+    }
+    this.#queue = [...members.filter(({ tries }) => tries <= triesMax), ...this.#queue];
+  }
+
+  #failed(members: readonly Member<Op, Ans>[], error: unknown): void {
+    const [only, another] = members;
+    this.#turns.flushFailed();
+    if (isConnectionLoss(error)) {
+      for (const member of members) fail(member, error);
+      // Each of them would wait for a connection by itself.
+      this.#failAlone(error);
+    } else if (only !== undefined && another === undefined) {
+      const isServer = this.#turns.failedAlone(only.operation, error);
+      fail(only, error);
+      if (isServer) this.#failAlone(error);
+    } else {
+      for (const member of members) member.alone = true;
+      this.#queue = [...members, ...this.#queue];
+    }
+  }
+
+  /** Fails all that wait to go alone. */
+  #failAlone(error: unknown): void {
+    const waiting = this.#queue.filter(({ alone }) => alone);
+    this.#queue = this.#queue.filter(({ alone }) => !alone);
+    for (const member of waiting) fail(member, error);
+  }
+}

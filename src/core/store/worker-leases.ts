@@ -1,0 +1,13 @@
+import type { HeldRuns, HeldWorker, StandIn, Store } from "./store.js";
+
+/** Leases of a worker as a whole, of all its runs or packets: the worker renews them; while its event loop is stuck, the heartbeat thread does. */
+export function workerLeases(standIn: StandIn | undefined): Pick<Store, "holdRuns" | "holdWorker"> {
+  const hold = (lease: HeldRuns | HeldWorker) => {
+    standIn?.hold([lease]);
+    return { alive: () => standIn?.alive(), release: () => standIn?.drop([lease.owner]) };
+  };
+  return {
+    holdRuns: (query) => hold({ ...query, runs: true }),
+    holdWorker: (worker, leaseMs) => hold({ owner: `packets of ${worker}`, worker, leaseMs }),
+  };
+}

@@ -1,1 +1,0 @@
-export { type HistoryEntry, historyOf, withFailure } from "../../../core/packets/history.js";

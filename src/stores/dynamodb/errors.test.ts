@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
+import { explain } from "./errors.js";
+
+/** An error as the SDK makes it of an answer. */
+const answer = (name: string, httpStatusCode: number, attempts = 1): Error =>
+  Object.assign(new Error(`${name} as told`), { name, $metadata: { httpStatusCode, attempts } });
+
+test.for([
+  ["ValidationException", 400, 1, StoreRefusedError],
+  ["ItemCollectionSizeLimitExceededException", 400, 1, StoreRefusedError],
+  ["ResourceNotFoundException", 400, 1, ConfigurationError],
+  ["AccessDeniedException", 400, 1, ConfigurationError],
+  ["UnrecognizedClientException", 400, 1, ConfigurationError],
+  ["ProvisionedThroughputExceededException", 400, 1, UnreachableError],
+  ["ProvisionedThroughputExceededException", 400, 3, NotKnownError],
+  ["ThrottlingException", 400, 1, UnreachableError],
+  ["TransactionConflictException", 400, 1, UnreachableError],
+  ["InternalServerError", 500, 1, NotKnownError],
+  ["SomethingNewException", 400, 1, UnreachableError],
+  // An answer that was cut off in its middle: the write was made.
+  ["SyntaxError", 200, 1, NotKnownError],
+] as const)("%s with status %i at try %i means %o", ([name, status, attempts, meaning]) => {
+  const meant = explain(answer(name, status, attempts), "a settle", "write");
+  expect(meant).toBeInstanceOf(meaning);
+  if (name !== "ResourceNotFoundException") expect(String(meant)).toContain(`${name} as told`);
+  if (meant instanceof UnreachableError || meant instanceof NotKnownError) expect(meant.answered).toBe(true);
+});
+
+test("a lost connection is no answer, and a bug of ours is returned as it is", () => {
+  const lost = Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
+  expect(explain(lost, "a settle", "write")).toMatchObject({ code: "NOT_KNOWN", answered: false });
+  const bug = new TypeError("Cannot read properties of undefined");
+  expect(explain(bug, "a settle", "write")).toBe(bug);
+});

@@ -1,0 +1,14 @@
+import { decide } from "../../../core/ledger/decide.js";
+import type { Operation } from "../../../core/ledger/operation.js";
+import { rowOf } from "../../../core/store/group-commit.js";
+import type { Verdicted } from "../../../core/store/store.js";
+import { type MemoryRecords, putRecord } from "./records.js";
+
+/** Check and set with no await between. */
+export function apply(ledger: MemoryRecords, operation: Operation): Verdicted {
+  const now = ledger.now();
+  const record = ledger.records.get(rowOf(operation));
+  const { answer, next, past } = decide(record, operation, now);
+  if (next) putRecord(ledger, next, past);
+  return { answer, record: next ?? record, now };
+}

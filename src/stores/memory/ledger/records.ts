@@ -1,0 +1,23 @@
+import type { AttemptEntry, LedgerRecord } from "../../../core/ledger/record.js";
+import { rowOf } from "../../../core/store/group-commit.js";
+import type { AuditedEntry } from "../../../core/store/store.js";
+
+/** What a database would hold of the ledger: the records by row, the ended attempts of each, and who asked for it. */
+export interface MemoryRecords {
+  readonly records: Map<string, LedgerRecord>;
+  readonly attempts: Map<string, AttemptEntry[]>;
+  readonly audit: Map<string, AuditedEntry[]>;
+  /** The ledger's own clock, whole milliseconds. */
+  now(): number;
+}
+
+/** Freezes what it stores, because the very objects are handed out: no caller can change what is recorded. */
+export function putRecord(
+  { records, attempts }: Pick<MemoryRecords, "records" | "attempts">,
+  next: LedgerRecord,
+  past: AttemptEntry | undefined,
+): void {
+  const row = rowOf(next);
+  records.set(row, Object.freeze(next));
+  if (past) attempts.set(row, [...(attempts.get(row) ?? []), Object.freeze(past)]);
+}

@@ -1,0 +1,91 @@
+import { InvalidInputError, UnreachableError } from "../../core/errors/errors.js";
+import type { Backend } from "../../core/store/store.js";
+import { Gate } from "../../core/work/gate.js";
+import { asking } from "./connection/ask.js";
+import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./connection/server.js";
+import type { MongoClient } from "./driver.js";
+import { explain } from "./errors.js";
+import { collectionsOf, createIndexes, createRunCollections } from "./layout.js";
+import { AbandonedRecords } from "./ledger/abandoned.js";
+import { appendAudit, readAudit } from "./ledger/audit.js";
+import { flush } from "./ledger/flush.js";
+import { listRecords } from "./ledger/list.js";
+import { purgeRecords } from "./ledger/purge.js";
+import { readAttempts, readRecord } from "./ledger/read.js";
+import { mongoRuns } from "./runs/runs.js";
+import { settleWithin, transact } from "./transactions/transact.js";
+
+export interface MongoBackendOptions {
+  /** A client of the user's own. It is neither connected nor closed by us. */
+  readonly client: MongoClient;
+  /** Default: the one that the client was made with. */
+  readonly database?: string;
+  /** What the names of our collections begin with. Default `onceflow`. */
+  readonly prefix?: string;
+  /** False: this process has opened and checked the database before. */
+  readonly check?: boolean;
+}
+
+const prefixDefault = "onceflow";
+/** Writes under way at once: each has a connection of the pool, which has 100 of them, to itself. */
+const atOnceMax = 48;
+
+/** MongoDB 5 and newer, through a client that the caller made and closes. */
+export async function mongoBackend({
+  client,
+  database: name,
+  prefix = prefixDefault,
+  check = true,
+}: MongoBackendOptions): Promise<Backend> {
+  if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/.test(prefix))
+    throw new InvalidInputError("prefix", "must begin with a letter, and hold at most 63 letters, digits, dots, dashes and underscores");
+  const database = client.db(name);
+  const server = await connecting(() => inspectServer(database));
+  const { replicated } = server;
+  const collections = collectionsOf(database, prefix, replicated);
+  if (check) {
+    await asking("opening the store", async () => {
+      await requireMeaning(collections);
+      await createIndexes(collections);
+      if (replicated) await createRunCollections(collections);
+    });
+    sayWhatIsUnusual(client, server);
+  }
+
+  const abandoned = new AbandonedRecords(collections);
+  const gate = new Gate(atOnceMax);
+  const queue = replicated ? mongoRuns(client, collections) : undefined;
+  return {
+    name: "mongodb",
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
+    flush: (operations) => flush(collections, gate, operations),
+    flushesAtOnce: atOnceMax,
+    read: (id) => asking("a read", () => readRecord(collections, id)),
+    attempts: (query) => asking("a read", () => readAttempts(collections, query)),
+    list: (query) => asking("a listing", () => listRecords(collections, query)),
+    purge: (query) => asking("a purge", () => purgeRecords(collections, abandoned, query)),
+    audit: (entries) => asking("an audit entry", () => appendAudit(collections, entries)),
+    audited: (id, limit) => asking("a read", () => readAudit(collections, id, limit)),
+    ...(queue === undefined
+      ? {}
+      : {
+          transact: (work) => transact(client, work),
+          settleWithin: (tx, settle) => settleWithin(collections, tx, settle),
+          runs: queue.runs,
+        }),
+    close: async () => await queue?.close(),
+  };
+}
+
+async function connecting<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await asking("opening the store", work);
+  } catch (error) {
+    const meaning = explain(error, "opening the store");
+    const why = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
+    // Nothing was written yet, whatever was lost.
+    throw meaning === error && !(error instanceof Error && "retryable" in error && error.retryable === true)
+      ? error
+      : new UnreachableError(`[onceflow] [mongodb] cannot connect: ${why}`, error);
+  }
+}

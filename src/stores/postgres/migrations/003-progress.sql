@@ -1,0 +1,3 @@
+-- How far a running attempt has come.
+
+ALTER TABLE :"schema".records ADD COLUMN progress text;

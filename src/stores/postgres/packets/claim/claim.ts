@@ -1,0 +1,107 @@
+import type { PacketClaimQuery, PacketClaims } from "../../../../core/packets/operation.js";
+import { claimPackets as claimFrom } from "../../../../core/packets/rules/claim.js";
+import type { PacketRow } from "../../../../core/packets/rules/table.js";
+import { arrayLiteral } from "../../parameters/columns.js";
+import { ask, askAlone, type PacketConnection } from "../ask.js";
+import { toPacket } from "../row.js";
+import { lock } from "../transaction/lock.js";
+import { read } from "../transaction/read.js";
+import { inTransaction } from "../transaction/transaction.js";
+import { Wishes } from "../transaction/wishes.js";
+import { write } from "../transaction/write.js";
+import { claimStatement, type Picked, reapStatement } from "./statement.js";
+import { ClaimTable, sameQueue } from "./table.js";
+
+/** Packets of silent workers that are made due in one go. */
+const reapMax = 1000;
+const reapsMax = 3;
+const looksMax = 20;
+const rowsMsMax = 1000;
+
+/** A claim, and the queues with what is still wanted of them. */
+interface Look extends PacketClaimQuery {
+  /** Names it in the rows that it takes. */
+  readonly claim: number;
+  readonly left: readonly number[];
+}
+
+/** One trip where nothing is due, or nothing of what is due has a key; else transactions, until there is as much as is wanted. */
+export async function claimPackets(connection: PacketConnection, query: PacketClaimQuery, claim: number): Promise<PacketClaims> {
+  let sum = await look(connection, { ...query, claim, left: query.queues.map((queue) => queue.limit) });
+  for (let looks = 1; looks < looksMax && sum.more && sum.claimed.length < query.limit; looks++) {
+    const { claimed, closed, ended } = sum;
+    const left = query.queues.map((queue) => queue.limit - claimed.filter((packet) => sameQueue(packet, queue)).length);
+    const next = await look(connection, { ...query, claim, left, limit: query.limit - claimed.length });
+    sum = { ...next, claimed: [...claimed, ...next.claimed], closed: [...closed, ...next.closed], ended: [...ended, ...next.ended] };
+  }
+  const { more: _, ...claims } = sum;
+  return claims;
+}
+
+/** `more`: what was acknowledged or held made room for something that is due. */
+async function look(connection: PacketConnection, query: Look): Promise<PacketClaims & { readonly more: boolean }> {
+  let found = await pick(connection, query, { take: true, reaped: false });
+  for (let reaps = 1; found.silent && reaps <= reapsMax; reaps++) {
+    await askAlone(connection, reapStatement, [query.worker, reapMax]);
+    found = await pick(connection, query, { take: true, reaped: reaps === reapsMax });
+  }
+  if (found.picked === null || found.taken !== null) return { ...claimsOf(found, (found.taken ?? []).map(toPacket)), more: false };
+  const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, extra));
+  // Others were faster every time: what is due is still due.
+  if (claims === undefined) return { ...claimsOf(found, []), nextAt: found.now, more: false };
+  return { ...claims, more: claims.nextAt !== null && claims.nextAt <= claims.now };
+}
+
+async function pick(
+  connection: PacketConnection,
+  { worker, queues, limit, left, claim }: Look,
+  { take, reaped }: { readonly take: boolean; readonly reaped: boolean },
+): Promise<Picked> {
+  const of = (name: "flow" | "queue") => arrayLiteral(queues.map((queue) => queue[name]));
+  const counts = arrayLiteral(left.map(bounded));
+  const wanted = arrayLiteral(queues.map((queue) => queue.limit > 0));
+  // What takes stands alone; what only picks is in a transaction, which its caller repeats.
+  return await (take ? askAlone<Picked> : ask<Picked>)(connection, claimStatement, [
+    of("flow"),
+    of("queue"),
+    counts,
+    worker,
+    bounded(limit),
+    claim,
+    take,
+    wanted,
+    reaped,
+  ]);
+}
+
+function bounded(limit: number): number {
+  return Math.max(0, Math.min(limit, 10_000));
+}
+
+/** What is due is locked, and then what it needs, as far as nobody else has it: a claim waits for nobody. */
+async function claimInside(connection: PacketConnection, query: Look, extra: Wishes): Promise<PacketClaims> {
+  const found = await pick(connection, query, { take: false, reaped: true });
+  const rows = (found.picked ?? []).map(toPacket);
+  const wishes = rows.reduce(wishing, new Wishes().add(extra));
+  for (const { flow } of query.queues) wishes.flows.add(flow);
+  wishes.workers.add(query.worker);
+  const locked = await lock(connection, wishes, "skip");
+  const table = new ClaimTable(await read(connection, wishes), locked, wishes, found);
+  const claims = claimFrom(table, query);
+  await write(connection, table.changes(), query.claim);
+  return claims;
+}
+
+/** With a key it may have to be acknowledged instead. What has waited too long for other parts becomes a dead letter. */
+function wishing(wishes: Wishes, row: PacketRow): Wishes {
+  wishes.packets.add(row.no);
+  if (row.state === "part") wishes.execution(row.execution);
+  else if (row.key !== null) wishes.key(row.key).lane(row, row.lane).execution(row.execution);
+  return wishes;
+}
+
+function claimsOf({ now, known, resting, upcoming, nextLapse }: Picked, claimed: readonly PacketRow[]): PacketClaims {
+  const times = [...(upcoming ?? []).map(({ at }) => at), ...(nextLapse === null ? [] : [nextLapse])];
+  const nextAt = times.length === 0 ? null : Math.min(...times);
+  return { now, claimed, closed: [], ended: [], nextAt, resting: resting ?? [], known };
+}

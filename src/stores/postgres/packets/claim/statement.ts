@@ -1,0 +1,94 @@
+import { never } from "../../../../core/packets/rules/lane.js";
+import type { QueueId } from "../../../../core/packets/rules/table.js";
+import { serverNow } from "../../ledger/read.js";
+import { type PacketJson, withoutPayload } from "../row.js";
+import { tell } from "../tell.js";
+
+/** What the index of due packets has; not those that wait for another packet, whose time is `never`. */
+const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${never}`;
+
+/** Everybody who has packets: a jump from each to the next through the index, not a scan. */
+const owners = `owners AS (
+  (SELECT p.owner FROM $schema.packets p WHERE p.owner IS NOT NULL ORDER BY p.owner LIMIT 1)
+  UNION ALL
+  SELECT (SELECT p.owner FROM $schema.packets p WHERE p.owner > o.owner ORDER BY p.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL
+)`;
+
+/** What the claim statement answers. */
+export interface Picked {
+  readonly now: number;
+  readonly known: boolean;
+  readonly silent: boolean;
+  readonly resting: readonly string[] | null;
+  readonly picked: readonly PacketJson[] | null;
+  readonly taken: readonly PacketJson[] | null;
+  readonly upcoming: readonly (QueueId & { readonly at: number })[] | null;
+  readonly nextLapse: number | null;
+}
+
+/**
+ * Takes what is due.
+ *
+ *   asked   the queues, in the order of their priority, and whether their flow is active
+ *   silent  other workers whose lease is over; and owners that are no workers any more. First of all they are dealt with ($9: no more)
+ *   picked  the first of each queue, locked. One that is locked already is somebody else's business
+ *   taken   all of them, if nothing else has to be looked at for any: no key, no part that has waited too long
+ *
+ * When nothing is due, that is a probe of an index for each queue and each owner, and nothing is written or locked.
+ */
+export const claimStatement = {
+  name: "claim",
+  text: `WITH RECURSIVE clock AS MATERIALIZED (SELECT ${serverNow} AS now), ${owners},
+silent AS MATERIALIZED (
+  SELECT o.owner FROM owners o, clock WHERE o.owner <> $4::bigint AND NOT EXISTS (
+    SELECT FROM $schema.workers w WHERE w.no = o.owner AND w.lease_until > now)
+  UNION
+  SELECT w.no FROM $schema.workers w, clock WHERE w.no <> $4::bigint AND w.lease_until <= now
+), asked AS MATERIALIZED (
+  SELECT a.*, coalesce((SELECT f.state FROM $schema.flows f WHERE f.flow = a.flow), 'active') AS state
+  FROM unnest($1::text[], $2::text[], $3::int[], $8::boolean[]) WITH ORDINALITY AS a(flow, queue, count, wanted, ord)
+), me AS MATERIALIZED (SELECT w.no FROM $schema.workers w WHERE w.no = $4::bigint AND ($9::boolean OR NOT EXISTS (SELECT FROM silent))
+), picked AS MATERIALIZED (
+  SELECT x.* FROM me, clock, asked a, LATERAL (
+    SELECT ${withoutPayload.join(", ")}, a.ord FROM $schema.packets p WHERE p.flow = a.flow AND p.queue = a.queue AND ${claimable} AND p.due_at <= now
+    ORDER BY p.due_at, p.no LIMIT a.count FOR UPDATE OF p SKIP LOCKED) x
+  WHERE a.state = 'active' LIMIT $5::int
+), taken AS (
+  UPDATE $schema.packets p SET owner = $4::bigint, claim = $6::bigint, attempt = p.attempt + 1, state = 'due', hold = NULL
+  FROM picked k WHERE p.no = k.no AND $7::boolean AND NOT EXISTS (SELECT FROM picked WHERE key IS NOT NULL OR state = 'part')
+  RETURNING p.*, k.ord, k.due_at AS since_at
+)
+SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.workers w WHERE w.no = $4::bigint),
+  'silent', EXISTS (SELECT FROM silent),
+  'resting', (SELECT json_agg(DISTINCT flow) FROM asked WHERE state <> 'active'),
+  'picked', (SELECT json_agg(k ORDER BY k.ord, k.due_at, k.no) FROM picked k),
+  'taken', (SELECT json_agg(t ORDER BY t.ord, t.since_at, t.no) FROM taken t),
+  'upcoming', (SELECT json_agg(json_build_object('flow', a.flow, 'queue', a.queue, 'at', x.due_at)) FROM asked a, LATERAL (
+    SELECT p.due_at FROM $schema.packets p WHERE p.flow = a.flow AND p.queue = a.queue AND ${claimable}
+      AND p.no NOT IN (SELECT no FROM picked) ORDER BY p.due_at, p.no LIMIT 1) x WHERE a.state = 'active' AND a.wanted),
+  'nextLapse', (SELECT min(w.lease_until) FROM $schema.workers w WHERE w.no <> $4::bigint)
+)::text AS answer FROM clock`,
+};
+
+/**
+ * What silent workers had is anybody's, and that they died on it is counted. A packet that somebody has locked is left: it is
+ * without a worker then, and found the next time.
+ */
+export const reapStatement = {
+  name: "reap",
+  text: `WITH RECURSIVE clock AS MATERIALIZED (SELECT ${serverNow} AS now), ${owners},
+lapsed AS (
+  DELETE FROM $schema.workers WHERE no = ANY (ARRAY(
+    SELECT w.no FROM $schema.workers w, clock WHERE w.lease_until <= now AND w.no <> $1::bigint ORDER BY w.no FOR UPDATE OF w SKIP LOCKED))
+  RETURNING no
+), silent AS MATERIALIZED (
+  SELECT no FROM lapsed
+  UNION
+  SELECT o.owner FROM owners o WHERE o.owner <> $1::bigint AND NOT EXISTS (SELECT FROM $schema.workers w WHERE w.no = o.owner)
+), theirs AS MATERIALIZED (
+  SELECT p.no FROM $schema.packets p WHERE p.owner = ANY (ARRAY(SELECT no FROM silent)) ORDER BY p.no LIMIT $2::int FOR UPDATE SKIP LOCKED
+), freed AS (
+  UPDATE $schema.packets p SET owner = NULL, crashes = p.crashes + 1 FROM theirs t WHERE p.no = t.no RETURNING 1
+)
+SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'told', ${tell}::text)::text AS answer`,
+};

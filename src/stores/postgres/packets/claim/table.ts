@@ -1,0 +1,78 @@
+import { never } from "../../../../core/packets/rules/lane.js";
+import type { PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
+import { rowOf } from "../../../../core/store/group-commit.js";
+import type { Locked } from "../transaction/lock.js";
+import type { Loaded } from "../transaction/read.js";
+import { LoadedTable } from "../transaction/table.js";
+import { laneName, type Wishes } from "../transaction/wishes.js";
+import type { Picked } from "./statement.js";
+
+/** Somebody has a lock that a packet needs: it is looked at again so much later. */
+const lookAgainMs = 20;
+
+/** What a claim has picked: only that can be taken, and only where everything that it needs could be locked. */
+export class ClaimTable extends LoadedTable {
+  readonly #picked: readonly number[];
+  readonly #left: readonly PacketRow[];
+  readonly #upcoming: NonNullable<Picked["upcoming"]>;
+  readonly #nextLapse: number | null;
+
+  constructor(loaded: Loaded, locked: Locked, wishes: Wishes, { picked, upcoming, nextLapse }: Picked) {
+    super(loaded, locked, wishes);
+    const rows = (picked ?? []).map(({ no }) => this.packet(no)).filter((row) => row !== undefined);
+    const free = freeOf(loaded, locked);
+    this.#picked = rows.filter(free).map(({ no }) => no);
+    this.#left = rows.filter((row) => !free(row));
+    this.#upcoming = upcoming ?? [];
+    this.#nextLapse = nextLapse;
+  }
+
+  override due(queue: QueueId, now: number, limit: number): PacketRow[] {
+    const rows = this.#picked.map((no) => this.packets.get(no)).filter((row) => row !== undefined);
+    return rows
+      .filter((row) => sameQueue(row, queue) && row.owner === null && row.state !== "dead" && row.state !== "kept" && row.dueAt <= now)
+      .slice(0, limit);
+  }
+
+  /** Of what was not picked, of what has come due or is held now, and of what could not be locked. */
+  override nextDue(queue: QueueId): number | null {
+    const left = this.#left.filter((row) => sameQueue(row, queue));
+    const waiting = [...this.packets.values()].filter((row) => {
+      return (
+        sameQueue(row, queue) &&
+        row.owner === null &&
+        row.state !== "dead" &&
+        row.state !== "kept" &&
+        row.dueAt < never &&
+        !left.some(({ no }) => no === row.no)
+      );
+    });
+    const times = [
+      ...this.#upcoming.filter((each) => sameQueue(each, queue)).map(({ at }) => at),
+      ...waiting.map(({ dueAt }) => dueAt),
+      ...left.map(() => this.now() + lookAgainMs),
+    ];
+    return times.length === 0 ? null : Math.min(...times);
+  }
+
+  override nextLapse(): number | null {
+    return this.#nextLapse;
+  }
+}
+
+function freeOf({ records, executions }: Loaded, locked: Locked): (row: PacketRow) => boolean {
+  const taken = new Set([
+    ...records.map(rowOf).filter((id) => !locked.keys.has(id)),
+    ...executions.filter(({ no }) => !locked.executions.has(no)).map(({ no }) => `execution ${no}`),
+  ]);
+  return ({ state, key, lane, execution, flow, queue }) => {
+    if (state === "part") return !taken.has(`execution ${execution}`);
+    if (key === null) return true;
+    const inLane = lane === null || locked.lanes.has(laneName({ flow, queue, lane }));
+    return inLane && !taken.has(rowOf(key)) && !taken.has(`execution ${execution}`);
+  };
+}
+
+export function sameQueue(a: QueueId, b: QueueId): boolean {
+  return a.flow === b.flow && a.queue === b.queue;
+}

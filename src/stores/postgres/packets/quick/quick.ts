@@ -1,0 +1,140 @@
+import type { NewPacket, PacketAnswer, PacketOperation, Placed, SendPackets, SettlePacket } from "../../../../core/packets/operation.js";
+import { rowOf } from "../../../../core/packets/rules/row.js";
+import { codeOf } from "../../errors.js";
+import { binaryColumns } from "../../parameters/binary-array.js";
+import { arrayLiteral, type Columns, type Scalar } from "../../parameters/columns.js";
+import { ask, type PacketConnection } from "../ask.js";
+import { termsOf } from "../row.js";
+import { list } from "../transaction/lock.js";
+import { beginColumns, type QuickParts, quickStatement, sentColumns, settleColumns } from "./statement.js";
+
+interface Answer {
+  readonly now?: number;
+  /** Settles by their number, from 1. */
+  readonly done?: readonly number[] | null;
+}
+
+/** What the quick statement could do of a flush; `undefined` for what has to go the long way. */
+export async function quickPackets(
+  connection: PacketConnection,
+  operations: readonly PacketOperation[],
+): Promise<(PacketAnswer | undefined)[]> {
+  const settles = operations.filter((operation) => operation.verb === "settlePacket").filter(isPlainSettle);
+  const sends = operations.filter((operation) => operation.verb === "sendPackets").filter(isPlainSend);
+  if (settles.length + sends.length === 0) return operations.map(() => undefined);
+  const { now, done } = await tried(() => send(connection, settles, sends));
+  if (now === undefined) return operations.map(() => undefined);
+  const gone = new Set(done);
+  const numbers = new Map(settles.map((settle, i) => [settle, i + 1]));
+  return operations.map((operation) => {
+    const placed = () => operation.packets.map((packet) => placedOf(packet, operation.worker, now));
+    if (operation.verb === "sendPackets")
+      return isPlainSend(operation) ? { kind: "packetsSent", now, placed: placed(), ended: [] } : undefined;
+    if (!gone.has(numbers.get(operation) ?? 0)) return undefined;
+    return { kind: "packetSettled", now, placed: placed(), woken: [], ended: [] };
+  });
+}
+
+async function send(connection: PacketConnection, settles: readonly SettlePacket[], sends: readonly SendPackets[]): Promise<Answer> {
+  const sent = [
+    ...settles.flatMap(({ packets, worker }, i) => packets.map((packet) => sentValues(packet, worker, i + 1))),
+    ...sends.flatMap(({ packets, worker }) => packets.map((packet) => sentValues(packet, worker, null))),
+  ];
+  const begun = sends.map(({ execution, packets }) => execution && beginValues(execution, packets.length)).filter((row) => row !== null);
+  const all = [...settles, ...sends];
+  const parts: QuickParts = {
+    settles: settles.length > 0,
+    executions: begun.length > 0,
+    tells: all.some(({ packets }) => packets.some((packet) => !isClaimed(packet))),
+  };
+  const flows = new Set([
+    ...all.flatMap(({ packets }) => packets.map(({ flow }) => flow)),
+    ...sends.map(({ execution }) => execution?.flow ?? ""),
+  ]);
+  const values = [
+    arrayLiteral([...flows]),
+    list(new Set(all.map(({ worker }) => worker))),
+    ...arraysOf(settles.map(settleValues), settleColumns),
+    ...arraysOf(begun, beginColumns),
+    ...(sent.length === 0 ? sentColumns.map(() => "{}") : binaryColumns(sent, sentColumns)),
+  ];
+  return await ask<Answer>(connection, statementOf(parts), values);
+}
+
+/** Some of it was there: sent again, or a number that was given twice. Nothing was done. */
+async function tried(work: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await work();
+  } catch (error) {
+    if (/^(23505|40001|40P01|55P03)$/.test(codeOf(error))) return {};
+    throw error;
+  }
+}
+
+/** One packet for one, so that its execution need not be counted; or no execution at all. */
+function isPlainSettle({ to, packets, outputs }: SettlePacket): boolean {
+  if (to.kind !== "done" || to.keep || to.note !== null || outputs.length > 0 || !packets.every(isPlain)) return false;
+  return packets.length === 1 || packets.every(({ execution }) => execution === null);
+}
+
+function isPlainSend({ execution, packets }: SendPackets): boolean {
+  if (packets.length === 0 || !packets.every(isPlain) || (execution !== null && execution.key !== null)) return false;
+  return packets.every((packet) => packet.execution === (execution?.no ?? null));
+}
+
+/** What the statement can put into a row, or needs to be null. */
+const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim"]);
+
+/** Whatever else is said of a packet, the statement does not know what to do about it. */
+function isPlain(packet: NewPacket): boolean {
+  if (packet.key !== null || packet.lane !== null || packet.join !== null) return false;
+  for (const name in packet) if (!known.has(name) && packet[name as keyof NewPacket] !== undefined) return false;
+  return true;
+}
+
+function isClaimed({ claim, delayMs }: NewPacket): boolean {
+  return claim && delayMs === 0;
+}
+
+function placedOf(packet: NewPacket, worker: number, now: number): Placed {
+  if (!isClaimed(packet)) return { kind: "due" };
+  return { kind: "claimed", packet: rowOf(packet, now, worker) };
+}
+
+/** A settle without packets belongs to no execution. */
+function settleValues({ no, worker, attempt, packets }: SettlePacket): Scalar[] {
+  return [no, worker, attempt, packets[0]?.execution ?? null];
+}
+
+function beginValues({ no, flow, entry, input, retentionMs }: NonNullable<SendPackets["execution"]>, open: number): Scalar[] {
+  return [no, flow, entry, input, retentionMs, open];
+}
+
+function sentValues(packet: NewPacket, worker: number, of: number | null): Scalar[] {
+  const { no, flow, queue, execution, payload, delayMs } = packet;
+  return [
+    no,
+    flow,
+    queue,
+    execution,
+    payload,
+    termsOf({ key: null, part: null, letter: packet.letter, deadBlocks: false }),
+    delayMs,
+    isClaimed(packet) ? worker : null,
+    of,
+  ];
+}
+
+/** None where there is nothing of the kind: the statement has no part for it then. */
+function arraysOf(rows: readonly (readonly Scalar[])[], columns: Columns): Buffer[] {
+  return rows.length === 0 ? [] : binaryColumns(rows, columns);
+}
+
+const statements = new Map<string, { readonly name: string; readonly text: string }>();
+
+function statementOf(parts: QuickParts): { readonly name: string; readonly text: string } {
+  const name = `quick-${parts.settles ? "s" : ""}${parts.executions ? "x" : ""}${parts.tells ? "t" : ""}`;
+  const statement = statements.get(name) ?? { name, text: quickStatement(parts) };
+  statements.set(name, statement);
+  return statement;
+}

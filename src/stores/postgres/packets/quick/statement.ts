@@ -1,0 +1,80 @@
+import { serverNow } from "../../ledger/read.js";
+import { type Columns, unnest } from "../../parameters/columns.js";
+import { tell } from "../tell.js";
+
+/** Which operations there are. Left out when there is nothing of the kind: every part of a plan costs. */
+export interface QuickParts {
+  readonly settles: boolean;
+  readonly executions: boolean;
+  /** Others can claim some of what is sent. */
+  readonly tells: boolean;
+}
+
+export const settleColumns: Columns = [
+  ["no", "bigint"],
+  ["worker", "bigint"],
+  ["attempt", "int"],
+  ["execution", "bigint"],
+];
+export const beginColumns: Columns = [
+  ["no", "bigint"],
+  ["flow", "text"],
+  ["entry", "text"],
+  ["input", "text"],
+  ["retention_ms", "bigint"],
+  ["open", "int"],
+];
+/** `of` is the settle that sends it, from 1; null in a send. */
+export const sentColumns: Columns = [
+  ["no", "bigint"],
+  ["flow", "text"],
+  ["queue", "text"],
+  ["execution", "bigint"],
+  ["payload", "text"],
+  ["terms", "text"],
+  ["delay_ms", "bigint"],
+  ["owner", "bigint"],
+  ["of", "int"],
+];
+
+/**
+ * What nearly every flush is made of, in one statement over arrays, durable and atomic by itself:
+ *
+ *   calm   every flow is active, and every worker known: else nothing is done here
+ *   gone   packets without key and lane that are done; the number under way in their execution stays the same
+ *   come   what they, and sends, send: without key, lane and join
+ *   begun  executions without a key
+ *
+ * None of it touches a row that is somebody else's, or that two could touch: so nothing is locked. The answer is which settles
+ * were done; and no row, if it was not calm. What was not done goes the long way. A send that is sent again meets its own
+ * rows: then the primary key raises an error, and everything goes the long way.
+ */
+export function quickStatement({ settles, executions, tells }: QuickParts): string {
+  const withs = [
+    `calm AS MATERIALIZED (SELECT ${serverNow} AS now WHERE NOT EXISTS (
+  SELECT FROM $schema.flows f WHERE f.flow = ANY ($1::text[]) AND f.state <> 'active')
+  AND NOT EXISTS (SELECT FROM unnest($2::bigint[]) AS a(no) WHERE NOT EXISTS (SELECT FROM $schema.workers w WHERE w.no = a.no)))`,
+  ];
+  let before = 2;
+  if (settles) {
+    withs.push(`gone AS (
+  DELETE FROM $schema.packets p USING calm, ${unnest(settleColumns, before)}
+  WHERE p.no = a.no AND p.owner = a.worker AND p.attempt = a.attempt AND p.key IS NULL AND p.lane IS NULL
+    AND p.execution IS NOT DISTINCT FROM a.execution
+  RETURNING a.ord)`);
+    before += settleColumns.length;
+  }
+  if (executions) {
+    withs.push(`begun AS (
+  INSERT INTO $schema.executions (no, flow, entry, input, open, duplicates, dead, created_at, outputs, retention_ms)
+  SELECT a.no, a.flow, a.entry, a.input, a.open, 0, 0, now, '[]', a.retention_ms FROM calm, ${unnest(beginColumns, before)})`);
+    before += beginColumns.length;
+  }
+  withs.push(`come AS (
+  INSERT INTO $schema.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, payload, created_at, terms)
+  SELECT a.no, a.flow, a.queue, 'due', a.owner, CASE WHEN a.owner IS NULL THEN 0 ELSE 1 END, 0, 0, now + a.delay_ms, a.execution, a.payload, now, a.terms
+  FROM calm, ${unnest(sentColumns, before)}${settles ? " WHERE a.of IS NULL OR a.of IN (SELECT ord FROM gone)" : ""})`);
+  const done = settles ? "(SELECT json_agg(ord) FROM gone)" : "NULL";
+  return `WITH ${withs.join(",\n")}
+SELECT json_build_object('now', now, 'done', ${done}${tells ? `, 'told', ${tell}::text` : ""})::text AS answer FROM calm`;
+}

@@ -1,0 +1,73 @@
+import type { RecordId } from "../../../../core/ledger/record.js";
+import { rowOf } from "../../../../core/store/group-commit.js";
+import { arrayLiteral } from "../../parameters/columns.js";
+import { ask, type PacketConnection } from "../ask.js";
+import type { Wishes } from "./wishes.js";
+
+/**
+ * - try: a lane that somebody else has is left; rows are waited for
+ * - wait: everything is waited for
+ * - skip: nothing is waited for
+ */
+export type LockMode = "try" | "wait" | "skip";
+
+/** What is locked from here to the end of the transaction. */
+export interface Locked {
+  readonly lanes: ReadonlySet<string>;
+  readonly executions: ReadonlySet<number>;
+  readonly keys: ReadonlySet<string>;
+  readonly isolation: string;
+}
+
+interface Answer {
+  readonly lanes: readonly string[] | null;
+  readonly executions: readonly number[] | null;
+  readonly keys: readonly number[] | null;
+  readonly isolation: string;
+}
+
+/**
+ * Locks, in the one order that everybody follows: lanes by their hash, executions and packets by number, keys as the
+ * ledger's own flushes do. The parts of the answer are evaluated from left to right. A lane has no row of its own, and may
+ * be empty: its lock is advisory. What is read must be read by a statement that begins after this one, because this
+ * one sees what was there before it had to wait.
+ */
+function lockStatement(mode: LockMode): string {
+  const lock = mode === "wait" ? "pg_advisory_xact_lock(h) IS NOT NULL" : "pg_try_advisory_xact_lock(h)";
+  const update = mode === "skip" ? "FOR UPDATE SKIP LOCKED" : "FOR UPDATE";
+  return `WITH lanes AS MATERIALIZED (
+  SELECT name, h, ${lock} AS had
+  FROM (SELECT name, hashtextextended('$schema ' || name, 7) AS h FROM unnest($1::text[]) AS l(name) ORDER BY 2 OFFSET 0) l
+), executions AS MATERIALIZED (
+  SELECT e.no FROM $schema.executions e WHERE e.no = ANY ($2::bigint[]) ORDER BY e.no ${update}
+), keys AS MATERIALIZED (
+  SELECT a.ord FROM unnest($3::text[], $4::text[]) WITH ORDINALITY AS a(scope, key, ord), LATERAL (
+    SELECT FROM $schema.records r WHERE r.scope = a.scope AND r.key = a.key ${update}) x
+), packets AS MATERIALIZED (
+  SELECT p.no FROM $schema.packets p WHERE p.no = ANY ($5::bigint[]) ORDER BY p.no ${update}
+)
+SELECT json_build_object('lanes', (SELECT json_agg(name) FROM lanes WHERE had), 'executions', (SELECT json_agg(no) FROM executions),
+  'keys', (SELECT json_agg(ord) FROM keys), 'packets', (SELECT count(*) FROM packets),
+  'isolation', current_setting('transaction_isolation'))::text AS answer`;
+}
+
+export async function lock(connection: PacketConnection, wishes: Wishes, mode: LockMode): Promise<Locked> {
+  const { lanes, executions, keys, settled } = wishes;
+  const ids = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, id]) => id);
+  const values = [arrayLiteral([...lanes.keys()]), list(executions), ...keyArrays(ids), list(settled)];
+  const answer = await ask<Answer>(connection, { name: `lock-${mode}`, text: lockStatement(mode) }, values);
+  return {
+    lanes: new Set(answer.lanes),
+    executions: new Set(answer.executions),
+    keys: new Set((answer.keys ?? []).map((ord) => rowOf(ids[ord - 1] as RecordId))),
+    isolation: answer.isolation,
+  };
+}
+
+export function keyArrays(ids: readonly RecordId[]): [string, string] {
+  return [arrayLiteral(ids.map(({ scope }) => scope)), arrayLiteral(ids.map(({ key }) => key))];
+}
+
+export function list(nos: Iterable<number>): string {
+  return `{${[...nos].join(",")}}`;
+}

@@ -1,0 +1,33 @@
+import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
+
+const everyMs = 250;
+
+/** Hears nothing of other processes: while it is watched, it says every 250 ms that something may have changed. */
+export class PollingWatch {
+  readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
+  #timer: NodeJS.Timeout | undefined;
+
+  watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void {
+    // An object for each call: the same function may watch twice, and stop once.
+    const watcher = { changed };
+    this.#watchers.add(watcher);
+    this.#timer ??= setInterval(() => this.#tell(), everyMs).unref();
+    return () => {
+      if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stop();
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    this.#stop();
+  }
+
+  #tell(): void {
+    for (const { changed } of this.#watchers) changed(null);
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}

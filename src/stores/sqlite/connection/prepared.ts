@@ -1,0 +1,15 @@
+import type { SqliteDatabase, SqliteStatement } from "../driver.js";
+
+/** The statements of one connection by their text, each prepared once, when it is first needed. */
+export type Prepared = (sql: string) => SqliteStatement;
+
+export function prepareOnce(database: Pick<SqliteDatabase, "prepare">): Prepared {
+  const known = new Map<string, SqliteStatement>();
+  return (sql) => {
+    const there = known.get(sql);
+    if (there !== undefined) return there;
+    const statement = database.prepare(sql);
+    known.set(sql, statement);
+    return statement;
+  };
+}

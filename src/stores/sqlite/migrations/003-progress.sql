@@ -1,0 +1,3 @@
+-- How far a running attempt has come.
+
+ALTER TABLE onceflow_records ADD COLUMN progress TEXT;

@@ -1,0 +1,231 @@
+-- What the migrations beside this file come to. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
+
+CREATE TABLE onceflow_additions (
+  version INTEGER PRIMARY KEY
+) STRICT;
+CREATE TABLE onceflow_attempts (
+  scope TEXT NOT NULL,
+  key TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  verdict TEXT NOT NULL,
+  note TEXT,
+  PRIMARY KEY (scope, key, attempt)
+) STRICT;
+CREATE TABLE onceflow_audit (
+  scope TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  answer TEXT NOT NULL,
+  attempt INTEGER NOT NULL
+) STRICT;
+CREATE TABLE onceflow_bundles (
+  no INTEGER PRIMARY KEY,
+  last INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  edges TEXT NOT NULL,
+  packets TEXT NOT NULL,
+  payloads TEXT NOT NULL
+) STRICT;
+CREATE TABLE onceflow_bundles_gone (
+  bundle INTEGER PRIMARY KEY,
+  gone TEXT NOT NULL
+) STRICT;
+CREATE TABLE onceflow_chunks (
+  no INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  stream TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  writer TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  value TEXT,
+  bytes BLOB
+) STRICT;
+CREATE TABLE onceflow_executions (
+  no INTEGER PRIMARY KEY,
+  flow TEXT NOT NULL,
+  entry TEXT NOT NULL,
+  key TEXT,
+  open INTEGER NOT NULL,
+  duplicates INTEGER NOT NULL,
+  dead INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  retention_ms INTEGER,
+  expires_at INTEGER,
+  outputs TEXT,
+  input TEXT NOT NULL
+) STRICT;
+CREATE TABLE onceflow_flows (
+  flow TEXT NOT NULL PRIMARY KEY,
+  state TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_hooks (
+  no INTEGER PRIMARY KEY,
+  token TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  metadata TEXT,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE onceflow_journal (
+  run INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  events TEXT NOT NULL,
+  PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_mail (
+  run INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  about TEXT,
+  payload TEXT,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_notes (
+  no INTEGER PRIMARY KEY,
+  execution INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  packet INTEGER NOT NULL,
+  about TEXT
+) STRICT;
+CREATE TABLE onceflow_packets (
+  no INTEGER PRIMARY KEY,
+  queue INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  owner INTEGER,
+  attempt INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  crashes INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  execution INTEGER,
+  created_at INTEGER NOT NULL,
+  hold TEXT,
+  lane TEXT,
+  place INTEGER,
+  dead_blocks INTEGER NOT NULL,
+  key_scope TEXT,
+  key TEXT,
+  key_about TEXT,
+  node TEXT,
+  part TEXT,
+  letter TEXT,
+  dead_name TEXT,
+  dead_at INTEGER,
+  expires_at INTEGER,
+  note TEXT,
+  parts TEXT,
+  history TEXT,
+  payload TEXT NOT NULL
+) STRICT;
+CREATE TABLE onceflow_queues (
+  no INTEGER PRIMARY KEY,
+  flow TEXT NOT NULL,
+  queue TEXT NOT NULL
+) STRICT;
+CREATE TABLE onceflow_records (
+  scope TEXT NOT NULL,
+  key TEXT NOT NULL,
+  state TEXT NOT NULL,
+  fingerprint TEXT,
+  effect TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,
+  settled_at INTEGER,
+  retention_ms INTEGER,
+  horizon_ms INTEGER NOT NULL,
+  reconcile_after_ms INTEGER NOT NULL,
+  outcome TEXT,
+  expires_at INTEGER,
+  gone_at INTEGER,
+  verdict TEXT NOT NULL,
+  note TEXT,
+  rev INTEGER NOT NULL,
+  progress TEXT,
+  PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_run_workers (
+  id TEXT NOT NULL PRIMARY KEY,
+  workflows TEXT NOT NULL,
+  version TEXT,
+  started_at INTEGER NOT NULL,
+  seen_at INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_runs (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  status TEXT NOT NULL,
+  owner TEXT,
+  epoch INTEGER NOT NULL,
+  wake_at INTEGER,
+  mail INTEGER NOT NULL,
+  consumed INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER,
+  ended_at INTEGER,
+  retention_ms INTEGER,
+  expires_at INTEGER,
+  parent TEXT,
+  creator TEXT NOT NULL,
+  fingerprint TEXT,
+  trouble TEXT,
+  input TEXT,
+  output TEXT,
+  deaths INTEGER NOT NULL DEFAULT 0,
+  crashes INTEGER NOT NULL DEFAULT 0,
+  alone INTEGER NOT NULL DEFAULT 0,
+  avoid TEXT,
+  avoid_until INTEGER,
+  unsettled INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE onceflow_schema (
+  version INTEGER NOT NULL
+) STRICT;
+CREATE TABLE onceflow_workers (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  lease_until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX onceflow_audit_key ON onceflow_audit (scope, key);
+CREATE UNIQUE INDEX onceflow_chunks_count ON onceflow_chunks (run, writer, stream, n);
+CREATE INDEX onceflow_chunks_end ON onceflow_chunks (run, stream) WHERE kind IN ('end', 'error');
+CREATE UNIQUE INDEX onceflow_chunks_place ON onceflow_chunks (run, stream, place);
+CREATE INDEX onceflow_executions_dead ON onceflow_executions (created_at, no) WHERE dead > 0;
+CREATE INDEX onceflow_executions_expiry ON onceflow_executions (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX onceflow_executions_newest ON onceflow_executions (created_at, no, flow);
+CREATE INDEX onceflow_executions_open ON onceflow_executions (created_at, no) WHERE ended_at IS NULL;
+CREATE INDEX onceflow_hooks_run ON onceflow_hooks (run);
+CREATE UNIQUE INDEX onceflow_hooks_token ON onceflow_hooks (token);
+CREATE UNIQUE INDEX onceflow_mail_key ON onceflow_mail (run, key);
+CREATE INDEX onceflow_notes_execution ON onceflow_notes (execution);
+CREATE INDEX onceflow_packets_dead ON onceflow_packets (dead_at, no, queue) WHERE dead_at IS NOT NULL;
+CREATE INDEX onceflow_packets_expiry ON onceflow_packets (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX onceflow_packets_key ON onceflow_packets (key_scope, key, created_at) WHERE hold = 'key';
+CREATE INDEX onceflow_packets_lane ON onceflow_packets (queue, lane, place) WHERE place IS NOT NULL;
+CREATE INDEX onceflow_packets_queue ON onceflow_packets (owner, queue, due_at) WHERE state IN ('due', 'held', 'part');
+CREATE INDEX onceflow_packets_stay ON onceflow_packets (execution, state) WHERE state IN ('part', 'kept', 'dead');
+CREATE UNIQUE INDEX onceflow_queues_name ON onceflow_queues (flow, queue);
+CREATE INDEX onceflow_records_doubt ON onceflow_records (scope, key) WHERE state = 'unknown' OR (state = 'running' AND effect IN ('reconcile', 'atMostOnce'));
+CREATE INDEX onceflow_records_expiry ON onceflow_records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX onceflow_runs_expiry ON onceflow_runs (expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX onceflow_runs_id ON onceflow_runs (id);
+CREATE INDEX onceflow_runs_newest ON onceflow_runs (created_at, id, workflow);
+CREATE INDEX onceflow_runs_queue ON onceflow_runs (owner, workflow, wake_at) WHERE ended_at IS NULL;
+CREATE INDEX onceflow_runs_rare ON onceflow_runs (status, created_at, id) WHERE status NOT IN ('running', 'completed');
+CREATE INDEX onceflow_runs_restricted ON onceflow_runs (workflow, wake_at) WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL);

@@ -1,0 +1,72 @@
+import { numbersPerWorker } from "../../../../core/packets/packet.js";
+import type { PacketRow } from "../../../../core/packets/rules/table.js";
+import type { Prepared } from "../../connection/prepared.js";
+import type { QueueNumbers } from "../queues.js";
+import type { Bundle } from "./bundle.js";
+import { type BundleColumns, toColumns, toRows } from "./columns.js";
+
+const withGone = "FROM onceflow_bundles b LEFT JOIN onceflow_bundles_gone g ON g.bundle = b.no";
+const selectAll = `SELECT b.no, b.last, b.created_at, b.edges, b.packets, b.payloads, g.gone ${withGone}`;
+const selectBundle = `${selectAll} WHERE b.no = ?`;
+const selectGone = `SELECT g.gone ${withGone} WHERE b.no = ? AND b.packets = ?`;
+const selectSpans = "SELECT no, last FROM onceflow_bundles WHERE no BETWEEN ? AND ?";
+const insert = "INSERT INTO onceflow_bundles (no, last, created_at, edges, packets, payloads) VALUES (?, ?, ?, ?, ?, ?)";
+const remove = "DELETE FROM onceflow_bundles WHERE no = ?";
+const putGone = "INSERT INTO onceflow_bundles_gone (bundle, gone) VALUES (?, ?) ON CONFLICT (bundle) DO UPDATE SET gone = excluded.gone";
+const removeGone = "DELETE FROM onceflow_bundles_gone WHERE bundle = ?";
+
+type Found = BundleColumns & { readonly gone: string | null };
+export type Span = Pick<BundleColumns, "no" | "last">;
+
+/** The bundles of a worker: the lowest and the highest number in each. */
+export function readSpans(sql: Prepared, worker: number): Span[] {
+  const first = worker * numbersPerWorker;
+  return sql(selectSpans).all(first, first + numbersPerWorker - 1) as Span[];
+}
+
+/** With all packets that it was written with, in their places. */
+export function readBundle(sql: Prepared, queues: QueueNumbers, no: number): { bundle: Bundle; rows: PacketRow[] } {
+  const found = sql(selectBundle).get(no) as Found;
+  const rows = toRows(found, (queue) => queues.name(queue));
+  const gone = goneOf(found);
+  return { bundle: { no, packets: found.packets, goneText: found.gone, gone, left: rows.length - gone.length }, rows };
+}
+
+/** All packets of all bundles: as many as all workers have at once. */
+export function readBundled(sql: Prepared, queues: QueueNumbers): PacketRow[] {
+  return (sql(selectAll).all() as Found[]).flatMap((found) => {
+    const gone = new Set(goneOf(found));
+    return toRows(found, (queue) => queues.name(queue)).filter((_, at) => !gone.has(at));
+  });
+}
+
+function goneOf({ gone }: Found): number[] {
+  return gone === null ? [] : (JSON.parse(gone) as number[]);
+}
+
+/**
+ * Another handle may have settled packets of it, or made rows of them because its worker was silent. Or they are all
+ * gone, and were sent again, maybe with others: that is another bundle under the same number.
+ */
+export function isInFile(sql: Prepared, { no, packets, goneText }: Bundle): boolean {
+  const found = sql(selectGone).get(no, packets) as Pick<Found, "gone"> | undefined;
+  return found !== undefined && found.gone === goneText;
+}
+
+export function writeBundle(sql: Prepared, bundle: Bundle, rows: readonly PacketRow[], queues: readonly number[]): void {
+  const { no, last, created_at, edges, packets, payloads } = toColumns(rows, queues);
+  sql(insert).run(no, last, created_at, edges, packets, payloads);
+  bundle.no = no;
+  bundle.packets = packets;
+}
+
+/** What is gone of it, or all of it. */
+export function writeGone(sql: Prepared, bundle: Bundle): void {
+  if (bundle.left > 0) {
+    bundle.goneText = JSON.stringify(bundle.gone);
+    sql(putGone).run(bundle.no, bundle.goneText);
+    return;
+  }
+  sql(remove).run(bundle.no);
+  if (bundle.goneText !== null) sql(removeGone).run(bundle.no);
+}

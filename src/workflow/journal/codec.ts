@@ -1,0 +1,133 @@
+import { mustBeClear } from "../../core/values/cipher.js";
+import type { Event } from "./event.js";
+
+/**
+ * How events are stored: an entry is a JSON array of events, and an event is an array of its type, what it is about, its
+ * time, and the rest in a fixed order. Optional parts come last, and are left out where there is none. This is the only
+ * file that knows the order. Journals of 0.1.0 have the same form.
+ */
+type Stored = readonly [type: string, about: string, at: number, ...rest: unknown[]];
+
+export function encodeEvents(events: readonly Event[]): string {
+  return JSON.stringify(events.map(storedOf));
+}
+
+export function decodeEvents(text: string): Event[] {
+  mustBeClear(text);
+  return (JSON.parse(text) as Parsed[]).map(eventOf);
+}
+
+/** An event as it is stored, for people who read a journal: what it is about, and the rest in the order of the store. */
+export function storedParts(event: Event): { readonly about: string; readonly detail: readonly unknown[] } {
+  const [, about, , ...detail] = storedOf(event);
+  return { about, detail };
+}
+
+function storedOf(event: Event): Stored {
+  const { type, at } = event;
+  switch (type) {
+    case "step":
+      return event.partial
+        ? [type, event.id, at, event.attempt, event.fingerprint, "partial"]
+        : [type, event.id, at, event.attempt, event.fingerprint];
+    case "done":
+      return event.how === undefined
+        ? [type, event.id, at, event.attempt, event.value]
+        : [type, event.id, at, event.attempt, event.value, ...given(event.how, event.by)];
+    case "fail":
+      return [type, event.id, at, event.attempt, event.error, event.retryAt, ...given(event.how, event.by)];
+    case "mismatch":
+      return [type, event.id, at, event.fingerprint];
+    case "doubt":
+      return [type, event.id, at, event.attempt, event.why];
+    case "sleep":
+      return [type, event.id, at, event.until];
+    case "hook":
+      return [type, event.id, at, event.token, ...given(event.url)];
+    case "hooked":
+      return [type, event.id, at, event.conflict, ...given(event.run)];
+    case "got":
+      return [type, event.id, at, event.payload];
+    case "child":
+      return [type, event.id, at, event.run, event.workflow, ...given(event.check ? "check" : undefined)];
+    case "started":
+      return [type, event.id, at, event.found];
+    case "write":
+      return [type, event.id, at, event.kind];
+    case "ended":
+      return [type, event.id, at, event.status, event.output];
+    case "aborted":
+      return [type, event.id, at, event.reason];
+    case "park":
+      return [type, "mail", at, event.mail];
+    case "unpark":
+      return [type, "mail", at];
+    case "fence":
+      return [type, event.owner, at];
+    case "claim":
+      return [type, event.owner, at, ...given(event.crashes)];
+    case "cleared":
+      return [type, "run", at];
+    case "end":
+      return [type, event.status, at, event.output];
+    default:
+      return [type, event.id, at];
+  }
+}
+
+/** Those of them that are there: an optional part is never there without the one before it. */
+function given(...parts: readonly unknown[]): readonly unknown[] {
+  return parts.filter((part) => part !== undefined);
+}
+
+/** As it was parsed: what stands in which place depends on the type, and is undefined where the rest is shorter. */
+type Parsed = readonly [type: Event["type"], about: string, at: number, r0: never, r1: never, r2: never, r3: never, r4: never];
+
+/** An event of a type that only a later version knows has its common parts: nothing follows from it here. */
+function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
+  switch (type) {
+    case "step":
+      return { type, id: about, at, attempt: r0, fingerprint: r1, partial: r2 === "partial" };
+    case "done":
+      return { type, id: about, at, attempt: r0, value: r1, how: r2, by: r3 };
+    case "fail":
+      return { type, id: about, at, attempt: r0, error: r1, retryAt: r2, how: r3, by: r4 };
+    case "mismatch":
+      return { type, id: about, at, fingerprint: r0 };
+    case "doubt":
+      return { type, id: about, at, attempt: r0, why: r1 };
+    case "sleep":
+      return { type, id: about, at, until: r0 };
+    case "hook":
+      return { type, id: about, at, token: r0, url: r1 };
+    case "hooked":
+      return { type, id: about, at, conflict: r0, run: r1 };
+    case "got":
+      return { type, id: about, at, payload: r0 };
+    case "child":
+      return { type, id: about, at, run: r0, workflow: r1, check: r2 === "check" };
+    case "started":
+      return { type, id: about, at, found: r0 };
+    case "write":
+      return { type, id: about, at, kind: r0 };
+    case "ended":
+      return { type, id: about, at, status: r0, output: r1 };
+    case "aborted":
+      return { type, id: about, at, reason: r0 };
+    case "park":
+      return { type, at, mail: r0 };
+    case "unpark":
+    case "cleared":
+      return { type, at };
+    case "fence":
+      return { type, owner: about, at };
+    case "claim":
+      return { type, owner: about, at, crashes: r0 };
+    case "end":
+      return { type, status: about, at, output: r0 };
+    case "cancel":
+      return { type, id: "run", at };
+    default:
+      return { type, id: about, at };
+  }
+}

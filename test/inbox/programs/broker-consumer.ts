@@ -1,0 +1,27 @@
+import { open } from "onceflow";
+import { createInbox } from "onceflow/inbox";
+import { type BrokerName, brokers } from "../brokers/brokers.js";
+
+/**
+ * A consumer that is killed: `broker-consumer.js <broker> <server url> <lane> <store url> <provider url> <dies|lives>`.
+ * One that dies does so when the provider has done its part, and nobody else knows.
+ */
+const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
+const broker = await brokers[which as BrokerName]();
+const store = await open(storeUrl, { stallMsMax: 0 });
+const inbox = createInbox(store, { consumer: "shop", effect: "keyed", leaseMs: 1500, waitMs: 50 });
+const lane = await broker.open(url, name, 1000);
+const consuming = await lane.consume({
+  inbox,
+  handle: async (_message, { effectKey, attempt }) => {
+    await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(attempt) } });
+    if (fate === "dies") process.kill(process.pid, "SIGKILL");
+  },
+});
+process.once("SIGTERM", async () => {
+  await consuming.stop();
+  await lane.close();
+  await store.close();
+  process.disconnect?.();
+});
+process.on("disconnect", () => process.exit());

@@ -1,0 +1,33 @@
+import { open } from "onceflow";
+import { createInbox } from "onceflow/inbox";
+import { endProcess } from "../../programs/end-process.js";
+import { type BrokerName, brokers } from "../brokers/brokers.js";
+
+/**
+ * A consumer with healthy messages, and with one that ends its process:
+ * `poison-consumer.js <broker> <server url> <lane> <store url> <provider url> <exit|exception>`.
+ */
+const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", death = ""] = process.argv.slice(2);
+export const poison = "poison";
+
+/** Short leases: each death costs one. */
+export function poisonOptions() {
+  return { consumer: "shop", effect: "keyed", leaseMs: 500, waitMs: 50, backoffMs: 50, attemptsMax: 2 } as const;
+}
+
+if (import.meta.filename === process.argv[1]) {
+  process.on("disconnect", () => process.exit());
+  const broker = await brokers[which as BrokerName]();
+  const store = await open(storeUrl, { stallMsMax: 0 });
+  const lane = await broker.open(url, name, 1000);
+  await lane.consume({
+    inbox: createInbox(store, poisonOptions()),
+    concurrency: 10,
+    // A broker does not know at once that its consumer died.
+    onError: () => {},
+    handle: async ({ payload }, { effectKey, attempt }) => {
+      if (payload.order === poison) await endProcess(death);
+      await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(attempt) } });
+    },
+  });
+}

@@ -1,0 +1,324 @@
+import assert from "node:assert/strict";
+import { open, type Store } from "onceflow";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { NewPacket, PacketAnswer } from "../../dist/core/packets/operation.js";
+import type { PacketRecord } from "../../dist/core/packets/packet.js";
+import { dead, done, Hand, keyOf, partOf, submit } from "../../dist/testing/contract/packets/packet-operations.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
+
+const server = inject("postgres");
+const timeout = 120_000;
+
+/** Four processes' worth of connections on one database. */
+describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { timeout }, () => {
+  let database: FreshDatabase;
+  let stores: Store[];
+
+  beforeAll(async () => {
+    database = await freshDatabase(server.ok ? server.url : "");
+    stores = [];
+    for (let i = 0; i < 4; i++) stores.push(await open(database.url));
+  });
+  afterAll(async () => {
+    await Promise.all(stores.map((store) => store.close()));
+    await database.drop();
+  });
+
+  const handsOf = (leaseMs = timeout) => Promise.all(stores.map((store) => Hand.on(store, leaseMs)));
+
+  /** When it was sent, and when that was answered, on one clock; and when it was delivered. */
+  interface Sent {
+    readonly no: number;
+    readonly from: number;
+    until: number;
+  }
+
+  /** Every hand delivers until nothing is left; what it is given goes to `deliver`, which settles it. */
+  async function drain(
+    hands: readonly Hand[],
+    flow: string,
+    queues: readonly string[],
+    deliver: (hand: Hand, packet: PacketRecord) => Promise<unknown>,
+  ) {
+    const empty = async () =>
+      (await (hands[0] as Hand).store.packets.counts()).every(
+        (count) => count.flow !== flow || count.due + count.held + count.owned + count.parts === 0,
+      );
+    // A packet that nobody wakes would be waited for for ever.
+    const until = performance.now() + timeout / 2;
+    await Promise.all(
+      hands.map(async (hand) => {
+        do {
+          assert.ok(performance.now() < until, "some packets are left, and nobody can claim them");
+          const { claimed } = await hand.claim({ queues: queues.map((queue) => ({ flow, queue, limit: 7 })), limit: 20 });
+          await Promise.all(claimed.map((packet) => deliver(hand, packet)));
+        } while (!(await empty()));
+      }),
+    );
+  }
+
+  test("shared lanes: each packet is delivered once, one of a lane at a time, in the order of commits", async () => {
+    const hands = await handsOf();
+    const flow = "lanes";
+    let tick = 0;
+    const sent = new Map<string, Sent[]>();
+    const delivered = new Map<string, number[]>();
+    const under = new Map<string, number>();
+    const deliver = async (hand: Hand, packet: PacketRecord) => {
+      const lane = packet.lane ?? "";
+      under.set(lane, (under.get(lane) ?? 0) + 1);
+      assert.equal(under.get(lane), 1, "somebody else delivers another packet of this lane");
+      delivered.set(lane, [...(delivered.get(lane) ?? []), packet.no]);
+      await Promise.resolve();
+      under.set(lane, 0);
+      const answer = await submit(hand.store, hand.settleOf(packet, packet.no % 5 === 0 ? dead : done));
+      assert.equal(answer.kind, "packetSettled");
+    };
+    const send = async (hand: Hand, i: number) => {
+      const lane = `lane ${i % 3}`;
+      const one: Sent = { no: hand.number(), from: ++tick, until: Number.MAX_SAFE_INTEGER };
+      sent.set(lane, [...(sent.get(lane) ?? []), one]);
+      const packet = hand.packet({ no: one.no, flow, lane: { name: lane, deadBlocks: false }, claim: i % 2 === 0 });
+      const answer = await submit(hand.store, hand.sendOf([packet]));
+      one.until = ++tick;
+      assert.equal(answer.kind, "packetsSent");
+      for (const placed of answer.kind === "packetsSent" ? answer.placed : [])
+        if (placed.kind === "claimed") await deliver(hand, placed.packet);
+    };
+    await Promise.all(
+      hands.map(async (hand) => {
+        for (let i = 0; i < 24; i += 2) await Promise.all([send(hand, i), send(hand, i + 1)]);
+      }),
+    );
+    await drain(hands, flow, ["edge"], deliver);
+    for (const [lane, order] of delivered) {
+      const times = new Map((sent.get(lane) ?? []).map((one) => [one.no, one]));
+      assert.deepEqual([...order].sort(), [...times.keys()].sort());
+      for (const [i, no] of order.entries()) {
+        for (const later of order.slice(i + 1)) {
+          const [a, b] = [times.get(no), times.get(later)];
+          assert.ok(a && b && b.until > a.from, `${later} was committed before ${no} was sent, and delivered after it`);
+        }
+      }
+    }
+    assert.equal([...delivered.values()].flat().length, 96);
+  });
+
+  test("shared keys: one completion for each, everything else is acknowledged, and a dead one lets the next try", async () => {
+    const hands = await handsOf();
+    const flow = "keys";
+    const completed = new Map<string, number>();
+    const delivered = new Set<number>();
+    let acknowledged = 0;
+    const deliver = async (hand: Hand, packet: PacketRecord) => {
+      assert.ok(!delivered.has(packet.no), `${packet.no} was delivered twice`);
+      delivered.add(packet.no);
+      const fails = packet.no % 3 === 0;
+      const answer = await submit(hand.store, hand.settleOf(packet, fails ? dead : done));
+      assert.equal(answer.kind, "packetSettled");
+      acknowledged += countOf(answer);
+      const key = packet.key?.key ?? "";
+      if (!fails) completed.set(key, (completed.get(key) ?? 0) + 1);
+    };
+    await Promise.all(
+      hands.flatMap((hand) =>
+        Array.from({ length: 20 }, async (_, i) => {
+          const lane = i % 2 === 0 ? { name: `lane ${i % 4}`, deadBlocks: false } : null;
+          const packet: NewPacket = hand.packet({ flow, key: keyOf(`k${i % 5}`), lane, letter: null, claim: i % 3 === 0 });
+          const answer = await submit(hand.store, hand.sendOf([packet]));
+          assert.equal(answer.kind, "packetsSent");
+          for (const placed of answer.kind === "packetsSent" ? answer.placed : []) {
+            if (placed.kind === "claimed") await deliver(hand, placed.packet);
+            if (placed.kind === "duplicate") acknowledged += 1;
+          }
+        }),
+      ),
+    );
+    const counting = hands.map((hand) =>
+      counted(hand, (n) => {
+        acknowledged += n;
+      }),
+    );
+    await drain(counting, flow, ["edge"], deliver);
+    assert.deepEqual([...completed.values()], [1, 1, 1, 1, 1]);
+    assert.equal(delivered.size + acknowledged, 80);
+  });
+
+  test("shared joins: every pair of parts is joined once, every execution ends once, none is lost", async () => {
+    const hands = await handsOf();
+    const flow = "joins";
+    const first = hands[0] as Hand;
+    const executions = await Promise.all(
+      Array.from({ length: 30 }, async () => {
+        const execution = first.execution({ flow });
+        const packets = ["left", "right"].map((queue) => first.packet({ flow, queue, execution: execution.no }));
+        await submit(first.store, first.sendOf(packets, execution));
+        return execution.no;
+      }),
+    );
+    const joined: string[] = [];
+    const ended: number[] = [];
+    const deliver = async (hand: Hand, packet: PacketRecord) => {
+      const { execution, queue } = packet;
+      const port = queue === "left" ? "a" : "b";
+      const sends = queue === "joined" ? [] : [hand.packet({ flow, queue: "joined", execution, join: partOf(port) })];
+      if (queue === "joined") joined.push(`${execution} ${Object.keys(packet.parts ?? {}).length}`);
+      const answer = await submit(hand.store, hand.settleOf(packet, done, sends));
+      assert.equal(answer.kind, "packetSettled");
+      if (answer.kind === "packetSettled") ended.push(...answer.ended.map(({ no }) => no));
+    };
+    // Each side is one process's: both fill a port of every join, in one flush each, at the same time.
+    const sides = await Promise.all(
+      ["left", "right"].map(async (queue, i) => {
+        const hand = hands[i] as Hand;
+        return { hand, claimed: (await hand.claim({ queues: [{ flow, queue, limit: 100 }] })).claimed };
+      }),
+    );
+    await Promise.all(sides.flatMap(({ hand, claimed }) => claimed.map((packet) => deliver(hand, packet))));
+    await drain(hands, flow, ["joined"], deliver);
+    assert.deepEqual(joined.sort(), executions.map((no) => `${no} 1`).sort());
+    assert.deepEqual([...ended].sort(), [...executions].sort());
+  });
+});
+
+/** Claims are counted on the way: what they acknowledge is nobody's delivery. */
+function counted(hand: Hand, add: (n: number) => void): Hand {
+  const claim: Hand["claim"] = async (said) => {
+    const claims = await hand.claim(said);
+    add(claims.closed.filter(({ to }) => to === "duplicate" || to === "mismatch").length);
+    return claims;
+  };
+  return Object.assign(Object.create(hand) as Hand, { claim });
+}
+
+function countOf(answer: PacketAnswer): number {
+  return answer.kind === "packetSettled" ? answer.woken.filter(({ to }) => to === "duplicate" || to === "mismatch").length : 0;
+}
+
+describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQL", { timeout }, () => {
+  let database: FreshDatabase;
+  let store: Store;
+  let pool: pg.Pool;
+  let hand: Hand;
+
+  beforeAll(async () => {
+    database = await freshDatabase(server.ok ? server.url : "");
+    store = await open(database.url);
+    pool = new pg.Pool({ connectionString: database.url, max: 4 });
+    pool.on("error", () => {});
+    hand = await Hand.on(store, timeout);
+  });
+  afterAll(async () => {
+    await store.close();
+    await pool.end();
+    await database.drop();
+  });
+
+  const within = (client: pg.PoolClient, flow: string, said: Partial<NewPacket> = {}) => {
+    const packet = hand.packet({ flow, lane: { name: "lane", deadBlocks: false }, ...said });
+    return { no: packet.no, sent: (async () => store.packets.sendWithin?.(client, hand.sendOf([packet])))() };
+  };
+  const begin = async (mode = "") => {
+    const client = await pool.connect();
+    await client.query(`BEGIN ${mode}`);
+    return client;
+  };
+  const finish = async (client: pg.PoolClient, how: "COMMIT" | "ROLLBACK") => {
+    await client.query(how);
+    client.release();
+  };
+  /** What is delivered next of a lane, until there is nothing. */
+  const orderOf = async (flow: string) => {
+    const order: number[] = [];
+    for (;;) {
+      const { claimed } = await hand.claim({ queues: [{ flow, queue: "edge", limit: 10 }] });
+      if (claimed.length === 0) return order;
+      for (const packet of claimed) {
+        order.push(packet.no);
+        await hand.done(packet);
+      }
+    }
+  };
+  const waits = async (what: "advisory" | "transactionid") => {
+    for (;;) {
+      const sql = "SELECT FROM pg_stat_activity WHERE wait_event = $1 AND datname = current_database()";
+      if ((await pool.query(sql, [what])).rowCount === 1) return;
+    }
+  };
+
+  test("the second one in a lane waits for the first to commit, and comes after it", async () => {
+    const [one, two] = [await begin(), await begin()];
+    const a = within(one, "order");
+    await a.sent;
+    const b = within(two, "order");
+    await waits("advisory");
+    await finish(one, "COMMIT");
+    await b.sent;
+    await finish(two, "COMMIT");
+    expect(await orderOf("order")).toEqual([a.no, b.no]);
+  });
+
+  test("one that is rolled back leaves nothing, and lets the next go first", async () => {
+    const [one, two] = [await begin(), await begin()];
+    await within(one, "undone").sent;
+    const b = within(two, "undone");
+    await waits("advisory");
+    await finish(one, "ROLLBACK");
+    expect(await b.sent).toMatchObject({ kind: "packetsSent", placed: [{ kind: "due" }] });
+    await finish(two, "COMMIT");
+    expect(await orderOf("undone")).toEqual([b.no]);
+  });
+
+  test("what is settled in that lane meanwhile waits, and wakes it; other packets go on", async () => {
+    const head = await hand.sendAndClaim({ flow: "meanwhile", lane: { name: "lane", deadBlocks: false } });
+    const one = await begin();
+    const b = within(one, "meanwhile");
+    await b.sent;
+    let settled = false;
+    const settling = hand.done(head).then(() => {
+      settled = true;
+    });
+    // In the same flush, and in later ones.
+    const others = await Promise.all(
+      [1, 2, 3].map(() => hand.sendAndClaim({ flow: "other", lane: { name: "other", deadBlocks: false }, queue: `${Math.random()}` })),
+    );
+    for (const packet of others) await hand.done(packet);
+    expect(settled).toBe(false);
+    await finish(one, "COMMIT");
+    await settling;
+    expect(await orderOf("meanwhile")).toEqual([b.no]);
+  });
+
+  test("a transaction that sees an old state is refused by name where that would matter", async () => {
+    const one = await begin("ISOLATION LEVEL REPEATABLE READ");
+    await expect(within(one, "old").sent).rejects.toThrow(/READ COMMITTED.*REPEATABLE READ/);
+    await finish(one, "ROLLBACK");
+    const two = await begin("ISOLATION LEVEL REPEATABLE READ");
+    expect(await within(two, "old", { lane: null }).sent).toMatchObject({ kind: "packetsSent" });
+    await finish(two, "COMMIT");
+    expect(await orderOf("old")).toHaveLength(1);
+  });
+
+  test("nothing can be claimed by it", async () => {
+    const one = await begin();
+    await expect(within(one, "claiming", { claim: true }).sent).rejects.toThrow(/claimed/);
+    await finish(one, "ROLLBACK");
+  });
+
+  test("of two triggers with one key, in two transactions at once, one begins an execution, and the other is told which", async () => {
+    const [one, two] = [await begin(), await begin()];
+    const key = { scope: "", key: "trigger", fingerprint: null, retentionMs: null };
+    const executions = [hand.execution({ key }), hand.execution({ key })] as const;
+    const sends = executions.map((execution) => hand.sendOf([hand.packet({ execution: execution.no, flow: "triggered" })], execution));
+    assert.ok(sends[0] && sends[1]);
+    expect(await store.packets.sendWithin?.(one, sends[0])).toMatchObject({ kind: "packetsSent" });
+    const other = store.packets.sendWithin?.(two, sends[1]);
+    // It has seen no such key, and is about to write one.
+    await waits("transactionid");
+    await finish(one, "COMMIT");
+    expect(await other).toEqual({ kind: "triggered", execution: executions[0].no, mismatch: false });
+    await finish(two, "COMMIT");
+    expect(await orderOf("triggered")).toHaveLength(1);
+  });
+});

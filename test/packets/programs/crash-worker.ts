@@ -1,0 +1,89 @@
+import { open, type Store } from "onceflow";
+import type { PacketOperation } from "../../../dist/core/packets/operation.js";
+import { watchStatements } from "../../programs/watch-statements.js";
+
+/** Does one thing to packets and dies over it, by SIGKILL, before or after one of its durable moments. */
+export interface PacketDoom {
+  readonly url: string;
+  readonly act: Act;
+  readonly point: "before" | "after";
+  /** Which durable moment, from 1. */
+  readonly nth?: number;
+}
+
+export type Act =
+  | { readonly verb: "commit"; readonly operation: PacketOperation }
+  | { readonly verb: "claim" | "leave" | "renew"; readonly worker: number }
+  | { readonly verb: "reinject" | "discard"; readonly no: number }
+  | { readonly verb: "join" | "pause" | "purge" }
+  /** Claims, calls the other side under the packet's number, and settles. */
+  | { readonly verb: "deliver"; readonly worker: number; readonly providerUrl: string };
+
+const { url, act, point, nth = 1 } = JSON.parse(process.argv[2] ?? "") as PacketDoom;
+const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
+
+process.on("disconnect", () => process.exit());
+const dooming = dieAtDurable();
+const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
+dooming.arm();
+await perform(store);
+console.error("it went through");
+process.exit();
+
+async function perform({ packets, commit }: Store): Promise<unknown> {
+  switch (act.verb) {
+    case "commit":
+      return await commit({ packet: act.operation });
+    case "claim":
+      return await packets.claim({ worker: act.worker, queues, limit: 10 });
+    case "leave":
+      return await packets.leave(act.worker);
+    case "renew":
+      return await packets.renew(act.worker, 60_000);
+    case "reinject":
+      return await packets.reinject(act.no);
+    case "discard":
+      return await packets.discard(act.no);
+    case "join":
+      return await packets.join({ leaseMs: 300 });
+    case "pause":
+      return await packets.setFlowState("flow", "paused");
+    case "purge":
+      return await packets.purge(100);
+    case "deliver": {
+      const { worker, providerUrl } = act;
+      const [packet] = (await packets.claim({ worker, queues, limit: 10 })).claimed;
+      if (packet === undefined) return undefined;
+      const { no, attempt } = packet;
+      await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": String(no), "x-attempt": String(attempt) } });
+      const to = { kind: "done", keep: false, note: null } as const;
+      return await commit({ packet: { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } });
+    }
+  }
+}
+
+/** What makes something durable: the COMMIT of a transaction that may write, or a statement that writes outside of any. */
+function dieAtDurable(): { arm(): void } {
+  let armed = false;
+  let writing = false;
+  let moments = 0;
+  const isDurable = (sql: string) =>
+    writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
+  watchStatements({
+    before(sql) {
+      if (/^BEGIN( IMMEDIATE|[^;]*;)/.test(sql)) writing = true;
+      if (!armed || !isDurable(sql)) return;
+      moments += 1;
+      if (point === "before" && moments === nth) process.kill(process.pid, "SIGKILL");
+    },
+    after(sql) {
+      if (armed && point === "after" && moments === nth && isDurable(sql)) process.kill(process.pid, "SIGKILL");
+      if (sql === "COMMIT" || sql === "ROLLBACK") writing = false;
+    },
+  });
+  return {
+    arm() {
+      armed = true;
+    },
+  };
+}

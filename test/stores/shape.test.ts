@@ -1,0 +1,58 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+
+/**
+ * All stores have one shape (docs/reference/writing-a-store.md), so that a reader who knows one of them knows where to look in
+ * the others; and the registry is the one place outside a store's folder that names it.
+ */
+const src = resolve(import.meta.dirname, "../../src");
+const stores = readdirSync(join(src, "stores"), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && existsSync(join(src, "stores", entry.name, "index.ts")))
+  .map(({ name }) => name);
+
+/** Files of every store, of stores with a database, and where a store's errors, records and schema are. */
+const always = ["backend.ts", "index.ts", "ledger", "url.ts"];
+const withDatabase = ["connection", "driver.ts", "errors.ts", "heartbeat.ts"];
+const sometimes = ["layout.ts", "migrations", "packets", "runs", "transactions"];
+/** What only one database has. */
+const own: Readonly<Record<string, readonly string[]>> = { postgres: ["parameters"], redis: ["scripts"] };
+
+const entriesOf = (store: string) => readdirSync(join(src, "stores", store)).filter((name) => !name.endsWith(".test.ts"));
+const textOf = (path: string) => readFileSync(join(src, path), "utf8");
+
+test("there are six", () => {
+  expect(stores).toEqual(["dynamodb", "memory", "mongodb", "postgres", "redis", "sqlite"]);
+});
+
+describe.each(stores)("%s", (store) => {
+  const entries = entriesOf(store);
+  const required = store === "memory" ? always : [...always, ...withDatabase];
+
+  test("has the files of a store, and no others", () => {
+    expect(entries).toEqual(expect.arrayContaining(required));
+    expect(entries.filter((name) => ![...required, ...sometimes, ...(own[store] ?? [])].includes(name))).toEqual([]);
+  });
+
+  test("says where its data is, by migrations or by a layout", () => {
+    const places = ["layout.ts", "migrations"].filter((name) => entries.includes(name));
+    expect(places).toHaveLength(store === "memory" ? 0 : 1);
+  });
+
+  test("is opened by the function that its index.ts exports", async () => {
+    const { openUrl } = (await import(`../../dist/stores/${store}/index.js`)) as { openUrl?: unknown };
+    expect(openUrl).toBeTypeOf("function");
+  });
+
+  test("stands in one line of the registry, and is named by nothing else that all stores share", () => {
+    const lines = textOf("stores/registry.ts").split("\n");
+    expect(lines.filter((line) => line.includes(`"./${store}/`))).toHaveLength(1);
+    const shared = ["stores", "stores/heartbeat", "stores/shared"].flatMap((folder) =>
+      readdirSync(join(src, folder))
+        .filter((file) => file.endsWith(".ts"))
+        .map((file) => `${folder}/${file}`),
+    );
+    const naming = shared.filter((file) => file !== "stores/registry.ts" && new RegExp(`"\\.{1,2}/${store}/`).test(textOf(file)));
+    expect(naming).toEqual([]);
+  });
+});
