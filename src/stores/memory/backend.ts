@@ -1,4 +1,4 @@
-import { rowOf } from "../../core/store/group-commit.js";
+import { rowOf } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { apply } from "./ledger/flush.js";

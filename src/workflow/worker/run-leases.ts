@@ -100,7 +100,7 @@ export class RunLeases {
         execution.lose(lost(execution, "another worker has taken the run over"));
         continue;
       }
-      execution.writer.held(sentAt);
+      execution.writer.confirmHeld(sentAt);
       if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
     }
   }
