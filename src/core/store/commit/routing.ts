@@ -1,13 +1,7 @@
-<<<<<<< HEAD:src/core/store/commit-routing.ts
-import { InvalidInputError } from "../errors/errors.js";
-import type { AttemptLeases } from "../ledger/attempt-leases.js";
-import type { Batch } from "../ledger/operation.js";
-=======
 import { InvalidInputError } from "../../errors/errors.js";
+import type { AttemptLeases } from "../../ledger/attempt-leases.js";
 import type { Batch } from "../../ledger/operation.js";
-import type { LeaseKeeper } from "../../work/lease-keeper.js";
 import { type Backend, requirePackets, requireRuns, type Store } from "../store.js";
->>>>>>> commit:src/core/store/commit/routing.ts
 import type { GroupCommit } from "./group-commit.js";
 import { onlyPart } from "./only-part.js";
 
