@@ -27,7 +27,7 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
     },
   };
   const noRecords: Backend["flush"] = async () => [];
-  const packets = backend as Backend["packets"];
+  const packets = backend as unknown as NonNullable<Backend["packets"]>;
   const group = new GroupCommit({ backend: { name: "test", flush: noRecords, packets }, clock: systemClock, onAnswers: () => {} });
   const commit = { submit: (operation: PacketOperation) => group.submitPacket(operation), close: () => group.close() };
   return { flushes, commit };

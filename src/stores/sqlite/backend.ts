@@ -8,7 +8,6 @@ import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { explain } from "./errors.js";
-import { JointFlush } from "./transactions/joint-flush.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
@@ -18,6 +17,7 @@ import { attemptColumns } from "./ledger/row.js";
 import { createPackets } from "./packets/packets.js";
 import { createRuns } from "./runs/runs.js";
 import { createRunWatch } from "./runs/watch.js";
+import { JointFlush } from "./transactions/joint-flush.js";
 import { OwnTransactions } from "./transactions/own-transactions.js";
 import { settleWithin, transact } from "./transactions/transact.js";
 
