@@ -138,7 +138,8 @@ export class Adoption {
     this.#reads.add(read);
     try {
       const now = await host.store.runs.load(id);
-      if (read.isOutdated || now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch) return;
+      if (read.isOutdated || now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch)
+        return;
       if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
     } catch {
       // The next renewal finds it again.
