@@ -9,9 +9,9 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import { appFolder } from "../kit/app-folder.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
+import { durableStores, onStoresInTurn, type Scene } from "../kit/scene.js";
 import { isRunning } from "../servers/process/processes.js";
-import { durableStores, onStoresInTurn, type Scene } from "../workflow/scene.js";
 import { onceflow, program } from "./process.js";
 
 // Dozens of processes: on a machine that has other things to do they take their time.

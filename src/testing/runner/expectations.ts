@@ -8,7 +8,7 @@ import { definedWorkflows, workflowNamed } from "../../workflow/define/definitio
 import { broughtBack } from "../../workflow/journal/aside.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
-import type { StepExecution } from "./bodies.js";
+import type { StepExecution } from "./step-execution.js";
 
 interface Failure {
   readonly message: string;

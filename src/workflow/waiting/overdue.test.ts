@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { captureWarnings } from "../../../test/kit/captured-warnings.js";
+import { captureWarnings } from "../../../test/kit/warnings.js";
 import { sha256 } from "../../core/values/canonical.js";
 import { open } from "../../stores/open.js";
 import { workflow as define } from "../define/compiled.js";

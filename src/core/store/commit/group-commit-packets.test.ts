@@ -1,0 +1,178 @@
+import { expect, test } from "vitest";
+import { NotKnownError, StoreRefusedError, UnreachableError } from "../../errors/errors.js";
+import type { NewPacket, PacketAnswer, PacketBackend, PacketOperation, SettlePacket } from "../../packets/operation.js";
+import { systemClock } from "../../work/clock.js";
+import type { Backend } from "../store.js";
+import { GroupCommit } from "./group-commit.js";
+
+const settle = (no: number): SettlePacket => ({
+  verb: "settlePacket",
+  no,
+  worker: 1,
+  attempt: 1,
+  to: { kind: "done", keep: false, note: null },
+  packets: [],
+  outputs: [],
+});
+
+const settled: PacketAnswer = { kind: "packetSettled", now: 0, placed: [], woken: [], ended: [] };
+const numbersOf = (operations: readonly PacketOperation[]) => operations.map((operation) => (operation as SettlePacket).no);
+
+function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again")[] | Promise<readonly (PacketAnswer | "again")[]>) {
+  const flushes: number[][] = [];
+  const backend = {
+    flush: async (operations: readonly PacketOperation[]) => {
+      flushes.push(numbersOf(operations));
+      return await flush(numbersOf(operations));
+    },
+  };
+  const noRecords: Backend["flush"] = async () => [];
+  const packets = backend as PacketBackend;
+  const group = new GroupCommit({ backend: { name: "test", flush: noRecords, packets }, clock: systemClock, onAnswers: () => {} });
+  const commit = { submit: (operation: PacketOperation) => group.submitPacket(operation), close: () => group.close() };
+  return { flushes, commit };
+}
+
+const numbers = (length: number, from = 1) => Array.from({ length }, (_, i) => from + i);
+
+test("what waits goes out together, in the order in which it was handed in", async () => {
+  const { commit, flushes } = commitTo((all) => all.map(() => settled));
+  await Promise.all([30, 4, 200, 1].map((no) => commit.submit(settle(no))));
+  expect(flushes).toEqual([[30, 4, 200, 1]]);
+});
+
+test("one flush at a time; what comes meanwhile is the next one", async () => {
+  let open = (): void => {};
+  const { commit, flushes } = commitTo(async (all) => {
+    if (flushes.length === 1) await new Promise<void>((go) => (open = go));
+    return all.map(() => settled);
+  });
+  const first = commit.submit(settle(1));
+  while (flushes.length === 0) await new Promise((go) => setImmediate(go));
+  const others = [2, 3].map((no) => commit.submit(settle(no)));
+  await new Promise((go) => setImmediate(go));
+  expect(flushes).toEqual([[1]]);
+  open();
+  await Promise.all([first, ...others]);
+  expect(flushes).toEqual([[1], [2, 3]]);
+});
+
+test("a flush has a bound", async () => {
+  const { commit, flushes } = commitTo((all) => all.map(() => settled));
+  await Promise.all(numbers(1000).map((no) => commit.submit(settle(no))));
+  expect(flushes.map(({ length }) => length)).toEqual([512, 488]);
+});
+
+test("what lost a race goes first in the next flush; the others have their answers", async () => {
+  const { commit, flushes } = commitTo((all) => all.map((no) => (no === 2 && flushes.length === 1 ? "again" : settled)));
+  await Promise.all([1, 2, 3].map((no) => commit.submit(settle(no))));
+  expect(flushes).toEqual([[1, 2, 3], [2]]);
+});
+
+test("what loses every race is given up", async () => {
+  const { commit, flushes } = commitTo((all) => all.map(() => "again"));
+  await expect(commit.submit(settle(1))).rejects.toThrow(UnreachableError);
+  expect(flushes.length).toBe(101);
+});
+
+test("what the store refuses fails alone, and says why", async () => {
+  const { commit, flushes } = commitTo((all) => {
+    if (all.includes(2)) throw new StoreRefusedError("value too long");
+    return all.map(() => settled);
+  });
+  const [one, two, three] = await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no))));
+  expect([one?.status, three?.status]).toEqual(["fulfilled", "fulfilled"]);
+  expect(two).toMatchObject({ status: "rejected", reason: expect.any(StoreRefusedError) });
+  expect(String((two as PromiseRejectedResult).reason)).toContain("value too long");
+  expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
+});
+
+test("a passing answer of the server fails one packet alone, as it is", async () => {
+  const answer = new UnreachableError("57014", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (all.includes(2)) throw answer;
+    return all.map(() => settled);
+  });
+  const [one, two, three] = await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no))));
+  expect([one?.status, three?.status]).toEqual(["fulfilled", "fulfilled"]);
+  expect(two).toEqual({ status: "rejected", reason: answer });
+  expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
+});
+
+test("a server that is well again after one answer gets the packets of that flush in growing groups, not one by one", async () => {
+  let failures = 1;
+  const error = new UnreachableError("25006", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (failures-- > 0) throw error;
+    return all.map(() => settled);
+  });
+  await Promise.all(numbers(300).map((no) => commit.submit(settle(no))));
+  expect(flushes.length).toBeLessThan(30);
+  // Each one once more, in the order in which they were handed in.
+  expect(flushes.slice(1).flat()).toEqual(numbers(300));
+});
+
+test("a server that takes nothing is not asked by every packet alone, and when it is well again they come back together", async () => {
+  let readOnly = true;
+  const error = new UnreachableError("25006", undefined, { answered: true });
+  const { commit, flushes } = commitTo((all) => {
+    if (readOnly) throw error;
+    return all.map(() => settled);
+  });
+  const settles = numbers(100).map(settle);
+  for (const each of await Promise.allSettled(settles.map((one) => commit.submit(one))))
+    expect(each).toEqual({ status: "rejected", reason: error });
+  expect(flushes.length).toBeLessThan(30);
+  readOnly = false;
+  const before = flushes.length;
+  await Promise.all(settles.map((one) => commit.submit(one)));
+  expect(flushes).toHaveLength(before + 1);
+});
+
+test("what is handed in while packets go alone does not wait for them, but overtakes none of its lane", async () => {
+  let failures = 1;
+  const { commit, flushes } = commitTo((all) => {
+    if (failures-- > 0) throw new UnreachableError("57014", undefined, { answered: true });
+    return all.map(() => settled);
+  });
+  const inLane = (no: number, name: string): SettlePacket => ({
+    ...settle(no),
+    packets: [{ flow: "f", queue: "q", lane: { name } } as NewPacket],
+  });
+  const first = [1, 2, 3, 4].map((no) => commit.submit(inLane(no, "a")));
+  while (flushes.length === 0) await new Promise((go) => setImmediate(go));
+  const later = [commit.submit(inLane(5, "a")), commit.submit(inLane(6, "b"))];
+  await Promise.all([...first, ...later]);
+  const order = flushes.slice(1).flat();
+  expect(order.filter((no) => no !== 6)).toEqual([1, 2, 3, 4, 5]);
+  expect(order.indexOf(6)).toBeLessThan(order.indexOf(4));
+});
+
+test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {
+  const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new NotKnownError("lost")];
+  const { commit, flushes } = commitTo((all) => {
+    throw all.length > 1 ? answer : lost;
+  });
+  for (const each of await Promise.allSettled([1, 2, 3].map((no) => commit.submit(settle(no)))))
+    expect(each).toEqual({ status: "rejected", reason: lost });
+  expect(flushes).toEqual([[1, 2, 3], [1]]);
+});
+
+test.each([UnreachableError, NotKnownError])("%o of a flush is everybody's, and is not tried again here", async (Trouble) => {
+  const { commit, flushes } = commitTo(() => {
+    throw new Trouble("gone");
+  });
+  const all = await Promise.allSettled([1, 2].map((no) => commit.submit(settle(no))));
+  for (const each of all) expect(each).toMatchObject({ status: "rejected", reason: expect.any(Trouble) });
+  expect(flushes).toEqual([[1, 2]]);
+});
+
+test("closing writes what was handed in, and refuses the rest", async () => {
+  const { commit, flushes } = commitTo((all) => all.map(() => settled));
+  const before = commit.submit(settle(1));
+  const closing = commit.close();
+  await expect(commit.submit(settle(2))).rejects.toThrow("the store is closed");
+  await closing;
+  expect(await before).toEqual(settled);
+  expect(flushes).toEqual([[1]]);
+});

@@ -1,0 +1,172 @@
+import { decide } from "../../ledger/decide.js";
+import type { Answer, Operation } from "../../ledger/operation.js";
+import { rowOf } from "../../ledger/record.js";
+import type { PacketAnswer, PacketOperation } from "../../packets/operation.js";
+import type { RunAnswer, RunOperation } from "../../runs/operation.js";
+import type { Clock } from "../../work/clock.js";
+import type { Backend, Verdicted } from "../store.js";
+import { closedError } from "../while-open.js";
+import { type Answered as AnsweredBy, type CommitKind, KindCommit } from "./kind-commit.js";
+
+export interface GroupCommitOptions {
+  readonly backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs" | "packets">;
+  readonly clock: Clock;
+  /** Called with everything that a flush of records has answered, before any caller gets its answer. */
+  readonly onAnswers: (answered: readonly Answered[]) => void;
+  readonly onRunAnswer?: (operation: RunOperation, answer: RunAnswer) => void;
+  readonly flushMax?: number;
+}
+
+export type Answered = AnsweredBy<Operation, Answer>;
+
+/**
+ * Everything in the process that commits queues up here: records, runs and packets. All that waits is handed to the backend in
+ * one turn of the event loop, by one call for each kind; a backend whose database can makes one durable write of these calls
+ * (SQLite), the others write them side by side. At rest a commit goes out in the same turn of the event loop: no timer adds
+ * latency. Every operation is atomic by itself: if we die in a flush, some of its operations may be written and others not.
+ *
+ * Rules, and what each prevents:
+ * - One operation per record or run and flush, and none overtakes an earlier one on its record. A set-based statement cannot
+ *   touch a row twice. Operations on packets are written one after the other, in the order in which they were handed in.
+ * - Begins of a record that is already in the flush follow it: they are answered from what it found, so ten
+ *   thousand duplicates cost one row.
+ * - Records in one order: two processes that flush the same records cannot deadlock.
+ * - One flush of a kind at a time; where the backend writes records one by one anyway, several, but never two with one record.
+ * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
+ *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
+ *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again (commit/alone-turns.ts).
+ */
+export class GroupCommit {
+  readonly #backend: Pick<Backend, "name" | "place">;
+  readonly #clock: Clock;
+  readonly #records: KindCommit<Operation, Answer, Verdicted>;
+  readonly #runs: KindCommit<RunOperation, RunAnswer, RunAnswer>;
+  readonly #packets: KindCommit<PacketOperation, PacketAnswer, PacketAnswer>;
+  readonly #kinds: readonly Pick<KindCommit<object, unknown, unknown>, "isReady" | "flush" | "flushes">[];
+  /** The next turn takes what waits, as soon as everything that is ready has run. */
+  #scheduled = false;
+  /** Turns whose flushes are under way. */
+  readonly #turns = new Set<Promise<void>>();
+  closed = false;
+
+  constructor({ backend, clock, onAnswers, onRunAnswer, flushMax = 512 }: GroupCommitOptions) {
+    this.#backend = backend;
+    this.#clock = clock;
+    this.#records = new KindCommit(recordKind(backend, onAnswers), flushMax);
+    this.#runs = new KindCommit(runKind(backend, onRunAnswer), flushMax);
+    this.#packets = new KindCommit(packetKind(backend), flushMax);
+    this.#kinds = [this.#records, this.#runs, this.#packets];
+  }
+
+  get flushes(): number {
+    return this.#kinds.reduce((sum, { flushes }) => sum + flushes, 0);
+  }
+
+  submit(operation: Operation): Promise<Answer> {
+    return this.#submit(this.#records, operation);
+  }
+
+  submitRun(operation: RunOperation): Promise<RunAnswer> {
+    return this.#submit(this.#runs, operation);
+  }
+
+  submitPacket(operation: PacketOperation): Promise<PacketAnswer> {
+    return this.#submit(this.#packets, operation);
+  }
+
+  /** Finishes what is under way; what has been handed in is still written. */
+  async close(): Promise<void> {
+    this.closed = true;
+    while (this.#turns.size > 0) await Promise.all(this.#turns);
+  }
+
+  #submit<Op extends object, Ans, Verdict>(kind: KindCommit<Op, Ans, Verdict>, operation: Op): Promise<Ans> {
+    return new Promise((resolve, reject) => {
+      if (this.closed) return reject(closedError(this.#backend));
+      kind.add({ operation, sentAt: this.#clock.now(), resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || !this.#kinds.some(({ isReady }) => isReady)) return;
+    this.#scheduled = true;
+    const turn = new Promise<void>((done) => {
+      this.#clock.soon(() => {
+        this.#scheduled = false;
+        void this.#flushAll().then(() => {
+          this.#turns.delete(turn);
+          done();
+        });
+      });
+    });
+    this.#turns.add(turn);
+  }
+
+  /** All kinds in one stretch, without an await between them: so a backend can make one write of them. */
+  #flushAll(): Promise<unknown> {
+    const flushes: Promise<void>[] = [];
+    for (const kind of this.#kinds) {
+      const flush = kind.isReady ? kind.flush() : undefined;
+      // Undefined: all that waits is about a record whose flush will come by here, too.
+      if (flush !== undefined) flushes.push(flush.then(() => this.#schedule()));
+    }
+    return Promise.all(flushes);
+  }
+}
+
+function recordKind(
+  backend: GroupCommitOptions["backend"],
+  onAnswers: GroupCommitOptions["onAnswers"],
+): CommitKind<Operation, Answer, Verdicted> {
+  return {
+    noun: "record",
+    flush: (operations) => backend.flush(operations),
+    flushesAtOnce: backend.flushesAtOnce,
+    rowOf,
+    answerOf: ({ answer }) => answer,
+    isUrgent: ({ verb }) => verb === "renew",
+    follows: (later, first) => first.verb === "begin" && later.verb === "begin",
+    followerAnswer({ record, now }, operation) {
+      const { answer, next } = decide(record, operation, now);
+      return next === undefined ? answer : undefined;
+    },
+    onAnswers,
+  };
+}
+
+function runKind(
+  { runs }: GroupCommitOptions["backend"],
+  onRunAnswer: GroupCommitOptions["onRunAnswer"],
+): CommitKind<RunOperation, RunAnswer, RunAnswer> {
+  return {
+    noun: "run",
+    flush: async (operations) => (await runs?.flush(operations)) ?? [],
+    rowOf: rowOfRun,
+    answerOf: (answer) => answer,
+    onAnswers(answered) {
+      for (const { operation, answer } of answered) onRunAnswer?.(operation, answer);
+    },
+  };
+}
+
+function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<PacketOperation, PacketAnswer, PacketAnswer> {
+  return {
+    noun: "packet",
+    flush: async (operations) => (await packets?.flush(operations)) ?? [],
+    rowsOf: rowsOfPackets,
+    answerOf: (answer) => answer,
+    onAnswers: () => {},
+  };
+}
+
+function rowOfRun(operation: RunOperation): string {
+  if (operation.verb !== "send") return `run\0${operation.id}`;
+  return "run" in operation.to ? `run\0${operation.to.run}` : `token\0${operation.to.token}`;
+}
+
+/** The packet that is settled, and the lanes of those that are sent: the order in a lane is that of the commits. */
+function rowsOfPackets(operation: PacketOperation): string[] {
+  const rows = operation.packets.flatMap(({ flow, queue, lane }) => (lane === null ? [] : [`${flow}\0${queue}\0${lane.name}`]));
+  return operation.verb === "settlePacket" ? [`${operation.no}`, ...rows] : rows;
+}

@@ -1,0 +1,121 @@
+import type {
+  Alert,
+  DeadLetter,
+  NewPacket,
+  PacketAnswer,
+  PacketBackend,
+  PacketOperation,
+  Placed,
+  SendPackets,
+} from "../../packets/operation.js";
+import type { ExecutionRecord, PacketRecord, PartRecord } from "../../packets/packet.js";
+import type { Cipher, Place } from "../../values/cipher.js";
+import { lazily, withMembers } from "../../values/sealed.js";
+
+/**
+ * Packets without what is kept in them: payloads, histories, inputs and outputs of executions. Numbers, queues, keys,
+ * states and times go by. A part is opened as itself, also inside the packet that it was joined to.
+ */
+export function encryptedPackets(packets: PacketBackend, cipher: Cipher): PacketBackend {
+  const memo = new WeakMap<PacketOperation, PacketOperation>();
+  /** An operation is sent again unchanged after a lost reply: so it is encrypted once. */
+  const sealed = <Op extends PacketOperation>(operation: Op): Op => {
+    const known = memo.get(operation) ?? sealedOperation(operation, cipher);
+    memo.set(operation, known);
+    return known as Op;
+  };
+  const packet = (record: PacketRecord) => openedPacket(record, cipher);
+  const execution = (record: ExecutionRecord) => openedExecution(record, cipher);
+  const { sendWithin } = packets;
+  return withMembers<PacketBackend>({
+    async flush(operations) {
+      const answers = await packets.flush(operations.map(sealed));
+      return answers.map((answer) => (answer === "again" ? answer : openedAnswer(answer, cipher)));
+    },
+    async claim(query) {
+      const { claimed, ...rest } = await packets.claim(query);
+      return { ...rest, claimed: claimed.map(packet) };
+    },
+    async packet(no) {
+      const found = await packets.packet(no);
+      return found && packet(found);
+    },
+    deadLetters: async (query) => (await packets.deadLetters(query)).map(packet),
+    packetsOf: async (no, limit) => (await packets.packetsOf(no, limit)).map(packet),
+    async execution(no) {
+      const found = await packets.execution(no);
+      return found && execution(found);
+    },
+    executions: async (query) => (await packets.executions(query)).map(execution),
+    sendWithin:
+      sendWithin && (async (tx: object, send: SendPackets) => openedAnswer(await sendWithin.call(packets, tx, sealed(send)), cipher)),
+    join: (query) => packets.join(query),
+    renew: (worker, leaseMs) => packets.renew(worker, leaseMs),
+    leave: (worker) => packets.leave(worker),
+    reinject: (no, alert) => packets.reinject(no, alert && sealedAlert(alert, cipher)),
+    discard: (no) => packets.discard(no),
+    notes: (no, limit) => packets.notes(no, limit),
+    counts: () => packets.counts(),
+    flowState: (flow) => packets.flowState(flow),
+    setFlowState: (flow, state) => packets.setFlowState(flow, state),
+    purge: (limit) => packets.purge(limit),
+    watch: (changed) => packets.watch(changed),
+  });
+}
+
+/** What a text is, and whose: the same on its way in and on its way out. */
+const placeOf = {
+  packet: (no: number, field: "payload" | "history"): Place => ["packet", no, field],
+  execution: (no: number): Place => ["execution", no, "input"],
+};
+
+function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOperation {
+  const packets = operation.packets.map((packet): NewPacket => {
+    const payload = cipher.seal(packet.payload, placeOf.packet(packet.no, "payload"));
+    return { ...packet, payload, letter: sealedLetter(packet.letter, cipher) };
+  });
+  if (operation.verb === "sendPackets") {
+    const { execution } = operation;
+    const input = execution && cipher.seal(execution.input, placeOf.execution(execution.no));
+    return { ...operation, packets, execution: execution && { ...execution, input: input as string } };
+  }
+  const { no, to } = operation;
+  const outputs = operation.outputs.map((output) => cipher.seal(output, outputPlace));
+  const sealedTo = "history" in to && to.history !== null ? { ...to, history: cipher.seal(to.history, placeOf.packet(no, "history")) } : to;
+  return { ...operation, packets, outputs, to: sealedTo };
+}
+
+/** Nearly always without an alert, and shared by all packets of an edge. */
+function sealedLetter(letter: DeadLetter | null, cipher: Cipher): DeadLetter | null {
+  return letter?.alert === undefined ? letter : { ...letter, alert: sealedAlert(letter.alert, cipher) };
+}
+
+/** As the packet that it will be. */
+function sealedAlert(alert: Alert, cipher: Cipher): Alert {
+  return { ...alert, payload: cipher.seal(alert.payload, placeOf.packet(alert.no, "payload")) };
+}
+
+/** The store puts outputs into their execution, which whoever settles need not know: they are bound to being outputs. */
+const outputPlace: Place = ["execution", "output"];
+
+function openedAnswer(answer: PacketAnswer, cipher: Cipher): PacketAnswer {
+  if (!("placed" in answer)) return answer;
+  const placed = answer.placed.map(
+    (each): Placed => (each.kind === "claimed" ? { ...each, packet: openedPacket(each.packet, cipher) } : each),
+  );
+  return { ...answer, placed };
+}
+
+function openedPacket(record: PacketRecord, cipher: Cipher): PacketRecord {
+  const open = (no: number) => (text: string) => cipher.open(text, placeOf.packet(no, "payload"));
+  const { no, parts } = record;
+  const opened =
+    parts && Object.fromEntries(Object.entries(parts).map(([port, part]) => [port, lazily<PartRecord>(part, { payload: open(part.no) })]));
+  return lazily({ ...record, parts: opened }, { payload: open(no), history: (text) => cipher.open(text, placeOf.packet(no, "history")) });
+}
+
+function openedExecution(record: ExecutionRecord, cipher: Cipher): ExecutionRecord {
+  const { no, outputs } = record;
+  const opened = lazily(record, { input: (text) => cipher.open(text, placeOf.execution(no)) });
+  return Object.defineProperty(opened, "outputs", { enumerable: true, get: () => outputs.map((text) => cipher.open(text, outputPlace)) });
+}

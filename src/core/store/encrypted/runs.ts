@@ -1,0 +1,184 @@
+import type { Chunk, ChunkQuery, ChunkRecord } from "../../runs/chunk.js";
+import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "../../runs/operation.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../runs/run.js";
+import type { Cipher, Place } from "../../values/cipher.js";
+import { lazily, withMembers } from "../../values/sealed.js";
+
+/**
+ * Queue and journal without what is kept in them: input and output of runs, their trouble, the events of the journal,
+ * payloads of mail, metadata of hooks, chunks of streams. Ids, names of workflows, tokens, states and times go by.
+ *
+ * A run that ends sends its parent mail that the store makes of the status and the encrypted output: so the payload of
+ * such mail is opened as the output of the child that it is about.
+ */
+export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
+  const opens = new Opens(cipher);
+  const memo = new WeakMap<RunOperation, RunOperation>();
+  /** An operation is sent again unchanged after a lost reply: so it is encrypted once. */
+  const sealed = <Op extends RunOperation>(operation: Op): Op => {
+    const known = memo.get(operation) ?? sealedOperation(operation, cipher);
+    memo.set(operation, known);
+    return known as Op;
+  };
+  const { appendWithin } = runs;
+  return withMembers<RunBackend>({
+    async flush(operations) {
+      const answers = await runs.flush(operations.map(sealed));
+      return answers.map((answer) => (answer === "again" ? answer : opens.answer(answer)));
+    },
+    async claim(query) {
+      const { claimed, ...rest } = await runs.claim(query);
+      return { ...rest, claimed: claimed.map((each) => opens.claimed(each)) };
+    },
+    async load(id) {
+      const claimed = await runs.load(id);
+      return claimed && opens.claimed(claimed);
+    },
+    renew: (query) => runs.renew(query),
+    workers: () => runs.workers(),
+    leave: (owner) => runs.leave(owner),
+    mail: async (run, after) => (await runs.mail(run, after)).map((mail) => opens.mail(run, mail)),
+    async read(id) {
+      const run = await runs.read(id);
+      return run && opens.run(run);
+    },
+    journal: async (id, after, limit) => (await runs.journal(id, after, limit)).map((entry) => opens.entry(id, entry)),
+    list: async (query) => (await runs.list(query)).map((run) => opens.run(run)),
+    async hook(token) {
+      const hook = await runs.hook(token);
+      return hook && opens.hook(hook);
+    },
+    chunks: async (query) => (await runs.chunks(query)).map((chunk) => opens.chunk(query, chunk)),
+    tail: (run, stream) => runs.tail(run, stream),
+    purge: (limit) => runs.purge(limit),
+    watch: (changed) => runs.watch(changed),
+    appendWithin: appendWithin && (async (tx: object, append: Append) => opens.answer(await appendWithin.call(runs, tx, sealed(append)))),
+  });
+}
+
+/** What a text is, and whose: the same on its way in and on its way out. */
+const placeOf = {
+  run: (id: string, field: "input" | "output" | "trouble"): Place => ["run", id, field],
+  events: (id: string, seq: number): Place => ["journal", id, seq],
+  /** Its place in the stream is the store's to give, when it is written. */
+  chunk: (run: string, stream: string): Place => ["chunk", run, stream],
+  metadata: (run: string, token: string): Place => ["hook", run, token],
+  /** Mail to a token: whose hook that is only the store knows when it is written. */
+  mail: (run: string | undefined, { kind, about }: Pick<Mail, "kind" | "about">): Place =>
+    kind === "hook" || run === undefined ? ["mail", kind] : ["mail", kind, run, about],
+};
+
+function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation {
+  switch (operation.verb) {
+    case "start":
+      return sealedStart(operation, cipher);
+    case "append":
+      return { ...operation, entry: sealedEntry(operation.entry, operation.id, operation.seq, cipher) };
+    case "appendLate":
+      return { ...operation, events: cipher.seal(operation.events, placeOf.events(operation.id, operation.seq)) };
+    case "write":
+      return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
+    case "send": {
+      const { to, payload } = operation;
+      if (payload === null) return operation;
+      return { ...operation, payload: cipher.seal(payload, placeOf.mail("run" in to ? to.run : undefined, operation)) };
+    }
+  }
+}
+
+function sealedStart(start: StartRun, cipher: Cipher): StartRun {
+  const { id, first } = start;
+  return {
+    ...start,
+    ...sealedChunks(start, id, cipher),
+    input: cipher.seal(start.input, placeOf.run(id, "input")),
+    first: first && { ...first, entry: sealedEntry(first.entry, id, 1, cipher) },
+  };
+}
+
+function sealedEntry(entry: Entry, id: string, seq: number, cipher: Cipher): Entry {
+  const { events, hooks, children, then } = entry;
+  return {
+    ...entry,
+    ...sealedChunks(entry, id, cipher),
+    events: events === null ? null : cipher.seal(events, placeOf.events(id, seq)),
+    hooks: hooks.map((change) => sealedHook(change, id, cipher)),
+    children: children.map((child) => sealedStart(child, cipher)),
+    then: sealedThen(then, id, cipher),
+  };
+}
+
+function sealedChunks(of: { readonly chunks?: readonly Chunk[] }, run: string, cipher: Cipher) {
+  if (of.chunks === undefined) return {};
+  return { chunks: of.chunks.map((chunk) => ({ ...chunk, data: sealedData(chunk, placeOf.chunk(run, chunk.stream), cipher) })) };
+}
+
+function sealedData({ data }: Chunk, place: Place, cipher: Cipher): Chunk["data"] {
+  if (data === null) return null;
+  return typeof data === "string" ? cipher.seal(data, place) : cipher.sealBytes(data, place);
+}
+
+function sealedHook(change: HookChange, run: string, cipher: Cipher): HookChange {
+  if (!("add" in change) || change.metadata === null) return change;
+  return { ...change, metadata: cipher.seal(change.metadata, placeOf.metadata(run, change.add)) };
+}
+
+function sealedThen(then: Then, id: string, cipher: Cipher): Then {
+  if (then.kind === "end" && then.output !== null) return { ...then, output: cipher.seal(then.output, placeOf.run(id, "output")) };
+  if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: cipher.seal(then.trouble, placeOf.run(id, "trouble")) };
+  return then;
+}
+
+class Opens {
+  readonly #cipher: Cipher;
+
+  constructor(cipher: Cipher) {
+    this.#cipher = cipher;
+  }
+
+  answer(answer: RunAnswer): RunAnswer {
+    return answer.kind === "exists" ? { ...answer, run: this.run(answer.run) } : answer;
+  }
+
+  claimed({ run, lapsed, journal, mail, hooks }: Claimed): Claimed {
+    return {
+      run: this.run(run),
+      lapsed,
+      journal: journal.map((entry) => this.entry(run.id, entry)),
+      mail: mail.map((each) => this.mail(run.id, each)),
+      hooks: hooks.map((hook) => this.hook(hook)),
+    };
+  }
+
+  run(run: RunRecord): RunRecord {
+    const open = (field: "input" | "output" | "trouble") => (text: string) => this.#cipher.open(text, placeOf.run(run.id, field));
+    return lazily(run, { input: open("input"), output: open("output"), trouble: open("trouble") });
+  }
+
+  entry(run: string, entry: JournalEntry): JournalEntry {
+    return lazily(entry, { events: (text) => this.#cipher.open(text, placeOf.events(run, entry.seq)) });
+  }
+
+  chunk({ run, stream }: ChunkQuery, chunk: ChunkRecord): ChunkRecord {
+    const { data } = chunk;
+    const place = placeOf.chunk(run, stream);
+    if (data === null) return chunk;
+    return { ...chunk, data: typeof data === "string" ? this.#cipher.open(data, place) : this.#cipher.openBytes(data, place) };
+  }
+
+  hook(hook: HookRecord): HookRecord {
+    return lazily(hook, { metadata: (text) => this.#cipher.open(text, placeOf.metadata(hook.run, hook.token)) });
+  }
+
+  mail(run: string, mail: Mail): Mail {
+    const made = (text: string) => mail.kind === "child" && !this.#cipher.isSealed(text);
+    return lazily(mail, {
+      payload: (text) => (made(text) ? this.#childEnd(mail.about ?? "", text) : this.#cipher.open(text, placeOf.mail(run, mail))),
+    });
+  }
+
+  #childEnd(child: string, payload: string): string {
+    const [status, output] = JSON.parse(payload) as [string, string | null];
+    return JSON.stringify([status, output === null ? null : this.#cipher.open(output, placeOf.run(child, "output"))]);
+  }
+}
