@@ -39,6 +39,6 @@ export { createWebhook, type Webhook, type WebhookOptions } from "../workflow/ho
 export type { RequestWithResponse } from "../workflow/hooks/webhook-request.js";
 export type { StreamOptions, WorkflowWritableStreamOptions } from "../workflow/streams/stream-name.js";
 export { getWritable } from "../workflow/streams/writable.js";
-export type { WorkerOptions } from "../workflow/worker/check-worker-options.js";
+export type { WorkerOptions } from "../workflow/process/check-worker-options.js";
 export type { Worker } from "../workflow/worker/worker.js";
 export { work } from "../workflow/worker/workers.js";

@@ -338,7 +338,7 @@ describe("the pages", () => {
       ...exportsOf("src/exports/workflow.ts"),
       ...membersOf("src/workflow/define/step-options.ts", "StepOptions"),
       ...membersOf("src/workflow/define/hook.ts", "HookOptions"),
-      ...membersOf("src/workflow/worker/check-worker-options.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/process/check-worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/define/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/define/context.ts", "WorkflowMetadata"),
       ...codes.errors,

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/work/clock.js";
 import { enlist } from "../../workflow/process/local-worker.js";
 import type { Asked } from "../../workflow/steps/reconcile.js";
 import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
-import type { WorkerOptions } from "../../workflow/worker/check-worker-options.js";
+import type { WorkerOptions } from "../../workflow/process/check-worker-options.js";
 import { Worker } from "../../workflow/worker/worker.js";
 import { type Mortal, mortal } from "../mortal-store.js";
 import type { Bodies } from "./bodies.js";
