@@ -1,15 +1,17 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/kit/longest-first.js";
+import { sourceOfPackage } from "./test/kit/source-of-package.js";
 
 // It would say in every process that it will need a newer Node one day.
 process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
 
 export default defineConfig({
+  plugins: [sourceOfPackage()],
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "examples/**/*.test.ts"],
     // Next.js is installed and built for it: npm run test:examples.
     exclude: ["**/node_modules/**", "examples/stripe-events/nextjs.test.ts"],
-    globalSetup: ["test/servers/global-setup.ts"],
+    globalSetup: ["test/kit/build.ts", "test/servers/global-setup.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 3,

@@ -1,6 +1,7 @@
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Acquired, acquire } from "../../test/servers/acquire.js";
+import { acquire } from "../../test/servers/acquire.js";
+import type { Acquired } from "../../test/servers/acquire-from.js";
 import { startGuard } from "../../test/servers/process/guard.js";
 import type { Server } from "../../test/servers/provider.js";
 import { type Conditions, machine, versionOf } from "../conditions.js";

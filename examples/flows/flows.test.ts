@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { expect, onTestFinished, test } from "vitest";
-import { poll } from "../../test/servers/process/command.js";
+import { poll } from "../../test/kit/poll.js";
 import { childrenOf, isRunning } from "../../test/servers/process/processes.js";
 import { nodes } from "./nodes.js";
 

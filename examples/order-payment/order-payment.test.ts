@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { poll } from "../../test/servers/process/command.js";
+import { poll } from "../../test/kit/poll.js";
 import { childrenOf, isRunning } from "../../test/servers/process/processes.js";
 
 const program = fileURLToPath(new URL("../../.build/examples/order-payment/main.js", import.meta.url));

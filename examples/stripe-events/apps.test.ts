@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { poll, runCommand } from "../../test/servers/process/command.js";
+import { poll } from "../../test/kit/poll.js";
+import { runCommand } from "../../test/servers/process/command.js";
 import { deliver, eventOf, programOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 import { isFromStripe, signed } from "./signature.js";
 

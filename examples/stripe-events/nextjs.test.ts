@@ -6,7 +6,8 @@ import { promisify } from "node:util";
 import { open } from "onceflow";
 import { listRuns } from "onceflow/workflow/api";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { INSTALL_BOUND_MS, poll, runCommand } from "../../test/servers/process/command.js";
+import { poll } from "../../test/kit/poll.js";
+import { INSTALL_BOUND_MS, runCommand } from "../../test/servers/process/command.js";
 import { type App, deliver, eventOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 
 const execFile = promisify(execFileWithCallback);

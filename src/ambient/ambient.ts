@@ -4,9 +4,9 @@ import { requireStore } from "../core/store/require-store.js";
 import type { Store } from "../core/store/store.js";
 import { testStoreOverride } from "../core/store/test-store-override.js";
 import { open } from "../stores/open.js";
-import { setPublicUrl } from "../workflow/hooks/public-url.js";
+import { setPublicUrl } from "../workflow/define/public-url.js";
+import { whileBeginning } from "../workflow/process/worker-beginning.js";
 import { checkWorkerOptions, type WorkerOptions } from "../workflow/worker/check-worker-options.js";
-import { whileBeginning } from "../workflow/worker/worker-beginning.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;
@@ -49,7 +49,7 @@ const names: Readonly<Record<keyof Configuration, true>> = { store: true, worker
 /** The workflow engine is loaded only where it is used. */
 async function beginWorker(): Promise<void> {
   const [{ provideAmbient }, { beginProcessWorker }] = await Promise.all([
-    import("../workflow/worker/workers.js"),
+    import("../workflow/process/ambient-store.js"),
     import("../workflow/worker/process-worker.js"),
   ]);
   provideAmbient({ store: ambientStore, worker: ambientWorker });

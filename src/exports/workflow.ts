@@ -1,19 +1,14 @@
 import { ambientStore, ambientWorker } from "../ambient/ambient.js";
-import { provideAmbient } from "../workflow/worker/workers.js";
+import { provideAmbient } from "../workflow/process/ambient-store.js";
 
 provideAmbient({ store: ambientStore, worker: ambientWorker });
 
 export { NotApplied } from "../core/errors/errors.js";
 export type { Reconciled } from "../core/ledger/options.js";
+export { type DefinedHook, defineHook, type TypedHook } from "../workflow/client/define-hook.js";
 export { getStepMetadata, getWorkflowMetadata, type StepMetadata, type WorkflowMetadata } from "../workflow/define/context.js";
-export {
-  type Step,
-  step,
-  stepOptions,
-  type Workflow,
-  type WorkflowFunction,
-  workflow,
-} from "../workflow/define/define.js";
+export { step, stepOptions, workflow } from "../workflow/define/define.js";
+export type { Step, Workflow, WorkflowFunction } from "../workflow/define/definition.js";
 export {
   AmbiguousNameError,
   ContextError,
@@ -37,11 +32,9 @@ export {
   WorkflowNotRegisteredError,
 } from "../workflow/define/errors.js";
 export { type FetchOptions, fetch } from "../workflow/define/fetch.js";
+export type { Hook, HookOptions } from "../workflow/define/hook.js";
 export { createHook, now, random, sleep, uuid } from "../workflow/define/primitives.js";
 export type { StepOptions, StepReconcileRequest } from "../workflow/define/step-options.js";
-export { type DefinedHook, defineHook, type TypedHook } from "../workflow/hooks/define-hook.js";
-export type { HookOptions } from "../workflow/hooks/hooks.js";
-export type { Hook } from "../workflow/hooks/run-hook.js";
 export { createWebhook, type Webhook, type WebhookOptions } from "../workflow/hooks/webhook.js";
 export type { RequestWithResponse } from "../workflow/hooks/webhook-request.js";
 export type { StreamOptions, WorkflowWritableStreamOptions } from "../workflow/streams/stream-name.js";

@@ -4,12 +4,12 @@ import { createStore } from "../core/store/create-store.js";
 import type { Store } from "../core/store/store.js";
 import { decode } from "../core/values/codec.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
-import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define/define.js";
+import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../workflow/define/definition.js";
 import { Execution } from "../workflow/execute/execution.js";
 import type { Host } from "../workflow/execute/host.js";
+import { quietHost } from "../workflow/execute/rehearsal.js";
 import { broughtBack, withLongValues } from "../workflow/journal/aside.js";
 import { History } from "../workflow/journal/history.js";
-import { quietHost } from "../workflow/replay/rehearsal.js";
 
 export interface ReplayOptions extends Recorded {
   readonly workflow: WorkflowFunction;
@@ -78,7 +78,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
   const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };
   const startedAt = run.startedAt ?? run.createdAt;
   const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
-  execution.run();
+  execution.start();
   return await over;
 }
 

@@ -8,7 +8,7 @@ import { getHookByToken, type HookInfo } from "../workflow/client/api.js";
 import { type Run, storeOf } from "../workflow/client/run-handle.js";
 import { HookNotFoundError, RunNotFoundError } from "../workflow/define/errors.js";
 import { decodeEvents } from "../workflow/journal/codec.js";
-import { readingStore } from "../workflow/worker/workers.js";
+import { readingStore } from "../workflow/process/ambient-store.js";
 import type { Recorded } from "./replay-journal.js";
 import { describeSituation, recordOf, situationOf } from "./runner/run-situation.js";
 

@@ -9,9 +9,9 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import { appFolder } from "../kit/app-folder.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
+import { durableStores, onStoresInTurn, type Scene } from "../kit/scene.js";
 import { isRunning } from "../servers/process/processes.js";
-import { durableStores, onStoresInTurn, type Scene } from "../workflow/scene.js";
 import { onceflow, program } from "./process.js";
 
 // Dozens of processes: on a machine that has other things to do they take their time.
@@ -279,7 +279,10 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["trigger", "orders", order("o-1"), ...store], /--file/],
     // What `run --trigger` refuses, too.
     [["trigger", "orders", '{"orderId":1}', ...file], /payload: does not match Order, which "TakeOrder" sends on: /],
-    [["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"], /payload: packet does not match schema "Order"/],
+    [
+      ["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"],
+      /payload: packet does not match schema "Order"/,
+    ],
     [["trigger", "orders", "@none.json", ...file], /no such file/],
     [["trigger", "orders", "--url", "nowhere"], /is no http/],
     [["trigger", "orders", "--wait", "soon", "--url", "http://127.0.0.1:1"], /number of seconds/],

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { onTestFinished } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
 const root = resolve(import.meta.dirname, "../..");
 const { bin } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { bin: { onceflow: string } };
@@ -24,8 +24,7 @@ export function onceflow(args: readonly string[], cwd = root): Promise<Ran> {
 }
 
 export function folderWith(files: Readonly<Record<string, string>>): string {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-cli-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(folder, name, ".."), { recursive: true });
     writeFileSync(join(folder, name), text);

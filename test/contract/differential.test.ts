@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   type Answer,
@@ -14,14 +12,15 @@ import {
   type Settlement,
 } from "onceflow/store";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
-import { abandonedAt } from "../../dist/core/ledger/record.js";
-import { openMongo } from "../../dist/stores/mongodb/index.js";
-import { postgresBackend } from "../../dist/stores/postgres/backend.js";
-import { openRedis } from "../../dist/stores/redis/index.js";
-import { sqliteBackend } from "../../dist/stores/sqlite/backend.js";
-import { membersOf } from "../../dist/testing/contract/ledger/operations.js";
+import { abandonedAt } from "../../src/core/ledger/record.js";
 import { openDynamo } from "../../src/stores/dynamodb/index.js";
+import { openMongo } from "../../src/stores/mongodb/index.js";
+import { postgresBackend } from "../../src/stores/postgres/backend.js";
+import { openRedis } from "../../src/stores/redis/index.js";
+import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
+import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { fc, seedOf } from "../kit/properties.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
@@ -230,8 +229,7 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
 
 describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
   test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-differential-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), 60, part);
   });
 });

@@ -3,8 +3,8 @@ import { create, FlowAlreadyRunningError, type FlowContext, IdempotencyRecordNot
 import { dynamoTarget, memoryTarget, mongoTarget, postgresTarget, redisTarget, sqliteTarget } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, inject, type TestContext, test, vi } from "vitest";
 import type { ContractTarget } from "../../src/testing/contract/targets/target.js";
+import { gate } from "../kit/gate.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
-import { gate } from "../workflow/scene.js";
 
 /** The URL of a server that is there. */
 function given(name: "postgres" | "redis" | "dynamodb" | "mongodb"): string {

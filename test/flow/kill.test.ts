@@ -1,16 +1,14 @@
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import type { FlowResult } from "onceflow/flow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import { Program } from "../kit/program.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 import type { FlowDoom } from "./programs/worker.js";
 
-const program = new URL("../../.build/test/flow/programs/worker.js", import.meta.url).pathname;
 const server = inject("postgres");
 const redis = inject("redis");
 const dynamodb = inject("dynamodb");
@@ -58,8 +56,7 @@ const back: readonly Death[] = [
 
 const places = {
   sqlite: async ({ onTestFinished }: TestContext): Promise<string> => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-flow-kill-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   },
   postgres: async ({ onTestFinished, skip }: TestContext): Promise<string> => {
@@ -127,11 +124,6 @@ async function stored(url: string): Promise<string | undefined> {
 
 /** The result as JSON tells it, or that it was killed. */
 async function live(doom: FlowDoom): Promise<FlowResult | "killed"> {
-  const child = spawn(process.execPath, [program, JSON.stringify(doom)], { stdio: ["ignore", "pipe", "inherit"] });
-  let said = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
-  });
-  const signal = await new Promise<NodeJS.Signals | null>((resolve) => child.once("close", (_, by) => resolve(by)));
-  return signal === "SIGKILL" ? "killed" : (JSON.parse(said) as FlowResult);
+  const { signal, stdout } = await new Program("flow/programs/worker", [JSON.stringify(doom)], { onEnd: () => {} }).ended;
+  return signal === "SIGKILL" ? "killed" : (JSON.parse(stdout) as FlowResult);
 }

@@ -1,5 +1,3 @@
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MismatchError, open, type Store } from "onceflow";
 import {
@@ -10,7 +8,8 @@ import {
   type IdempotencyStore,
   type RunOptions,
 } from "onceflow/flow";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
 interface Order {
   readonly id: string;
@@ -138,7 +137,7 @@ describe("bad input", () => {
   });
 
   test("without a store of its own a key goes to the process's", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "onceflow-flow-"));
+    const folder = temporaryFolder(onTestFinished);
     vi.stubEnv("ONCEFLOW_URL", `sqlite:${join(folder, "ambient.db")}`);
     await create<Order>("payment")
       .step("charge", () => {})

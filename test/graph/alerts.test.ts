@@ -2,9 +2,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createRuntime, NodeError, type Runtime, type RuntimeEvent, type RuntimeOptions } from "onceflow/graph";
 import { describe, expect, vi } from "vitest";
-import type { PacketOperation } from "../../dist/core/packets/operation.js";
+import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { mortal } from "../../src/testing/mortal-store.js";
-import { gate, onStores, type Scene, shortMs, until } from "../workflow/scene.js";
+import { gate } from "../kit/gate.js";
+import { onStores, type Scene, shortMs } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
 
 interface Told {

@@ -1,8 +1,10 @@
 import type { Runtime } from "onceflow/graph";
 import { createApp } from "onceflow/server";
 import { expect } from "vitest";
+import { onStores } from "../kit/scene.js";
+import { until } from "../kit/until.js";
+import { captureWarnings } from "../kit/warnings.js";
 import { problem } from "../server/scene.js";
-import { onStores, type Scene, until } from "../workflow/scene.js";
 import { flow, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
 
 const fails = () => {
@@ -15,16 +17,6 @@ const without = flow({
   edges: "- { from: In, to: Other, delivery: { mode: durable } }",
 });
 
-function warned(scene: Scene, code: string): string[] {
-  const told: string[] = [];
-  const listen = (warning: Error & { readonly code?: string }): void => {
-    if (warning.code === code) told.push(warning.message);
-  };
-  process.on("warning", listen);
-  scene.onEnd(() => process.off("warning", listen));
-  return told;
-}
-
 async function letterOf(runtime: Runtime): Promise<string> {
   const [letter] = await runtime.deadLetters();
   return letter?.id ?? "";
@@ -36,16 +28,16 @@ onStores("a document that has changed", packetStores, (test) => {
     const { executionId = "" } = await before.trigger("flow", "In", {});
     await until("it waits for its retry", () => before.metrics.retried > 0);
     await before.stop();
-    const told = warned(scene, "ONCEFLOW_STRANDED");
+    const warnings = captureWarnings("ONCEFLOW_STRANDED", (end) => scene.onEnd(end));
     const meanwhile = await running(scene, without, { other: recorder().node });
-    await until("it is said", () => told.length > 0);
-    expect(told[0]).toContain('1 packet of edge In->Work.in of flow "flow"');
+    await until("it is said", () => warnings.length > 0);
+    expect(warnings[0]?.message).toContain('1 packet of edge In->Work.in of flow "flow"');
     await meanwhile.idle();
     expect((await meanwhile.execution(executionId))?.status).toBe("running");
     await meanwhile.stop();
     const work = recorder();
     const after = await running(scene, oneEdge(), { work: work.node });
-    expect([(await after.wait(executionId)).status, work.seen, told.length]).toEqual(["completed", [{}], 1]);
+    expect([(await after.wait(executionId)).status, work.seen, warnings.length]).toEqual(["completed", [{}], 1]);
   });
 
   test("has no edge any more for a dead letter: it stays one", async ({ scene }) => {

@@ -4,7 +4,9 @@ import { step, work, workflow } from "onceflow/workflow";
 import { expect } from "vitest";
 import { CreateTicketNode, type Ticket } from "../../examples/nodes/create-ticket.js";
 import { SmsAlertNode } from "../../examples/nodes/sms-alert.js";
-import { gate, onStores, until } from "../workflow/scene.js";
+import { gate } from "../kit/gate.js";
+import { onStores } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { expectAtRest, flow, listening, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
 
 onStores("triggers", packetStores, (test) => {

@@ -1,6 +1,6 @@
 import { NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { expect } from "vitest";
-import { onStores } from "../workflow/scene.js";
+import { onStores } from "../kit/scene.js";
 import { expectAtRest, flow, packetStores, running, still, triggered } from "./scene.js";
 
 const diamond = (left = "{ mode: durable }", right = "{ mode: durable }", when = "") =>

@@ -1,7 +1,9 @@
 import { NodeError } from "onceflow/graph";
 import { EffectLedger } from "onceflow/testing";
 import { expect } from "vitest";
-import { gate, onStores, until } from "../workflow/scene.js";
+import { gate } from "../kit/gate.js";
+import { onStores } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { doomed, expectAtRest, listening, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');

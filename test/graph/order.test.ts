@@ -1,6 +1,7 @@
 import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { type Gate, gate, onStores } from "../workflow/scene.js";
+import { type Gate, gate } from "../kit/gate.js";
+import { onStores } from "../kit/scene.js";
 import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still } from "./scene.js";
 
 /** Triggers many before anybody works on them. */

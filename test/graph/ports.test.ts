@@ -2,7 +2,8 @@ import { createRuntime, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { dyingStore } from "../kit/dying-store.js";
-import { onStores, shortMs, until } from "../workflow/scene.js";
+import { onStores, shortMs } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { flow, listening, packetStores, recorder, running, triggered } from "./scene.js";
 
 /** Work declares `out`, and sends to `out` and to `refused`. */

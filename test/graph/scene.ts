@@ -3,7 +3,7 @@ import { createRuntime, type FlowNode, NodeOutput, type Runtime, type RuntimeEve
 import { memoryTarget } from "onceflow/testing";
 import { test as base, expect } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
-import { everyStore, type Scene, type StoreName, shortMs } from "../workflow/scene.js";
+import { everyStore, type Scene, type StoreName, shortMs } from "../kit/scene.js";
 
 /** Stores that keep packets. */
 export const packetStores: readonly StoreName[] = everyStore;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
-import { onStores } from "../workflow/scene.js";
+import { onStores } from "../kit/scene.js";
 import { flow, oneEdge, running, still, triggered } from "./scene.js";
 
 const sent = new NodeOutput().send("out", { paid: true });

@@ -1,8 +1,9 @@
 import { InvalidInputError, type Store, type Tx } from "onceflow";
 import type { Runtime, Triggered } from "onceflow/graph";
 import { expect } from "vitest";
+import { durableStores, onStores, type Scene } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { statement } from "../outbox/scene.js";
-import { durableStores, onStores, type Scene, until } from "../workflow/scene.js";
 import { expectAtRest, listening, oneEdge, recorder, running } from "./scene.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-work" }');

@@ -1,9 +1,11 @@
 import { NotKnownError, type Store, StoreRefusedError } from "onceflow";
 import { BaseNode, createRuntime, type FlowNode, NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect, test } from "vitest";
-import type { PacketOperation } from "../../dist/core/packets/operation.js";
 import type { Batch } from "../../src/core/ledger/operation.js";
-import { gate, onStores, until } from "../workflow/scene.js";
+import type { PacketOperation } from "../../src/core/packets/operation.js";
+import { gate } from "../kit/gate.js";
+import { onStores } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { expectAtRest, flow, listening, oneEdge, running, still, triggered } from "./scene.js";
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";

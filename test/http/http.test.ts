@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   ConfigurationError,
@@ -17,7 +15,10 @@ import {
 import { currentAttempt, type IdempotentOptions, idempotent, serveOperation } from "onceflow/http";
 import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { callsIn } from "../kit/effects.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
+import { captureWarnings } from "../kit/warnings.js";
 
 let store: Store;
 let effects: EffectLedger;
@@ -52,7 +53,7 @@ async function create(request: Request): Promise<Response> {
 
 const handlerOf = (options: Partial<IdempotentOptions> = {}, handler = create) => idempotent(handler, { store, scope: "me", ...options });
 const problemIn = async (response: Response) => ((await response.json()) as { type: string }).type.replace("urn:onceflow:http:", "");
-const total = () => effects.keys().reduce((sum, key) => sum + effects.rawCalls(key), 0);
+const total = () => callsIn(effects);
 
 describe("the table of answers", () => {
   test("a key that is missing or malformed: 400, with a link to the policy", async () => {
@@ -84,13 +85,10 @@ describe("the table of answers", () => {
     const refused = await handlerOf({ store: away })(asked({ key: "k" }));
     expect([refused.status, refused.headers.get("retry-after"), await problemIn(refused)]).toEqual([503, "1", "store-unreachable"]);
     expect(total()).toBe(0);
-    const warnings: string[] = [];
-    const onWarning = (warning: Error & { code?: string }) => void warnings.push(warning.code ?? "");
-    process.on("warning", onWarning);
+    const warnings = captureWarnings();
     expect((await handlerOf({ store: away, onUnreachable: "run" })(asked({ key: "k" }))).status).toBe(201);
     await new Promise((go) => void setImmediate(go));
-    process.off("warning", onWarning);
-    expect([total(), warnings]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
+    expect([total(), warnings.map(({ code }) => code)]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
   });
 
   test('"run" also when the set-up of the store is wrong; never after the handler has run', async () => {
@@ -279,7 +277,7 @@ describe("the fingerprint", () => {
 });
 
 test("the outcome is written in the handler's transaction", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "onceflow-http-"));
+  const folder = temporaryFolder(onTestFinished);
   const sqlite = await open(`sqlite:${join(folder, "ledger.db")}`);
   try {
     await sqlite.transact(async (tx) => void (tx as SqliteTx).prepare("CREATE TABLE orders (n INTEGER)").run());
@@ -298,7 +296,6 @@ test("the outcome is written in the handler's transaction", async () => {
     expect(await rows()).toEqual({ n: 1 });
   } finally {
     await sqlite.close();
-    await rm(folder, { recursive: true, force: true });
   }
 });
 

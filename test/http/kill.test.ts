@@ -1,20 +1,18 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { list, open } from "onceflow";
 import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { callsIn } from "../kit/effects.js";
 import { takeTurns } from "../kit/heavy.js";
+import { Program } from "../kit/program.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 import { freePort } from "../servers/process/free-port.js";
 
 takeTurns();
 
-const program = new URL("../../.build/test/http/programs/server.js", import.meta.url);
 /** At least: they go on until all kills are done. */
 const ordersMin = 24;
 const copies = 4;
@@ -26,43 +24,34 @@ const callsPerKill = 3;
 class Shop {
   readonly url: string;
   readonly #args: readonly string[];
-  #child: ChildProcess;
-  #gone: Promise<unknown> = Promise.resolve();
-  ready: Promise<void> = Promise.resolve();
+  #program: Program;
   kills = 0;
 
   constructor(storeUrl: string, providerUrl: string, port: number) {
     this.url = `http://127.0.0.1:${port}/orders`;
     this.#args = [storeUrl, providerUrl, String(port)];
-    this.#child = this.#start();
+    this.#program = this.#start();
   }
 
-  #start(): ChildProcess {
-    const child = fork(program, [...this.#args], { execArgv: [], stdio: ["ignore", "ignore", "pipe", "ipc"] });
-    let said = "";
-    child.stderr?.on("data", (text) => {
-      said += text;
-    });
-    const listens = once(child, "message");
-    // Whoever ends by itself would be waited for in vain, and says why.
-    this.#gone = once(child, "close").then(([code]) => {
-      if (code !== null) throw new Error(`the process on ${this.url} ended by itself, with ${code}: ${said}`);
-    });
-    this.ready = Promise.race([listens, this.#gone]).then(() => {});
-    return child;
+  #start(): Program {
+    return new Program("http/programs/server", this.#args, { onEnd: onTestFinished });
   }
 
-  /** Throws where it was dead before. */
+  async ready(): Promise<void> {
+    await this.#program.next();
+  }
+
+  /** Throws when the process has ended by itself, and says why. */
   async kill(): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#gone;
+    const { code, stderr } = await this.#program.kill();
+    if (code !== null) throw new Error(`the process on ${this.url} ended by itself, with ${code}: ${stderr}`);
     this.kills += 1;
   }
 
   async replace(): Promise<void> {
     await this.kill();
-    this.#child = this.#start();
-    await this.ready;
+    this.#program = this.#start();
+    await this.ready();
   }
 }
 
@@ -71,7 +60,7 @@ async function killed(storeUrl: string): Promise<void> {
   onTestFinished(() => provider.close());
   const shops = [new Shop(storeUrl, provider.url, await freePort()), new Shop(storeUrl, provider.url, await freePort())];
   onTestFinished(async () => void (await Promise.all(shops.map((shop) => shop.kill()))));
-  await Promise.all(shops.map(({ ready }) => ready));
+  await Promise.all(shops.map((shop) => shop.ready()));
 
   const answers = new Map<string, Set<string>>();
   const ask = async (order: string, at: number) => {
@@ -91,7 +80,7 @@ async function killed(storeUrl: string): Promise<void> {
       await Promise.all(Array.from({ length: copies }, (_, copy) => ask(order, copy)));
     }
   });
-  const callsNow = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
+  const callsNow = () => callsIn(provider.effects);
   const killer = (async () => {
     for (let i = 0; i < kills; i++) {
       for (const until = callsNow() + callsPerKill; callsNow() < until && killing; ) await delay(2);
@@ -121,8 +110,7 @@ async function killed(storeUrl: string): Promise<void> {
 
 describe("two processes, the same keys, and a SIGKILL again and again", () => {
   test("SQLite", { timeout: 120_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-http-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     await killed(`sqlite:${join(folder, "ledger.db")}`);
   });
 

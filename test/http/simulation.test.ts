@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -12,7 +10,11 @@ import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backe
 import { open } from "../../src/stores/open.js";
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../../src/testing/simulator/world.js";
-import "../kit/quiet-warnings.js";
+import { callsIn } from "../kit/effects.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
+import { muteWarnings } from "../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
  * Clients send the same request again and again, at once, late and out of order, to processes that crash, stall and lose
@@ -135,7 +137,7 @@ describe("HTTP, simulated", () => {
     if (broken) throw new Error(`seed ${seed}: ${String(broken)}`, { cause: broken });
     expect(ended, `seed ${seed}: clients were still waiting`).toBe(true);
     verify(seed, operations, effects);
-    return { crashes, answers, calls: effects.keys().reduce((sum, key) => sum + effects.rawCalls(key), 0) };
+    return { crashes, answers, calls: callsIn(effects) };
   }
 
   test("keeps its promises in 300 seeds", { timeout: 300_000 }, async () => {
@@ -152,11 +154,10 @@ describe("HTTP, simulated", () => {
   });
 
   test("keeps its promises on SQLite, in real time", { timeout: 120_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-http-"));
+    const folder = temporaryFolder(onTestFinished);
     const stores = await Promise.all([1, 2, 3].map(() => open(`sqlite:${join(folder, "ledger.db")}`, { stallMsMax: 0 })));
     onTestFinished(async () => {
       await Promise.all(stores.map((store) => store.close()));
-      rmSync(folder, { recursive: true, force: true });
     });
     // Not "after begin": who dies there in earnest does not renew, and this process would. Real processes die in the kill test.
     const points: readonly CrashPoint[] = ["before begin", "before settle", "after settle"];

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Queue, Worker } from "bullmq";
 import { processor } from "onceflow/inbox/bullmq";
 import { expect, test } from "vitest";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import { bullmq } from "./brokers/bullmq.js";
 import { boundMs, shop } from "./brokers/scene.js";
 import { brokerSuite } from "./brokers/suite.js";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Kafka, logLevel } from "kafkajs";
 import { consume } from "onceflow/inbox/kafka";
 import { expect, test } from "vitest";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import { kafka } from "./brokers/kafka.js";
 import { boundMs, shop } from "./brokers/scene.js";
 import { brokerSuite } from "./brokers/suite.js";

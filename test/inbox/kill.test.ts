@@ -1,15 +1,14 @@
-import { spawn } from "node:child_process";
 import { open, type Store } from "onceflow";
 import { createInbox, type Handled, type Inbox } from "onceflow/inbox";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { effectKeyOf } from "../../src/core/ledger/key.js";
 import { wasAlone } from "../../src/core/ledger/owner.js";
+import { poll } from "../kit/poll.js";
+import { Program } from "../kit/program.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import { poll } from "../servers/process/command.js";
 import { batch, handlerOf, type InboxDoom, inboxOptions, message } from "./programs/worker.js";
 
-const program = new URL("../../.build/test/inbox/programs/worker.js", import.meta.url).pathname;
 const server = inject("postgres");
 const boundMs = 20_000;
 
@@ -83,13 +82,8 @@ async function sceneOf(context: TestContext, database: CrashDatabase, tx: boolea
 
 /** What it says at its end, or that it was killed. */
 async function live(doom: InboxDoom): Promise<unknown> {
-  const child = spawn(process.execPath, [program, JSON.stringify(doom)], { stdio: ["ignore", "pipe", "inherit"] });
-  let said = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
-  });
-  const signal = await new Promise<NodeJS.Signals | null>((resolve) => child.once("close", (_, by) => resolve(by)));
-  return signal === "SIGKILL" ? "killed" : JSON.parse(said);
+  const { signal, stdout } = await new Program("inbox/programs/worker", [JSON.stringify(doom)], { onEnd: () => {} }).ended;
+  return signal === "SIGKILL" ? "killed" : JSON.parse(stdout);
 }
 
 async function dies(death: Death, { database, provider, store, inbox, live, handle }: Scene): Promise<void> {

@@ -3,7 +3,7 @@ import { AckPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { consume } from "onceflow/inbox/nats";
 import { expect, test } from "vitest";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import { nats } from "./brokers/nats.js";
 import { boundMs, shop } from "./brokers/scene.js";
 import { brokerSuite } from "./brokers/suite.js";

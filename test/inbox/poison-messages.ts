@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { expect, type TestContext } from "vitest";
+import { poll } from "../kit/poll.js";
 import { Supervised } from "../kit/supervised.js";
-import { poll } from "../servers/process/command.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import type { Broker, Lane, Poisoning } from "./brokers/lane.js";
 import { calls, orders } from "./brokers/scene.js";
 import { poison, poisonOptions } from "./programs/poison-consumer.js";
@@ -24,8 +23,7 @@ interface Where {
 
 /** One message that ends its process among healthy ones: those are handled, and the one is a dead letter. */
 export async function poisonAmongHealthy(t: TestContext, { broker, lane, server, name }: Where, { death, consumers }: Poisoning) {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-poison-"));
-  t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t.onTestFinished);
   const storeUrl = `sqlite:${join(folder, "inbox.db")}`;
   const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });
   t.onTestFinished(() => provider.close());

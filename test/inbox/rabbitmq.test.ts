@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { connect } from "amqplib";
 import { consume } from "onceflow/inbox/rabbitmq";
 import { expect, test } from "vitest";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import { rabbitmq } from "./brokers/rabbitmq.js";
 import { boundMs, calls, shop } from "./brokers/scene.js";
 import { brokerSuite } from "./brokers/suite.js";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { consume } from "onceflow/inbox/redis-streams";
 import { expect, test } from "vitest";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
 import { redisStreams } from "./brokers/redis-streams.js";
 import { boundMs, shop } from "./brokers/scene.js";
 import { brokerSuite } from "./brokers/suite.js";

@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
@@ -9,6 +7,7 @@ import { serveOperation } from "onceflow/http";
 import { createInbox } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
 const server = inject("postgres");
@@ -20,8 +19,7 @@ interface Order {
 
 const places = {
   SQLite: async ({ onTestFinished }: TestContext): Promise<string> => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-inbox-shared-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   },
   PostgreSQL: async ({ onTestFinished, skip }: TestContext): Promise<string> => {

@@ -12,7 +12,9 @@ import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backe
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../../src/testing/simulator/world.js";
 import { simulateSeeds } from "../kit/seeds.js";
-import "../kit/quiet-warnings.js";
+import { muteWarnings } from "../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
  * A broker and clients ask for the same operations: copies, late, out of order and at once, of processes that crash, stall

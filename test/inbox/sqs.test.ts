@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { consume } from "onceflow/inbox/sqs";
 import { expect, test } from "vitest";
+import { poll } from "../kit/poll.js";
 import { clientOf, queueNamed } from "../servers/brokers/sqs-queues.js";
-import { poll } from "../servers/process/command.js";
 import { boundMs, shop } from "./brokers/scene.js";
 import { sqs } from "./brokers/sqs.js";
 import { brokerSuite } from "./brokers/suite.js";

@@ -1,15 +1,14 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { onTestFinished } from "vitest";
+import { temporaryFolder } from "./temporary-folder.js";
 
 const repository = resolve(import.meta.dirname, "../..");
 
 /** An app of its own: a folder with these files, in which onceflow and the other packages named are installed. */
 export function appFolder(files: Readonly<Record<string, string>>, packages: readonly string[] = []): string {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "onceflow-app-")));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   for (const [name, text] of Object.entries({ "package.json": '{ "name": "app", "type": "module" }', ...files })) {
     const file = join(folder, name);
     mkdirSync(dirname(file), { recursive: true });

@@ -1,15 +1,32 @@
-import { onTestFinished } from "vitest";
+import { beforeEach, onTestFinished, vi } from "vitest";
 
-export interface SeenWarning {
+export interface Warning {
   readonly code: string | undefined;
   readonly message: string;
 }
 
-/** The warnings of this process from now until the test ends. Tests run side by side, so filter them by a name of your own. */
-export function seenWarnings(): readonly SeenWarning[] {
-  const seen: SeenWarning[] = [];
-  const listen = (warning: Error & { readonly code?: string }) => void seen.push({ code: warning.code, message: warning.message });
+/**
+ * Collects the warnings of this process from now until the test ends: all of them, or those of one code. Tests run side
+ * by side, so look for a name of your own in them. A concurrent test passes its own `onEnd`.
+ */
+export function captureWarnings(code?: string, onEnd: (end: () => void) => void = onTestFinished): readonly Warning[] {
+  const captured: Warning[] = [];
+  const listen = (warning: Error & { readonly code?: string }) => {
+    if (code === undefined || warning.code === code) captured.push({ code: warning.code, message: warning.message });
+  };
   process.on("warning", listen);
-  onTestFinished(() => void process.off("warning", listen));
-  return seen;
+  onEnd(() => void process.off("warning", listen));
+  return captured;
+}
+
+/** Drops the warnings of one code in all tests of a file: simulated stores fail all the time, and each failure would be printed. */
+export function muteWarnings(code: string): void {
+  beforeEach(() => {
+    const emit = process.emitWarning.bind(process) as (...given: unknown[]) => void;
+    const spy = vi.spyOn(process, "emitWarning").mockImplementation(((...given: unknown[]) => {
+      const [, options] = given as [unknown, { readonly code?: string } | undefined];
+      if (options?.code !== code) emit(...given);
+    }) as typeof process.emitWarning);
+    return () => spy.mockRestore();
+  });
 }

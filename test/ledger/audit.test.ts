@@ -1,18 +1,16 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect, key, once, open, purge } from "onceflow";
-import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-audit-"));
+const folder = temporaryFolder(afterAll);
 const postgres = inject("postgres");
 const dynamodb = inject("dynamodb");
 const stores: Record<string, () => Promise<string>> = {
   memory: async () => "memory:",
   SQLite: async () => {
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     return `sqlite:${join(folder, `${Math.random()}.db`)}`;
   },
   PostgreSQL: async () => {

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ScanCommand } from "@aws-sdk/client-dynamodb";
 import { DatabaseSync } from "@photostructure/sqlite";
@@ -9,6 +7,7 @@ import { MongoClient } from "mongodb";
 import pg from "pg";
 import { createClient } from "redis";
 import type { TestContext } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
@@ -52,8 +51,7 @@ function oldRecord(prefix: string): string {
 type OnTestFinished = TestContext["onTestFinished"];
 
 export async function sqliteDatabase(onTestFinished: OnTestFinished): Promise<CrashDatabase> {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-crash-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   const path = join(folder, "ledger.db");
   const handle = new DatabaseSync(path);
   onTestFinished(() => handle.close());

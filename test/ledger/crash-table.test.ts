@@ -1,11 +1,11 @@
-import { fork } from "node:child_process";
 import { type Attempt, GoneError, inspect, key, NotUnknownError, type OnceOptions, once, open, purge, resolve, type Store } from "onceflow";
 import { type EffectServer, serveEffects, withCrashPoint } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import type { RunOperation } from "../../dist/core/runs/operation.js";
-import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../dist/testing/contract/runs/run-operations.js";
+import type { RunOperation } from "../../src/core/runs/operation.js";
+import { append, appendOf, begin, ended, firstOf, lateOf, released, runOf } from "../../src/testing/contract/runs/run-operations.js";
 import { takeTurns } from "../kit/heavy.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
+import { Program } from "../kit/program.js";
 import {
   type CrashDatabase,
   type CrashServer,
@@ -21,26 +21,16 @@ import type { Doom } from "./programs/crash-worker.js";
 takeTurns();
 
 /** The crash table of ARCHITECTURE.md, line by line: a process dies there, another one comes, effects are counted. */
-const program = new URL("../../.build/test/ledger/programs/crash-worker.js", import.meta.url);
 const boundMs = 30_000;
 const hourMs = 3_600_000;
 
-function start(doom: Doom) {
-  const child = fork(program, [JSON.stringify(doom)], { execArgv: [], silent: true });
-  let words = "";
-  child.stderr?.on("data", (chunk) => {
-    words += String(chunk);
-  });
-  // Not at "exit": its last words may still be on their way.
-  const ended = new Promise<{ code: unknown; signal: unknown; words: string }>((resolve) => {
-    child.once("close", (code, signal) => resolve({ code, signal, words }));
-  });
-  return { child, ended };
+function start(doom: Doom): Program {
+  return new Program("ledger/programs/crash-worker", [JSON.stringify(doom)], { onEnd: () => {} });
 }
 
 async function dieAt(doom: Doom): Promise<void> {
-  const { signal, words } = await start(doom).ended;
-  expect(signal, words).toBe("SIGKILL");
+  const { signal, stderr } = await start(doom).ended;
+  expect(signal, stderr).toBe("SIGKILL");
 }
 
 /**
@@ -51,10 +41,10 @@ async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Prom
   const before = await ours();
   const deaths: { readonly statement: string; readonly left: unknown }[] = [];
   for (;;) {
-    const { signal, code, words } = await start({ ...doom, nth: deaths.length + 1 }).ended;
+    const { signal, code, stderr } = await start({ ...doom, nth: deaths.length + 1 }).ended;
     if (code === 0) break;
-    expect(signal, words).toBe("SIGKILL");
-    deaths.push({ statement: words, left: await ours() });
+    expect(signal, stderr).toBe("SIGKILL");
+    deaths.push({ statement: stderr, left: await ours() });
   }
   const commit = deaths.findIndex(({ statement }) => statement === "COMMIT");
   expect(commit).toBeGreaterThan(0);
@@ -65,10 +55,9 @@ async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Prom
 /** In a server a purge is one statement: its process is killed while the statement waits for us, half done. */
 async function dieInsideStatement(server: CrashServer, doom: Doom, then: "ends" | "goes on"): Promise<void> {
   const held = await server.hold();
-  const { child, ended } = start(doom);
+  const program = start(doom);
   const pid = await poll(boundMs, held.waiting, () => "the statement never came to wait");
-  child.kill("SIGKILL");
-  expect((await ended).signal).toBe("SIGKILL");
+  expect((await program.kill()).signal).toBe("SIGKILL");
   if (then === "ends") await held.terminate(pid);
   else await held.release();
   await poll(

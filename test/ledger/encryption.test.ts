@@ -7,9 +7,12 @@ import { createHook, getStepMetadata, RetryableError, step, workflow } from "onc
 import { getHookByToken, getRun, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import pg from "pg";
 import { describe, expect, inject, test } from "vitest";
+import { gate } from "../kit/gate.js";
+import { durableStores, everyStore, onStores, type Scene, shortMs } from "../kit/scene.js";
+import { until } from "../kit/until.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
-import { durableStores, everyStore, gate, onStores, type Scene, shortMs, until, untilStatus } from "../workflow/scene.js";
+import { untilStatus } from "../workflow/scene.js";
 
 const [a, b] = ["2025-a", "2026-b"].map((id) => ({ id, key: randomBytes(32) })) as [Key, Key];
 type Key = { id: string; key: Buffer };

@@ -1,13 +1,13 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { callsIn } from "../kit/effects.js";
 import { takeTurns } from "../kit/heavy.js";
+import { Program } from "../kit/program.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
@@ -24,7 +24,6 @@ interface Pace {
 const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
 /** After a kill the next one waits for a call, for so long at most: who dies while it boots has shown nothing. */
 const patienceMs = 500;
-const program = new URL("../../.build/test/ledger/programs/kill-worker.js", import.meta.url);
 
 /** Counted at the other side, over every key, when the killing is done. */
 interface Tally {
@@ -41,46 +40,30 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
   const store = await open(url);
   onTestFinished(() => store.close());
   const fleet = Array.from({ length: workers }, spawn);
-  onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
   let kills = 0;
 
-  function spawn(): ChildProcess {
-    return fork(program, [url, provider.url, effect, String(keys)], {
-      execPath: node,
-      execArgv: [],
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
-    });
+  function spawn(): Program {
+    return new Program("ledger/programs/kill-worker", [url, provider.url, effect, String(keys)], { node, onEnd: onTestFinished });
   }
 
   let [calls, killedAt] = [0, performance.now()];
   while ((await unsettled(store, keys)) > 0) {
     await delay(killEveryMs * (0.5 + Math.random()));
-    const now = callsAt(provider);
+    const now = callsIn(provider.effects);
     if (now === calls && performance.now() - killedAt < patienceMs) continue;
     [calls, killedAt] = [now, performance.now()];
     const victim = Math.floor(Math.random() * workers);
-    fleet[victim]?.kill("SIGKILL");
+    void fleet[victim]?.kill();
     fleet[victim] = spawn();
     kills += 1;
   }
   // Nobody may still be about to settle while we look.
-  await Promise.all(fleet.map(end));
+  await Promise.all(fleet.map((worker) => worker.kill()));
   const inspections = await Promise.all(
     Array.from({ length: keys }, async (_, i) => (await inspect(store, { scope: "kill", key: `charge:order-${i}` })) as Inspection),
   );
   const unknown = await listed(store, "unknown");
   return { inspections, unknown, kills };
-}
-
-function callsAt({ effects }: EffectServer): number {
-  return effects.keys().reduce((sum, effectKey) => sum + effects.rawCalls(effectKey), 0);
-}
-
-function end(worker: ChildProcess): Promise<void> {
-  if (worker.exitCode !== null || worker.signalCode !== null) return Promise.resolve();
-  const ended = new Promise<void>((resolve) => void worker.once("exit", () => resolve()));
-  worker.kill("SIGKILL");
-  return ended;
 }
 
 async function unsettled(store: Store, keys: number): Promise<number> {
@@ -146,8 +129,7 @@ function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual
 }
 
 function sqliteUrl(): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-kill-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   return Promise.resolve(`sqlite:${join(folder, "ledger.db")}`);
 }
 

@@ -1,7 +1,9 @@
 import { decide, type LedgerRecord, type Operation, type Verdicted } from "onceflow/store";
 import { type SimulationOptions, simulate } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
-import "../kit/quiet-warnings.js";
+import { muteWarnings } from "../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [];

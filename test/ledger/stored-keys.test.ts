@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { DatabaseSync } from "@photostructure/sqlite";
@@ -13,6 +12,7 @@ import { redisPrefix } from "../fixtures/0.1.0/keys/names.js";
 import { encryption, mismatches } from "../fixtures/0.1.0/keys/once-operations.js";
 import { operationsOf, type StoreName, storeNames } from "../fixtures/0.1.0/keys/operations.js";
 import { type Call, described, type World } from "../fixtures/0.1.0/keys/world.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
@@ -28,8 +28,7 @@ const later = (writtenAt: number) =>
 
 const loaders: Readonly<Record<StoreName, (server: string, writtenAt: number) => Promise<string>>> = {
   async sqlite(_server, writtenAt) {
-    const copy = mkdtempSync(join(tmpdir(), "onceflow-keys-"));
-    onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
+    const copy = temporaryFolder(onTestFinished);
     const file = join(copy, "keys.db");
     writeFileSync(file, unzipped("sqlite.db.gz"));
     const database = new DatabaseSync(file);

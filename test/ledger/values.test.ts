@@ -3,9 +3,13 @@ import { create } from "onceflow/flow";
 import { createHook, FatalError, StepNotRegisteredError, step, workflow } from "onceflow/workflow";
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
-import { decode, encode, encodeLater } from "../../dist/core/values/codec.js";
+import { decode, encode, encodeLater } from "../../src/core/values/codec.js";
+import { gate } from "../kit/gate.js";
 import { fc } from "../kit/properties.js";
-import { everyStore, gate, onStores, settled, shortMs, until, untilStatus } from "../workflow/scene.js";
+import { everyStore, onStores, shortMs } from "../kit/scene.js";
+import { settled, until } from "../kit/until.js";
+import { captureWarnings } from "../kit/warnings.js";
+import { untilStatus } from "../workflow/scene.js";
 import { anyValue, Money, promptValue, shapeOf } from "./arbitrary-value.js";
 
 serializable("Money", Money, {
@@ -274,12 +278,11 @@ onStores("values", everyStore, (test) => {
     const { store } = await scene.work({ leaseMs: shortMs });
     const started = await start(run, [], { store });
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
-    const warned = gate<string>();
-    const hear = (warning: Error) => warning.message.includes(`"${name}"`) && warned.open(warning.message);
-    process.on("warning", hear);
-    scene.onEnd(() => process.off("warning", hear));
+    const warnings = captureWarnings(undefined, (end) => scene.onEnd(end));
     await resumeHook(token, new Late(), { store });
-    expect(await warned.opened).toContain(`run "${started.id}" is given back: a payload for hook#0 cannot be read`);
+    const own = () => warnings.find(({ message }) => message.includes(`"${name}"`));
+    await until("the worker has warned", own);
+    expect(own()?.message).toContain(`run "${started.id}" is given back: a payload for hook#0 cannot be read`);
     readings = Number.POSITIVE_INFINITY;
     await scene.work();
     expect(await started.returnValue).toEqual([1, true]);

@@ -1,13 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once as happened } from "node:events";
 import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox } from "onceflow/outbox";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, type TestContext, test } from "vitest";
+import { Program } from "../kit/program.js";
+import { until } from "../kit/until.js";
 import { messageId, type OutboxDoom, outboxOptions, publisherTo } from "./programs/worker.js";
-import { places, until } from "./scene.js";
-
-const program = new URL("../../.build/test/outbox/programs/worker.js", import.meta.url).pathname;
+import { places } from "./scene.js";
 
 type Doomed = Omit<OutboxDoom, "url" | "brokerUrl">;
 
@@ -58,8 +56,8 @@ async function sceneOf(context: TestContext, place: string): Promise<Scene> {
   return { url: at.url, broker, store, outbox: createOutbox(store, outboxOptions) };
 }
 
-function start({ url, broker }: Scene, doom: Doomed): ChildProcess {
-  return spawn(process.execPath, [program, JSON.stringify({ url, brokerUrl: broker.url, ...doom })], { stdio: "inherit" });
+function start({ url, broker }: Scene, doom: Doomed): Program {
+  return new Program("outbox/programs/worker", [JSON.stringify({ url, brokerUrl: broker.url, ...doom })], { onEnd: () => {} });
 }
 
 async function isOver(outbox: Outbox): Promise<boolean> {
@@ -74,15 +72,15 @@ async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
   const relay = outbox.relay(() => {
     throw new Error("refused");
   });
-  await until(async () => (await outbox.pending()).dead === 1);
+  await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
   await relay.stop();
 }
 
 async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Promise<void> {
   const { outbox, broker } = scene;
   await give(scene, given);
-  const [, signal] = (await happened(start(scene, doom), "close")) as [number, NodeJS.Signals | null];
-  expect(signal).toBe("SIGKILL");
+  const { signal, stderr } = await start(scene, doom).ended;
+  expect(signal, stderr).toBe("SIGKILL");
 
   const pending = await outbox.pending();
   const there = { absent: {}, due: { due: 1 }, publishing: { publishing: 1 }, dead: { dead: 1 } }[left];
@@ -92,11 +90,11 @@ async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Pr
   await outbox.add(undefined, { id: "next", key: "k", payload: null });
   const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
   if (left === "dead") {
-    await until(async () => (await outbox.pending()).waiting === 1);
+    await until("1 of the messages is waiting", async () => (await outbox.pending()).waiting === 1);
     expect(broker.effects.keys()).toEqual([]);
     expect(await outbox.discard(messageId)).toBe(true);
   }
-  await until(() => isOver(outbox));
+  await until("all messages are published or dead", () => isOver(outbox));
   await relay.stop();
   expect(broker.effects.calls(messageId).map(({ attempt }) => attempt)).toEqual(attempts);
   expect(broker.effects.keys()).toEqual(attempts.length > 0 ? [messageId, "next"] : ["next"]);
@@ -123,13 +121,12 @@ describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose proces
     const ids = (key: string) => Array.from({ length: count }, (_, i) => `${key}-${i}`);
     for (let i = 0; i < count; i++) await Promise.all(keys.map((key) => outbox.add(undefined, { id: `${key}-${i}`, key, payload: i })));
     for (const kills of [8, 16]) {
-      const child = start(scene, { act: "relay", attemptsMax: "unlimited" });
-      await until(() => broker.effects.keys().length >= kills);
-      child.kill("SIGKILL");
-      await happened(child, "close");
+      const program = start(scene, { act: "relay", attemptsMax: "unlimited" });
+      await until("more messages came", () => broker.effects.keys().length >= kills);
+      await program.kill();
     }
     const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
-    await until(() => isOver(outbox));
+    await until("all messages are published or dead", () => isOver(outbox));
     await relay.stop();
     for (const key of keys) expect(broker.effects.keys().filter((id) => id.startsWith(key))).toEqual(ids(key));
     for (const id of broker.effects.keys()) {

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox, type OutboxOptions, type OutboxRelay, type RelayOptions } from "onceflow/outbox";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { Broker, type Place, places, until } from "./scene.js";
+import { until } from "../kit/until.js";
+import { Broker, type Place, places } from "./scene.js";
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
 
@@ -40,10 +41,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
   };
   const empty = { due: 0, waiting: 0, publishing: 0, dead: 0 };
   const isEmpty = (outbox: Outbox) =>
-    until(
-      async () => JSON.stringify(await outbox.pending()) === JSON.stringify(empty),
-      () => "the outbox is not empty",
-    );
+    until("the outbox is empty", async () => JSON.stringify(await outbox.pending()) === JSON.stringify(empty));
 
   on("hands over what was added, once, and then has nothing left", async (box, broker) => {
     const outbox = box();
@@ -63,7 +61,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(seen).toHaveLength(2);
     expect(seen).toContainEqual({ ...common, id, key: "k", topic: "orders", payload, headers: { trace: "t-1" } });
     expect(seen).toContainEqual({ ...common, id: "mine", key: undefined, topic: undefined, payload: null, headers: {} });
-    await until(() => outbox.metrics.inFlight === 0);
+    await until("nothing is in flight", () => outbox.metrics.inFlight === 0);
     expect(outbox.metrics).toEqual({ added: 2, published: 2, retried: 0, dead: 0, stale: 0, leasesLost: 0, inFlight: 0 });
     expect(broker.deliveries).toEqual([]);
   });
@@ -102,7 +100,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     relay(outbox, broker);
     for (const i of range(6)) await Promise.all(["a", "b"].map((key) => outbox.add(undefined, { key, payload: i })));
     // More often than the default would allow.
-    await until(() => refused > 24);
+    await until("the broker has refused 25 times", () => refused > 24);
     expect(broker.deliveries).toEqual([]);
     expect(await outbox.deadLetters()).toEqual([]);
     down = false;
@@ -125,7 +123,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     const id = await outbox.add(undefined, { key: "a", topic: "t", payload: "poison" });
     for (const payload of ["a2", "a3"]) await outbox.add(undefined, { key: "a", payload });
     relay(outbox, broker);
-    await until(async () => (await outbox.pending()).dead === 1);
+    await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
     for (const payload of ["b1", "b2"]) await outbox.add(undefined, { key: "b", payload });
     await outbox.add(undefined, { key: "a", payload: "a4" });
     await broker.has(2);
@@ -170,7 +168,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     const id = await outbox.add(undefined, { key: "a", payload: "poison" });
     await outbox.add(undefined, { key: "a", payload: "next" });
     relay(outbox, broker);
-    await until(async () => (await outbox.pending()).dead === 1);
+    await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
     expect(await outbox.discard("nobody")).toBe(false);
     expect(await outbox.discard(id)).toBe(true);
     await isEmpty(outbox);
@@ -187,7 +185,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     for (const payload of ["p1", "p2", "next"]) await outbox.add(undefined, { key: "a", payload });
     relay(outbox, broker);
     await broker.has(1);
-    await until(async () => (await outbox.pending()).dead === 2);
+    await until("2 of the messages are dead", async () => (await outbox.pending()).dead === 2);
     poisonous = false;
     expect(await outbox.redriveAll()).toBe(2);
     await isEmpty(outbox);
@@ -202,7 +200,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     };
     await Promise.all(range(104).map((i) => outbox.add(undefined, { id: `m-${i}`, payload: i })));
     relay(outbox, broker, { concurrency: 64 });
-    await until(async () => (await outbox.pending()).dead === 104);
+    await until("104 of the messages are dead", async () => (await outbox.pending()).dead === 104);
     expect(outbox.metrics).toMatchObject({ retried: 0, dead: 104 });
     const first = await outbox.deadLetters({ limit: 60 });
     const second = await outbox.deadLetters({ limit: 60, before: first.at(-1)?.id ?? "" });
@@ -261,7 +259,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
       },
       { leaseMs: 3_600_000 },
     );
-    await until(() => seen.length === 1);
+    await until("one message came", () => seen.length === 1);
     const stopping = first.stop();
     go();
     await stopping;
@@ -349,7 +347,7 @@ test("a store that closes stops its relays first", async () => {
     await new Promise<void>((go) => setTimeout(go, 20));
     ended = true;
   });
-  await until(() => began);
+  await until("publishing has begun", () => began);
   await store.close();
   expect(ended).toBe(true);
   expect(outbox.metrics).toMatchObject({ published: 1, inFlight: 0 });
@@ -366,7 +364,7 @@ test("encrypted, messages are kept without what is in them; who can't read one s
   const blind = createOutbox(stranger, { name: "o", attemptsMax: 2, backoffMs: 1 });
   const broker = new Broker();
   const relaying = blind.relay(broker.publish);
-  await until(async () => (await blind.pending()).dead === 1);
+  await until("1 of the messages is dead", async () => (await blind.pending()).dead === 1);
   await relaying.stop();
   expect(broker.deliveries).toEqual([]);
   const [letter] = await blind.deadLetters();

@@ -3,7 +3,8 @@ import { open } from "onceflow";
 import { createOutbox } from "onceflow/outbox";
 import { createClient } from "redis";
 import { expect, inject, test } from "vitest";
-import { places, until } from "./scene.js";
+import { until } from "../kit/until.js";
+import { places } from "./scene.js";
 
 const server = inject("redis");
 
@@ -42,7 +43,7 @@ test("to a stream of Redis, whose connection breaks: everything comes, in order 
     if (calls % 5 === 0) throw new Error("no reply");
   };
   const relay = outbox.relay(publish, { pollMs: 100, concurrency: 3 });
-  await until(async () => Object.values(await outbox.pending()).every((left) => left === 0));
+  await until("nothing is pending", async () => Object.values(await outbox.pending()).every((left) => left === 0));
   await relay.stop();
   redis.destroy();
 

@@ -4,8 +4,8 @@ import { createOutbox, type OutboxMessage } from "onceflow/outbox";
 import { Random } from "onceflow/testing";
 import type pg from "pg";
 import { expect, inject, test } from "vitest";
+import { until } from "../kit/until.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
-import { until } from "./scene.js";
 
 const server = inject("postgres");
 
@@ -91,7 +91,9 @@ test("from rows to rows: outbox, relays, a broker that repeats, an inbox", { tim
   };
   const customers = ["a", "b", "c"];
   for (let i = 0; i < 8; i++) await Promise.all(customers.flatMap((customer) => outboxes.map((at) => place(at, customer))));
-  await until(async () => Object.values(await (outboxes[0] as (typeof outboxes)[number]).outbox.pending()).every((count) => count === 0));
+  await until("nothing is pending", async () =>
+    Object.values(await (outboxes[0] as (typeof outboxes)[number]).outbox.pending()).every((count) => count === 0),
+  );
 
   const consume = consumerOf(billing, (tx, { key: customer, payload }) =>
     sql(tx, "INSERT INTO bills (customer, seq) VALUES ($1, $2)", [customer, payload.seq]),

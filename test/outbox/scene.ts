@@ -5,8 +5,8 @@ import type { SqliteTx, Tx } from "onceflow";
 import type { OutboxMessage, PublishContext } from "onceflow/outbox";
 import type pg from "pg";
 import { inject } from "vitest";
+import { until } from "../kit/until.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
-import { poll } from "../servers/process/command.js";
 
 const postgres = inject("postgres");
 
@@ -76,14 +76,6 @@ export class Broker {
   }
 
   async has(count: number): Promise<void> {
-    await until(
-      () => this.deliveries.length >= count,
-      () => `only ${this.deliveries.length} of ${count} messages came`,
-    );
+    await until(`${count} messages came`, () => this.deliveries.length >= count);
   }
-}
-
-/** Bounded generously: under load things take their time. */
-export async function until(holds: () => Promise<boolean> | boolean, late: () => string = () => "it never came"): Promise<void> {
-  await poll(20_000, async () => ((await holds()) ? true : undefined), late);
 }

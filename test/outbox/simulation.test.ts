@@ -8,7 +8,9 @@ import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backe
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { never, SimulatedProcess, World } from "../../src/testing/simulator/world.js";
 import { simulateSeeds } from "../kit/seeds.js";
-import "../kit/quiet-warnings.js";
+import { muteWarnings } from "../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
  * Processes that add and relay, crash, stall, stop and lose messages; a broker that is down now and then; messages that

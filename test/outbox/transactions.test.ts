@@ -4,7 +4,8 @@ import { key, once, open, type Store, type Tx } from "onceflow";
 import { createOutbox, type Outbox, type OutboxRelay } from "onceflow/outbox";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { Broker, type Place, places, statement, until } from "./scene.js";
+import { until } from "../kit/until.js";
+import { Broker, type Place, places, statement } from "./scene.js";
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
 
@@ -50,7 +51,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
       const broker = new Broker();
       const relayed = async () => {
         relays.push(outbox.relay(broker.publish, { pollMs: 100 }));
-        await until(async () => Object.values(await outbox.pending()).every((count) => count === 0));
+        await until("nothing is pending", async () => Object.values(await outbox.pending()).every((count) => count === 0));
         return broker.payloads;
       };
       await body({ outbox, elsewhere: createOutbox(other, { name: box }), broker, relayed });
@@ -68,7 +69,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     const id = randomUUID();
     relays.push(outbox.relay(broker.publish, { pollMs: 30_000, leaseMs: 3_600_000 }));
     // It has looked, found nothing, and waits for half a minute, or to be told.
-    await until(() => outbox.metrics.inFlight === 0);
+    await until("nothing is in flight", () => outbox.metrics.inFlight === 0);
     await store.transact(async (tx) => {
       await insert(tx, id);
       await outbox.add(tx, { id, key: "k", payload: { id, at: new Date(1) } });
@@ -172,10 +173,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
         const adding = elsewhere.add(second, { key: "k", payload: "second" });
         const waits =
           "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        await until(
-          async () => ((await looker.query(waits)).rowCount ?? 0) > 0,
-          () => "the second one does not wait",
-        );
+        await until("the second one waits", async () => ((await looker.query(waits)).rowCount ?? 0) > 0);
         // Nor does it keep those of other keys.
         await store.transact((tx) => outbox.add(tx, { key: "other", payload: "third" }));
         await first.query(end);

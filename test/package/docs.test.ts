@@ -9,7 +9,8 @@ import { beforeAll, describe, expect, inject, test } from "vitest";
 import { runStatuses } from "../../src/core/runs/run.js";
 import { hasDirective } from "../../src/transform/concerns.js";
 import { transform } from "../../src/transform/transform.js";
-import { type Acquired, acquire, type ProviderName } from "../servers/acquire.js";
+import { acquire, type ProviderName } from "../servers/acquire.js";
+import type { Acquired } from "../servers/acquire-from.js";
 import { clientOf, queueNamed } from "../servers/brokers/sqs-queues.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
@@ -321,7 +322,7 @@ describe("the pages", () => {
     const said = [
       ...exportsOf("src/exports/workflow.ts"),
       ...membersOf("src/workflow/define/step-options.ts", "StepOptions"),
-      ...membersOf("src/workflow/hooks/hooks.ts", "HookOptions"),
+      ...membersOf("src/workflow/define/hook.ts", "HookOptions"),
       ...membersOf("src/workflow/worker/check-worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/define/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/define/context.ts", "WorkflowMetadata"),
@@ -337,7 +338,7 @@ describe("the pages", () => {
       ...membersOf("src/workflow/client/start.ts", "StartRequest"),
       ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/api.ts", name)),
       ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/client/read-journal.ts", name)),
-      ...[...textOf("src/workflow/journal/event.ts").matchAll(/\[type: "(\w+)"/g)].map(([, type = ""]) => type),
+      ...[...textOf("src/workflow/journal/event.ts").matchAll(/readonly type: "(\w+)"/g)].map(([, type = ""]) => type),
       ...runStatuses,
     ];
     expect(asked.length).toBeGreaterThan(60);

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
 // An app whose compiler looks into the types of its dependencies, too (skipLibCheck: false).
 const root = resolve(import.meta.dirname, "../..");
@@ -16,8 +16,7 @@ const subpaths = Object.keys(manifest.exports).filter((subpath) => typeof manife
 const needsPackage = /^\.\/(http\/|inbox\/|server|vite|rollup|rolldown|esbuild|webpack|rspack|workflow\/vitest)/;
 
 function app(): string {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-types-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   const compilerOptions = {
     ...{ strict: true, skipLibCheck: false, noEmit: true, module: "nodenext", target: "es2022", lib: ["es2023"], types: ["node"] },
     typeRoots: [join(root, "node_modules/@types")],

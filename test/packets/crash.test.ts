@@ -1,29 +1,23 @@
-import { fork } from "node:child_process";
 import { open, type Store } from "onceflow";
 import { serveEffects } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
-import type { PacketRecord } from "../../dist/core/packets/packet.js";
-import { countersOf, dead, done, Hand, keyOf, numbersOf, release, retry } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { PacketRecord } from "../../src/core/packets/packet.js";
+import { countersOf, dead, done, Hand, keyOf, numbersOf, release, retry } from "../../src/testing/contract/packets/packet-operations.js";
 import { takeTurns } from "../kit/heavy.js";
+import { poll } from "../kit/poll.js";
+import { Program } from "../kit/program.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
-import { poll } from "../servers/process/command.js";
 import type { Act, PacketDoom } from "./programs/crash-worker.js";
 
 takeTurns();
 
 /** The crash table of packets in ARCHITECTURE.md: a process dies before or after each durable write, and another one comes. */
-const program = new URL("../../.build/test/packets/programs/crash-worker.js", import.meta.url);
 const boundMs = 30_000;
 const leaseMs = 300;
 
 async function die(doom: PacketDoom): Promise<void> {
-  const child = fork(program, [JSON.stringify(doom)], { execArgv: [], silent: true });
-  let words = "";
-  child.stderr?.on("data", (chunk) => {
-    words += String(chunk);
-  });
-  const signal = await new Promise((resolve) => child.once("close", (_, how) => resolve(how)));
-  expect(signal, words).toBe("SIGKILL");
+  const { signal, stderr } = await new Program("packets/programs/crash-worker", [JSON.stringify(doom)], { onEnd: () => {} }).ended;
+  expect(signal, stderr).toBe("SIGKILL");
 }
 
 interface Scene {

@@ -1,12 +1,5 @@
-import type {
-  Alert,
-  NewExecution,
-  NewPacket,
-  PacketClaimQuery,
-  PacketOperation,
-  PacketOutcome,
-} from "../../dist/core/packets/operation.js";
-import type { FlowState, PacketKey, PacketRecord } from "../../dist/core/packets/packet.js";
+import type { Alert, NewExecution, NewPacket, PacketClaimQuery, PacketOperation, PacketOutcome } from "../../src/core/packets/operation.js";
+import type { FlowState, PacketKey, PacketRecord } from "../../src/core/packets/packet.js";
 import { fc } from "../kit/properties.js";
 
 /** What a random history does next. Whom it means is said by a number, and found among those that there are. */

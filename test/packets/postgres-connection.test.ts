@@ -3,8 +3,8 @@ import { NotKnownError, open, type Store, UnreachableError } from "onceflow";
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import type { NewPacket, PacketAnswer, PacketOperation } from "../../dist/core/packets/operation.js";
-import { done, Hand, keyOf } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { NewPacket, PacketAnswer, PacketOperation } from "../../src/core/packets/operation.js";
+import { done, Hand, keyOf } from "../../src/testing/contract/packets/packet-operations.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { lostThings } from "../stores/lost-messages.js";
 

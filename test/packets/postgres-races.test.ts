@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { open, type Store } from "onceflow";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import type { NewPacket, PacketAnswer } from "../../dist/core/packets/operation.js";
-import type { PacketRecord } from "../../dist/core/packets/packet.js";
-import { dead, done, Hand, keyOf, partOf, submit } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { NewPacket, PacketAnswer } from "../../src/core/packets/operation.js";
+import type { PacketRecord } from "../../src/core/packets/packet.js";
+import { dead, done, Hand, keyOf, partOf, submit } from "../../src/testing/contract/packets/packet-operations.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 const server = inject("postgres");

@@ -1,19 +1,17 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { NewPacket, PacketAnswer, PacketOperation } from "../../dist/core/packets/operation.js";
-import type { PacketKey, PacketRecord } from "../../dist/core/packets/packet.js";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
-import { dead, done, Hand, retry } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { NewPacket, PacketAnswer, PacketOperation } from "../../src/core/packets/operation.js";
+import type { PacketKey, PacketRecord } from "../../src/core/packets/packet.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
+import { dead, done, Hand, retry } from "../../src/testing/contract/packets/packet-operations.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { type WatchedPackets, watchedPackets } from "./watched-packets.js";
 
 let path = "";
 
 beforeEach(() => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-bundles-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   path = join(folder, "ledger.db");
 });
 

@@ -1,10 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
-import { migrate } from "../../dist/stores/sqlite/migrations/migrate.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
+import { migrate } from "../../src/stores/sqlite/migrations/migrate.js";
 import {
   countersOf,
   dead,
@@ -15,15 +13,15 @@ import {
   partOf,
   retry,
   submit,
-} from "../../dist/testing/contract/packets/packet-operations.js";
+} from "../../src/testing/contract/packets/packet-operations.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { olderSqlite, versions } from "../stores/older-schema.js";
 import { watchedPackets } from "./watched-packets.js";
 
 let path = "";
 
 beforeEach(() => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-packets-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   path = join(folder, "ledger.db");
 });
 

@@ -1,12 +1,12 @@
 import type { Store } from "onceflow";
-import type { PacketBackend } from "../../dist/core/packets/operation.js";
-import { prepareOnce } from "../../dist/stores/sqlite/connection/prepared.js";
-import type { SqliteDatabase, SqliteStatement } from "../../dist/stores/sqlite/driver.js";
-import { RecordStatements } from "../../dist/stores/sqlite/ledger/record-statements.js";
-import { migrate } from "../../dist/stores/sqlite/migrations/migrate.js";
-import { createPackets } from "../../dist/stores/sqlite/packets/packets.js";
-import { OwnTransactions } from "../../dist/stores/sqlite/transactions/own-transactions.js";
-import { Hand } from "../../dist/testing/contract/packets/packet-operations.js";
+import type { PacketBackend } from "../../src/core/packets/operation.js";
+import { prepareOnce } from "../../src/stores/sqlite/connection/prepared.js";
+import type { SqliteDatabase, SqliteStatement } from "../../src/stores/sqlite/driver.js";
+import { RecordStatements } from "../../src/stores/sqlite/ledger/record-statements.js";
+import { migrate } from "../../src/stores/sqlite/migrations/migrate.js";
+import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
+import { OwnTransactions } from "../../src/stores/sqlite/transactions/own-transactions.js";
+import { Hand } from "../../src/testing/contract/packets/packet-operations.js";
 
 export interface WatchedPackets {
   readonly packets: PacketBackend;

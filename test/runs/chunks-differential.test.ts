@@ -1,8 +1,8 @@
 import type { Store } from "onceflow";
 import { type ContractTarget, memoryTarget, mongoTarget, postgresTarget, Random, sqliteTarget } from "onceflow/testing";
 import { describe, expect, inject, test } from "vitest";
-import type { Chunk } from "../../dist/core/runs/chunk.js";
-import type { Entry, RunAnswer, RunOperation } from "../../dist/core/runs/operation.js";
+import type { Chunk } from "../../src/core/runs/chunk.js";
+import type { Entry, RunAnswer, RunOperation } from "../../src/core/runs/operation.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
 const operationsPerHistory = 30;

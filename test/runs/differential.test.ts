@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, test } from "vitest";
-import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRun, Then } from "../../dist/core/runs/operation.js";
-import type { Backend } from "../../dist/core/store/store.js";
-import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
+import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRun, Then } from "../../src/core/runs/operation.js";
+import type { Backend } from "../../src/core/store/store.js";
+import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
+import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
 import { fc } from "../kit/properties.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MongoClient } from "mongodb";
 import { open } from "onceflow";
 import type { Store } from "onceflow/store";
 import { afterAll, describe, expect, inject, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 import {
   append,
   appendLate,
@@ -22,13 +20,13 @@ import {
   released,
   runOf,
   untried,
-} from "../../dist/testing/contract/runs/run-operations.js";
+} from "../../src/testing/contract/runs/run-operations.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { olderPostgres, olderSqlite, versions } from "../stores/older-schema.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-migration-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(afterAll);
 
 const mongodb = inject("mongodb");
 const hourMs = 3_600_000;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../../dist/core/runs/operation.js";
-import type { RunRecord } from "../../dist/core/runs/run.js";
-import type { Backend } from "../../dist/core/store/store.js";
-import { postgresBackend } from "../../dist/stores/postgres/backend.js";
+import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../../src/core/runs/operation.js";
+import type { RunRecord } from "../../src/core/runs/run.js";
+import type { Backend } from "../../src/core/store/store.js";
+import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */

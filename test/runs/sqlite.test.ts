@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Backend } from "onceflow/store";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../dist/core/runs/operation.js";
-import { runStatuses } from "../../dist/core/runs/run.js";
-import { createMemoryRuns, memoryRunBackend } from "../../dist/stores/memory/runs/runs.js";
-import { sqliteBackend } from "../../dist/stores/sqlite/backend.js";
-import { chooseDriver, openDatabase } from "../../dist/stores/sqlite/driver.js";
-import { Random } from "../../dist/testing/simulator/random.js";
+import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../src/core/runs/operation.js";
+import { runStatuses } from "../../src/core/runs/run.js";
+import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
+import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
+import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
+import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
+import { Random } from "../../src/testing/simulator/random.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-runs-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(afterAll);
 
 const centuryMs = 100 * 366 * 24 * 3600 * 1000;
 const families = ["a", "b", "ü", "😀"];

@@ -1,18 +1,17 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { createRuntime } from "onceflow/graph";
 import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
 import { expect, onTestFinished } from "vitest";
+import { callsIn } from "../kit/effects.js";
 import { takeTurns } from "../kit/heavy.js";
-import { poll } from "../servers/process/command.js";
+import { poll } from "../kit/poll.js";
+import { Program } from "../kit/program.js";
+import { durableStores, onStoresInTurn } from "../kit/scene.js";
 import { freePort } from "../servers/process/free-port.js";
-import { durableStores, onStoresInTurn } from "../workflow/scene.js";
 
 takeTurns();
 
-const program = new URL("../../.build/test/server/programs/graph-server.js", import.meta.url);
 /** At least: they go on until all kills are done. */
 const ordersMin = 20;
 const customers = 10;
@@ -27,18 +26,12 @@ onStoresInTurn("a server that is killed again and again", durableStores, (test) 
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
     onTestFinished(() => provider.close());
     const port = await freePort();
-    let child: ChildProcess;
     const startServer = async () => {
-      child = fork(program, [url, provider.url, String(port)], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-      await once(child, "message");
+      const server = new Program("server/programs/graph-server", [url, provider.url, String(port)], { onEnd: onTestFinished });
+      await server.next();
+      return server;
     };
-    const kill = async () => {
-      const gone = once(child, "exit");
-      child.kill("SIGKILL");
-      await gone;
-    };
-    await startServer();
-    onTestFinished(kill);
+    let server = await startServer();
 
     const answers = new Map<string, Set<string>>();
     const trigger = async (order: string) => {
@@ -58,12 +51,12 @@ onStoresInTurn("a server that is killed again and again", durableStores, (test) 
         await Promise.all(Array.from({ length: copies }, () => trigger(order)));
       }
     });
-    const calls = () => provider.effects.keys().reduce((sum, key) => sum + provider.effects.rawCalls(key), 0);
+    const calls = () => callsIn(provider.effects);
     const killer = (async () => {
       for (let i = 0; i < kills; i += 1) {
         for (const until = calls() + callsPerKill; calls() < until && killing; ) await delay(2);
-        await kill();
-        await startServer();
+        await server.kill();
+        server = await startServer();
       }
       killing = false;
     })();

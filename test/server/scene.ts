@@ -5,7 +5,7 @@ import { type Served, type ServeOptions, serve } from "onceflow/server";
 import { EffectLedger } from "onceflow/testing";
 import { onTestFinished } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
-import type { Scene as Place } from "../workflow/scene.js";
+import type { Scene as Place } from "../kit/scene.js";
 
 /** Two flows: one that keeps its packets and charges by key, and one that keeps nothing. */
 const documents = [

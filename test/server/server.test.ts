@@ -5,7 +5,7 @@ import { Hono } from "hono";
 import { InvalidInputError } from "onceflow";
 import { createApp, openApi } from "onceflow/server";
 import { describe, expect, test, vi } from "vitest";
-import { everyStore, onStores } from "../workflow/scene.js";
+import { everyStore, onStores } from "../kit/scene.js";
 import { problem, type Scene, scene } from "./scene.js";
 
 const order = { orderId: "o-1", amount: 4200 };

@@ -1,6 +1,7 @@
 import type {} from "vitest";
 import type { TestProject } from "vitest/node";
-import { type Acquired, acquire } from "./acquire.js";
+import { acquire } from "./acquire.js";
+import type { Acquired } from "./acquire-from.js";
 import type { Running, Runtime, Server } from "./provider.js";
 import { providers } from "./registry.js";
 

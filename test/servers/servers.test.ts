@@ -8,10 +8,12 @@ import { fileURLToPath } from "node:url";
 import { ListTablesCommand } from "@aws-sdk/client-dynamodb";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { type Acquired, acquire } from "./acquire.js";
+import { poll } from "../kit/poll.js";
+import { acquire } from "./acquire.js";
+import type { Acquired } from "./acquire-from.js";
 import { clientOf } from "./dynamodb/tables.js";
 import { freshDatabase } from "./postgres/databases.js";
-import { poll, runCommand } from "./process/command.js";
+import { runCommand } from "./process/command.js";
 import { childrenOf, isRunning } from "./process/processes.js";
 import type { Runtime, Server } from "./provider.js";
 

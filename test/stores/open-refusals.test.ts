@@ -1,11 +1,10 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigurationError, InvalidInputError, key, once, open } from "onceflow";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
-const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder(afterAll);
 
 /** The password and the key of each URL: no message has them. */
 const secret = "hunter2";

@@ -1,18 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { ConfigurationError, InvalidInputError, key, once, open, UnreachableError } from "onceflow";
 import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
-
-function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 describe("open", () => {
   test.each([["mysql://localhost/x"], [""], ["onceflow.db"], ["constructor:"], [undefined]])(
@@ -39,20 +33,20 @@ describe("open", () => {
   });
 
   test("says which file cannot be opened", async () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder(onTestFinished);
     await expect(open(`sqlite:${folder}`)).rejects.toThrow(UnreachableError);
     await expect(open(`sqlite:${folder}`)).rejects.toThrow(/cannot open/);
   });
 
   test("creates the folder of a file, and takes relative, absolute and three-slash URLs", async () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder(onTestFinished);
     for (const url of [`sqlite:${folder}/a/b/one.db`, `sqlite://${folder}/two.db`]) await (await open(url)).close();
     expect(existsSync(join(folder, "a/b/one.db"))).toBe(true);
     expect(existsSync(join(folder, "two.db"))).toBe(true);
   });
 
   test("refuses a SQLite file whose schema is newer than this code", async () => {
-    const path = join(temporaryFolder(), "newer.db");
+    const path = join(temporaryFolder(onTestFinished), "newer.db");
     await (await open(`sqlite:${path}`)).close();
     const database = new DatabaseSync(path);
     database.exec("INSERT INTO onceflow_schema VALUES (999)");
@@ -74,7 +68,7 @@ describe("open", () => {
   });
 
   test("ten processes may open one new file at once", async () => {
-    const path = join(temporaryFolder(), "at-once.db");
+    const path = join(temporaryFolder(onTestFinished), "at-once.db");
     const stores = await Promise.all(Array.from({ length: 10 }, () => open(`sqlite:${path}`)));
     const results = await Promise.all(stores.map((store) => once(store, { key: key.of("one") }, () => "mine")));
     expect(results.filter(({ status }) => status === "executed")).toHaveLength(1);
@@ -105,20 +99,20 @@ describe("the process's own store", () => {
     ).trim();
 
   test("is SQLite in .onceflow/ when nothing is said, and outlives the process", () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "" })).toBe("executed replayed");
     expect(existsSync(join(folder, ".onceflow/onceflow.db"))).toBe(true);
     expect(run(folder, { ONCEFLOW_URL: "" })).toBe("replayed replayed");
   });
 
   test("is what ONCEFLOW_URL says", () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "sqlite:./elsewhere.db" })).toBe("executed replayed");
     expect(existsSync(join(folder, "elsewhere.db"))).toBe(true);
   });
 
   test("is what configure() says, before all", () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "sqlite:./elsewhere.db" }, "configured")).toBe("executed replayed");
     expect(existsSync(join(folder, "elsewhere.db"))).toBe(false);
   });

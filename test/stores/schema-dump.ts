@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
+import type { SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 
 /**
  * The schema of a SQLite file: its tables and indexes by name. SQLite keeps the statements as they were written, so that two

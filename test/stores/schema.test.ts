@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { open } from "onceflow";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase, type SqliteDatabase } from "../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 import { olderPostgres, olderSqlite, versions } from "./older-schema.js";
 import { database, direct, server } from "./postgres/own-postgres.js";
 import { postgresSchema, sqliteSchema } from "./schema-dump.js";

@@ -40,7 +40,7 @@ describe.each(stores)("%s", (store) => {
   });
 
   test("is opened by the function that its index.ts exports", async () => {
-    const { openUrl } = (await import(`../../dist/stores/${store}/index.js`)) as { openUrl?: unknown };
+    const { openUrl } = (await import(`../../src/stores/${store}/index.ts`)) as { openUrl?: unknown };
     expect(openUrl).toBeTypeOf("function");
   });
 

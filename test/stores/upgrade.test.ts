@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "onceflow";
 import * as main from "onceflow";
@@ -7,13 +5,14 @@ import * as workflows from "onceflow/workflow";
 import * as api from "onceflow/workflow/api";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { onceflow } from "../cli/process.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { execute, type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { type Built, type Version, version010 } from "./version-0-1-0.js";
 
 /** Both versions in one process, on one database: as two processes of a rolling deployment are. */
 const present = { ...main, ...workflows, ...api } as Version;
 const postgres = inject("postgres");
-const folder = mkdtempSync(join(tmpdir(), "onceflow-upgrade-"));
+const folder = temporaryFolder(afterAll);
 let built: Built | string;
 let former: Version;
 let database: FreshDatabase | undefined;
@@ -27,7 +26,6 @@ beforeAll(async () => {
 afterAll(async () => {
   if (typeof built === "object") await built.remove();
   await database?.drop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 async function opened(version: Version, url: string): Promise<Store> {
@@ -123,7 +121,7 @@ describe.for(["sqlite", "postgres"] as const)("%s, beside 0.1.0", (kind) => {
     const url = urlOf("later", skip);
     const store = await opened(present, url);
     if (kind === "sqlite") {
-      const { openDatabase, chooseDriver } = await import("../../dist/stores/sqlite/driver.js");
+      const { openDatabase, chooseDriver } = await import("../../src/stores/sqlite/driver.js");
       const file = openDatabase(join(folder, "later.db"), chooseDriver());
       file.exec("INSERT INTO onceflow_additions VALUES (999); ALTER TABLE onceflow_runs ADD COLUMN later TEXT");
       file.close();

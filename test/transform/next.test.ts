@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { withOnceflow } from "onceflow/next";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 
 interface Rule {
   readonly loaders: readonly [{ readonly loader: string; readonly options: object }];
@@ -74,8 +74,7 @@ describe("withOnceflow", () => {
   });
 
   test("an older Next.js is built by webpack, and refused with Turbopack with the way out", () => {
-    const root = mkdtempSync(join(tmpdir(), "onceflow-next-"));
-    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    const root = temporaryFolder(onTestFinished);
     mkdirSync(join(root, "node_modules/next"), { recursive: true });
     writeFileSync(join(root, "package.json"), "{}");
     writeFileSync(join(root, "node_modules/next/package.json"), JSON.stringify({ name: "next", version: "15.5.4" }));

@@ -19,7 +19,7 @@ export async function importTransformed<Exports = Record<string, never>>(files: 
     mkdirSync(dirname(file), { recursive: true });
     const stripped = strip(file, transformed?.code ?? code, transformed?.map).code;
     // This is run from its sources; what it writes is not.
-    writeFileSync(file.replace(/\.tsx?$/, ".js"), stripped.replace("/src/transform/load/lowered.js", "/dist/transform/load/lowered.js"));
+    writeFileSync(file.replace(/\.tsx?$/, ".js"), stripped);
   }
   const [first = ""] = Object.keys(files);
   return (await import(pathToFileURL(join(root, first.replace(/\.tsx?$/, ".js"))).href)) as Exports;

@@ -1,9 +1,10 @@
 import { ambientStore, ambientWorker } from "../../ambient/ambient.js";
-import { provideAmbient } from "../../workflow/worker/workers.js";
+import { provideAmbient } from "../../workflow/process/ambient-store.js";
 
 provideAmbient({ store: ambientStore, worker: ambientWorker });
 
 export type { RunStatus } from "../../core/runs/run.js";
+export { acceptCall, type CallRef } from "../../workflow/client/accept-call.js";
 export {
   getHookByToken,
   getRun,
@@ -21,13 +22,12 @@ export { resolveStep, type StepRef, type StepResolution } from "../../workflow/c
 export type { Run, RunSleep } from "../../workflow/client/run-handle.js";
 export { type StartOptions, type StartRequest, start, type WorkflowById } from "../../workflow/client/start.js";
 export type { StopSleepOptions, StopSleepResult } from "../../workflow/client/stop-sleep.js";
-export { acceptCall, type CallRef } from "../../workflow/define/accept-call.js";
 export {
   type ResumeWebhookOptions,
   resumeWebhook,
   type WebhookHandlerOptions,
   webhookHandler,
-} from "../../workflow/hooks/webhook-handler.js";
+} from "../../workflow/client/webhook-handler.js";
 export type {
   ReadableOptions,
   RunReadable,

@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/ledger/options.js";
 import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
-import type { WorkflowFunction } from "../../workflow/define/define.js";
+import type { WorkflowFunction } from "../../workflow/define/definition.js";
 import type { FlowSource, LoadOptions } from "../load/load-flows.js";
 import type { FlowPlan } from "../plan/plan.js";
 import { type Substitute, substituteNames } from "../plan/substitutes.js";

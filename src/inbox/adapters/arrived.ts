@@ -1,6 +1,5 @@
 import { PermanentError } from "../errors.js";
 import type { Message } from "../message.js";
-import type { ConsumeOptions } from "./consuming.js";
 
 /** A message as it came. `refused`: why it cannot be handled; it goes through the inbox all the same, and ends as a dead letter. */
 export interface Arrived<T> {
@@ -10,7 +9,7 @@ export interface Arrived<T> {
 
 /** Makes a payload of a message's bytes. Bytes that cannot be decoded are kept as text: nothing is lost, and nothing waits behind them. */
 export function arrivedOf<T>(
-  { decode = fromJson as (bytes: Uint8Array) => T }: Pick<ConsumeOptions<T>, "decode">,
+  { decode = fromJson as (bytes: Uint8Array) => T }: { readonly decode?: (bytes: Uint8Array) => T },
   message: Omit<Message<T>, "payload">,
   bytes: Uint8Array,
 ): Arrived<T> {

@@ -6,7 +6,8 @@ import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { type MemoryRecords, putRecord } from "./ledger/records.js";
 import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./packets/packets.js";
-import { createMemoryRuns, type MemoryRuns, memoryRunBackend } from "./runs/runs.js";
+import { memoryRunBackend } from "./runs/runs.js";
+import { createMemoryRuns, type MemoryRuns } from "./runs/table.js";
 
 /** What a database would hold. */
 export interface MemoryLedger extends MemoryRecords {

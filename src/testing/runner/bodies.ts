@@ -1,27 +1,22 @@
 import { AssertionError } from "node:assert";
 import { setTimeout } from "node:timers";
 import { FatalError } from "../../workflow/define/errors.js";
-import type { Asked, StepFunction } from "../../workflow/execute/host.js";
-import type { StepBody } from "../../workflow/steps/step-body.js";
+import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import { never } from "../simulator/world.js";
 import type { Crashes } from "./crashes.js";
+import type { StepExecution } from "./step-execution.js";
 import type { StepMocks } from "./step-mocks.js";
-import type { TestProcess } from "./test-process.js";
 
-/** One execution of a step's body, or of what stands in for it. */
-export interface StepExecution<Args extends readonly unknown[] = readonly unknown[]> {
-  readonly step: string;
-  readonly runId: string;
-  readonly stepId: string;
-  readonly attempt: number;
-  readonly args: Args;
-  readonly at: Date;
-  readonly mocked: boolean;
+/** The process that a body runs in. */
+export interface BodyProcess {
+  readonly dead: boolean;
+  die(): void;
 }
 
 interface Running {
   readonly about: Asked;
-  readonly process: TestProcess;
+  readonly process: BodyProcess;
   /** It was told to stop. */
   readonly aborted: () => boolean;
 }
@@ -55,7 +50,7 @@ export class Bodies {
     this.#pretends = pretends;
   }
 
-  around(process: TestProcess, body: StepBody, own: StepFunction): StepFunction {
+  around(process: BodyProcess, body: StepBody, own: StepFunction): StepFunction {
     const { name, tx } = body.definition;
     return async (...given) => {
       if (process.dead) return await never();
@@ -77,7 +72,7 @@ export class Bodies {
   }
 
   /** The other side is asked about an attempt. */
-  async ask(process: TestProcess, about: Asked, reconcile: () => unknown): Promise<unknown> {
+  async ask(process: BodyProcess, about: Asked, reconcile: () => unknown): Promise<unknown> {
     return await this.#hold({ about, process, aborted: () => false }, reconcile);
   }
 
@@ -129,7 +124,7 @@ export class Bodies {
   }
 
   /** Nothing more comes from here. An open transaction has to end all the same: its database would wait for it. */
-  async #die(process: TestProcess, tx: boolean): Promise<never> {
+  async #die(process: BodyProcess, tx: boolean): Promise<never> {
     process.die();
     if (tx) throw new Error("its process has died");
     return await never();

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import type { RunOperation } from "../../core/runs/operation.js";
 import { decodeEvents } from "../../workflow/journal/codec.js";
 import { stepIdOf } from "../../workflow/journal/identity.js";
-import type { StepExecution } from "./bodies.js";
+import type { StepExecution } from "./step-execution.js";
 import { type StepLike, stepNameOf } from "./step-mocks.js";
 
 /**

@@ -4,11 +4,11 @@ import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
-import { definedWorkflows, workflowNamed } from "../../workflow/define/define.js";
+import { definedWorkflows, workflowNamed } from "../../workflow/define/definition.js";
 import { broughtBack } from "../../workflow/journal/aside.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
-import type { StepExecution } from "./bodies.js";
+import type { StepExecution } from "./step-execution.js";
 
 interface Failure {
   readonly message: string;

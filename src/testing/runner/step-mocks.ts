@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
-import { stepDefinitionOf } from "../../workflow/define/define.js";
+import { stepDefinitionOf } from "../../workflow/define/definition.js";
 import { presentName, registeredNames } from "../../workflow/define/registry.js";
-import type { StepExecution } from "./bodies.js";
+import type { StepExecution } from "./step-execution.js";
 
 /** A step, by itself or by its name. */
 export type StepLike<Args extends readonly unknown[] = never[], Result = unknown> = ((...args: Args) => Promise<Result>) | string;

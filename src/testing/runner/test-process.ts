@@ -2,11 +2,11 @@ import type { Batch } from "../../core/ledger/operation.js";
 import type { Append, RunBackend } from "../../core/runs/operation.js";
 import type { Store, Tx } from "../../core/store/store.js";
 import type { Clock } from "../../core/work/clock.js";
-import type { Asked, StepFunction } from "../../workflow/execute/host.js";
-import type { StepBody } from "../../workflow/steps/step-body.js";
+import { enlist } from "../../workflow/process/local-worker.js";
+import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import type { WorkerOptions } from "../../workflow/worker/check-worker-options.js";
 import { Worker } from "../../workflow/worker/worker.js";
-import { enlist } from "../../workflow/worker/workers.js";
 import { type Mortal, mortal } from "../mortal-store.js";
 import type { Bodies } from "./bodies.js";
 import type { Crashes } from "./crashes.js";
@@ -17,7 +17,7 @@ export interface TestProcessOptions {
   readonly crashes: Crashes;
   readonly bodies: Pick<Bodies, "around" | "ask">;
   /** The replay check has found that a run would diverge. */
-  readonly foresaw: (message: string) => void;
+  readonly warnOfDivergence: (message: string) => void;
   /** It has died of a crash that was asked for. */
   readonly onDeath: () => void;
 }
@@ -96,17 +96,17 @@ function own(value: unknown): PropertyDescriptor {
 class TestWorker extends Worker {
   readonly #process: TestProcess;
   readonly #bodies: TestProcessOptions["bodies"];
-  readonly #foresaw: TestProcessOptions["foresaw"];
+  readonly #warn: TestProcessOptions["warnOfDivergence"];
 
-  constructor(store: Store, options: WorkerOptions, process: TestProcess, { bodies, foresaw }: TestProcessOptions) {
+  constructor(store: Store, options: WorkerOptions, process: TestProcess, { bodies, warnOfDivergence }: TestProcessOptions) {
     super(store, options);
     this.#process = process;
     this.#bodies = bodies;
-    this.#foresaw = foresaw;
+    this.#warn = warnOfDivergence;
   }
 
-  override foresaw(_run: string, message: string): void {
-    if (!this.#process.dead) this.#foresaw(message);
+  override warnOfDivergence(_run: string, message: string): void {
+    if (!this.#process.dead) this.#warn(message);
   }
 
   override bodyOf(step: StepBody): StepFunction {

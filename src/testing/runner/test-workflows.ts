@@ -71,9 +71,9 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   const crashes = new Crashes();
   const bodies = new Bodies(mocks, crashes, { now: () => time.now, patienceMs, pretends: given === undefined });
   const foreseen: string[] = [];
-  const foresaw = (message: string) => void foreseen.push(message);
+  const warnOfDivergence = (message: string) => void foreseen.push(message);
   const boot = (): TestProcess =>
-    new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, foresaw, onDeath: reboot });
+    new TestProcess({ store, worker: { ...ground.worker, ...worker }, crashes, bodies, warnOfDivergence, onDeath: reboot });
   const reboot = () => {
     living = boot();
   };

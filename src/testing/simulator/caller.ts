@@ -10,9 +10,10 @@ import {
 import { type OnceResult, once } from "../../core/ledger/once.js";
 import type { Attempt } from "../../core/ledger/run-attempt.js";
 import { isReplayed } from "../../core/values/stored-error.js";
+import type { Host } from "./fleet.js";
 import { PromiseBroken } from "./observer.js";
 import type { CallerPlan } from "./plan.js";
-import type { Host, Simulation } from "./simulate.js";
+import type { Simulation } from "./simulation.js";
 
 export interface Caller {
   done: boolean;

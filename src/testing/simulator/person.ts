@@ -1,7 +1,7 @@
 import { NotUnknownError } from "../../core/errors/errors.js";
 import { list } from "../../core/ledger/list.js";
 import { resolve } from "../../core/ledger/resolve.js";
-import type { Simulation } from "./simulate.js";
+import type { Simulation } from "./simulation.js";
 
 /**
  * Somebody who looks, now and then, at what is unknown: what the provider has is completed by hand. What the provider

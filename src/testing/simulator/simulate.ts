@@ -1,17 +1,18 @@
 import { MismatchError } from "../../core/errors/errors.js";
 import { once } from "../../core/ledger/once.js";
 import { createStore } from "../../core/store/create-store.js";
-import type { Backend, Store } from "../../core/store/store.js";
+import type { Backend } from "../../core/store/store.js";
 import { isReplayed } from "../../core/values/stored-error.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { EffectLedger } from "../effect-ledger.js";
 import { startCaller } from "./caller.js";
-import { type Weather, withFaults } from "./faults.js";
+import { Fleet } from "./fleet.js";
 import { Observer, PromiseBroken } from "./observer.js";
 import { startPerson } from "./person.js";
-import { type Plan, planOf } from "./plan.js";
+import { planOf } from "./plan.js";
 import { Random } from "./random.js";
-import { SimulatedProcess, World } from "./world.js";
+import type { Simulation } from "./simulation.js";
+import { World } from "./world.js";
 
 export interface SimulationOptions {
   /** The store under test, on a ledger with virtual time. Default: the memory store. */
@@ -81,48 +82,6 @@ export async function simulate(seed: number, { backend = memoryBackend }: Simula
     operations: observer.history.length,
     trace: traceOf(observer),
   };
-}
-
-export interface Simulation {
-  readonly world: World;
-  readonly plan: Plan;
-  readonly fleet: Fleet;
-  readonly effects: EffectLedger;
-  /** A handle with no faults, for those who only look. */
-  readonly calm: Store;
-}
-
-export interface Host {
-  readonly process: SimulatedProcess;
-  readonly store: Store;
-}
-
-/** A fixed number of processes; one that died is replaced by a new one when somebody next needs it. */
-class Fleet {
-  readonly #world: World;
-  readonly #server: Backend;
-  readonly #weather: Weather;
-  readonly #hosts: Host[] = [];
-  readonly calmClock: SimulatedProcess["clock"];
-  crashes = 0;
-
-  constructor(world: World, server: Backend, weather: Weather) {
-    this.#world = world;
-    this.#server = server;
-    this.#weather = weather;
-    this.calmClock = new SimulatedProcess(world, 0).clock;
-  }
-
-  host(slot: number): Host {
-    const current = this.#hosts[slot];
-    if (current && !current.process.dead) return current;
-    if (current) this.crashes += 1;
-    const process = new SimulatedProcess(this.#world, slot + 1);
-    const backend = withFaults(this.#server, this.#world, process, this.#weather);
-    const host = { process, store: createStore(backend, { clock: process.clock, purgeEveryMs: 0 }) };
-    this.#hosts[slot] = host;
-    return host;
-  }
 }
 
 /** The storm is over: every key answers, no call was made that no attempt accounts for, and the strict were strict. */

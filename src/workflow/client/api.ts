@@ -8,11 +8,11 @@ import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 import { HookNotFoundError } from "../define/errors.js";
-import { hookAppears } from "../hooks/await-hook.js";
 import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
-import { readingStore } from "../worker/workers.js";
+import { readingStore } from "../process/ambient-store.js";
+import { hookAppears } from "../waiting/hook-appears.js";
+import { noticeOverdue } from "../waiting/overdue.js";
 import { keptValue } from "./kept-value.js";
-import { noticeOverdue } from "./overdue.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
 

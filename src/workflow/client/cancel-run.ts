@@ -2,11 +2,11 @@ import { newOwner } from "../../core/ledger/owner.js";
 import type { Claimed, Entry } from "../../core/runs/operation.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { cancelledWithoutCode } from "../execute/left-open.js";
+import { recordAccepted } from "../journal/after-end.js";
 import { encodeEvents } from "../journal/codec.js";
 import type { Event } from "../journal/event.js";
 import { History } from "../journal/history.js";
-import { recordAccepted } from "./after-end.js";
+import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
 
 /** Long enough for one write. */
 const leaseMs = 2000;

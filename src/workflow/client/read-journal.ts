@@ -5,7 +5,7 @@ import { withLongValues } from "../journal/aside.js";
 import { decodeEvents, storedParts } from "../journal/codec.js";
 import { type AttemptEvent, type Event, type EventType, isAttemptEvent, isDelivery, type StepStart } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
-import { readingStore } from "../worker/workers.js";
+import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./api.js";
 
 /** One thing that happened in a run. */

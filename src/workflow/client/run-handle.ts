@@ -9,16 +9,19 @@ import { keepAlive } from "../../core/work/clock.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "../define/errors.js";
 import { broughtBack } from "../journal/aside.js";
-import { makeWay } from "../replay/out-of-turn.js";
+import type { RunResult } from "../journal/departure.js";
+import { readOpenRequests } from "../journal/read-open-requests.js";
+import { readingStore } from "../process/ambient-store.js";
+import { EndBoard } from "../process/end-board.js";
+import { workerOf } from "../process/local-worker.js";
 import { type ReadableOptions, type RunReadable, readableOf } from "../streams/readable.js";
 import { streamName, streamOptionNames } from "../streams/stream-name.js";
 import { inStore } from "../streams/stream-result.js";
-import { EndBoard, type RunEnd } from "../worker/end-board.js";
-import { readingStore, workerOf, workingStore } from "../worker/workers.js";
+import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
+import { noticeOverdue } from "../waiting/overdue.js";
+import { lookMs, waitForChange } from "../waiting/run-change.js";
+import { workingStore } from "../worker/workers.js";
 import { cancelWithoutWorker } from "./cancel-run.js";
-import { noticeOverdue } from "./overdue.js";
-import { readOpenRequests } from "./read-open-requests.js";
-import { lookMs, waitForChange } from "./run-change.js";
 import { sendMail } from "./send-mail.js";
 import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
 
@@ -177,8 +180,8 @@ export class Run<Result = unknown> {
     throw new RunCancelledError(this.id);
   }
 
-  /** What is executed here tells us; what is executed elsewhere is looked at, often at first, then patiently. */
-  async #end(store: Store): Promise<RunEnd> {
+  /** The end of a run that is executed here is reported here; a run that is executed elsewhere is polled, often at first, then patiently. */
+  async #end(store: Store): Promise<RunResult> {
     for (let looks = 0; ; looks++) {
       if (workerOf(store)?.has(this.id)) {
         const end = await EndBoard.of(store).next(this.id);
@@ -189,7 +192,7 @@ export class Run<Result = unknown> {
       try {
         const run = await this.#mustRead();
         if (hasEnded(run.status)) return { status: run.status, output: run.output };
-        await makeWay(store, this.id);
+        await claimAwaitedRun(store, this.id);
         await news.changed;
       } finally {
         news.stop();

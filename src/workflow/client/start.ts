@@ -12,18 +12,19 @@ import { canonicalJson, sha256 } from "../../core/values/canonical.js";
 import { encode, encodeLater, renamed, withinBytes } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { checkSteps } from "../define/check-steps.js";
-import { currentExecution, currentStep } from "../define/context.js";
-import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/define.js";
+import { currentExecution, currentStep, type WorkflowContext } from "../define/context.js";
+import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/definition.js";
 import { RunMismatchError } from "../define/errors.js";
-import { isStoredAs, type Renamed } from "../define/journaled-name.js";
 import { presentName, underFormerNames } from "../define/registry.js";
-import type { Execution } from "../execute/execution.js";
+import { isStoredAs, type Renamed } from "../define/renamed.js";
 import { startedAside } from "../journal/aside.js";
 import { childIdOf } from "../journal/identity.js";
-import { never } from "../replay/requests.js";
+import { worksHere } from "../process/ambient-store.js";
+import { workerOf } from "../process/local-worker.js";
+import { pendingForever } from "../replay/requests.js";
 import { withoutWritable } from "../streams/writable.js";
-import { ambientStore, workerOf, worksHere } from "../worker/workers.js";
-import { lookForOverdue, noticeOverdue } from "./overdue.js";
+import { lookForOverdue, noticeOverdue } from "../waiting/overdue.js";
+import { ambientStore } from "../worker/workers.js";
 import { Run } from "./run-handle.js";
 import { sendSafely } from "./send-mail.js";
 
@@ -123,7 +124,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "refused") throw departure.error;
   if (departure?.why === "exists") return found(store, create, departure.run, asked);
-  // No worker here, none with room, or it was interrupted: whoever claims it executes it.
+  // No worker here, none with room, or it was interrupted: the worker that claims it executes it.
   const answer = await sendSafely(store, create);
   if (worker === undefined) lookForOverdue(store, create.workflow);
   return answer.kind === "exists" ? found(store, create, answer.run, asked) : new Run(create.id, store);
@@ -244,7 +245,7 @@ function isFormerFingerprint(print: string | null, args: readonly unknown[], opt
 }
 
 /** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
-function startChild(execution: Execution, asked: Asked): Run | Promise<Run> {
+function startChild(execution: WorkflowContext, asked: Asked): Run | Promise<Run> {
   const { store, children } = execution;
   const { id: given } = asked.options;
   const text = encodedArgs(asked.args, encode);
@@ -254,13 +255,13 @@ function startChild(execution: Execution, asked: Asked): Run | Promise<Run> {
   const make = (id: string): StartRun => startedAside({ ...child, id, parent: execution.id }, store.asideBytes);
   const refuse = asked.options.onMismatch === "refuse";
   const started = children.start({ workflow: asked.workflow, given, refuse, make, check: asked.check });
-  if (started === undefined) return never();
+  if (started === undefined) return pendingForever();
   const { id, mismatch } = started;
   return mismatch === undefined ? new Run(id, store) : mismatch.then((differs) => new Run(id, store, differs));
 }
 
 /** Whether the journal has the next start of this workflow. */
-function isJournaled({ requests }: Execution, { name, former = [] }: Renamed): boolean {
+function isJournaled({ requests }: WorkflowContext, { name, former = [] }: Renamed): boolean {
   const n = requests.countSoFar(`child ${name}`);
   return [name, ...former].some((each) => requests.has(`child ${each}#${n}`));
 }

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { HookOptions } from "../hooks/hooks.js";
-import type { Hook } from "../hooks/run-hook.js";
 import { fractionOf, uuidOf } from "../journal/identity.js";
 import { currentExecution, requireExecution } from "./context.js";
+import type { Hook, HookOptions } from "./hook.js";
 
 /** The time, in a workflow the same at every replay: it stands still between two things that the code waits for. */
 export function now(): Date {
   const execution = currentExecution();
-  return new Date(execution ? execution.deliveries.codeClock : Date.now());
+  return new Date(execution ? execution.answers.codeClock : Date.now());
 }
 
 /** From 0 to 1; in a workflow the same at every replay. */

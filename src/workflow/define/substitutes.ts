@@ -6,21 +6,21 @@ import { random, uuid as uuidOfRun } from "./primitives.js";
 
 /**
  * What transformed code has in place of globals. Outside of workflows they are those globals, looked up when they are
- * called: whoever replaces one in a test is heard.
+ * called: a replacement in a test counts.
  */
 export function newDate(): Date {
   const execution = currentExecution();
-  return execution ? new Date(execution.deliveries.codeClock) : new Date();
+  return execution ? new Date(execution.answers.codeClock) : new Date();
 }
 
 export function dateNow(): number {
-  return currentExecution()?.deliveries.codeClock ?? Date.now();
+  return currentExecution()?.answers.codeClock ?? Date.now();
 }
 
 /** What `Date()` returns when it is called as a function. */
 export function dateText(): string {
   const execution = currentExecution();
-  return execution ? new Date(execution.deliveries.codeClock).toString() : Date();
+  return execution ? new Date(execution.answers.codeClock).toString() : Date();
 }
 
 export function uuid(): string {
@@ -53,7 +53,7 @@ const checkedImmediate = onlyOutside("setImmediate", () => globalThis.setImmedia
 
 export { checkedFetch as fetch, checkedImmediate as setImmediate, checkedInterval as setInterval, checkedTimeout as setTimeout };
 
-/** What each global was before anybody replaced it, and what it is handed on as; and back. */
+/** Each global as it was when this module was loaded, and what it is handed on as; and back. */
 const handedOnAs = new Map<unknown, Anything>();
 const originalOf = new Map<unknown, unknown>();
 
@@ -77,11 +77,11 @@ handOn(
 );
 for (const name of ["setTimeout", "setInterval", "setImmediate"] as const) timer(name);
 const [realNow, realRandom] = [Date.now, Math.random];
-handOn(realNow, () => currentExecution()?.deliveries.codeClock ?? realNow());
+handOn(realNow, () => currentExecution()?.answers.codeClock ?? realNow());
 handOn(realRandom, () => (currentExecution() ? random() : realRandom()));
 for (const real of [randomUUID, globalThis.crypto.randomUUID]) handOn(real, () => uuidOfRun());
 
-/** A global that is handed on as a value. What somebody has put in its place is theirs, and is handed on as it is. */
+/** A global that is handed on as a value. What user code has put in its place is handed on as it is. */
 export function held(value: unknown): unknown {
   return handedOnAs.get(value) ?? value;
 }

@@ -1,12 +1,30 @@
 import { renamed } from "../../core/values/codec.js";
 import { decodeError, encodeError } from "../../core/values/stored-error.js";
-import type { Delivery } from "../journal/event.js";
-import type { History } from "../journal/history.js";
-import type { StepCall, WatchedCall } from "../steps/step-call.js";
+import type { Clock } from "../../core/work/clock.js";
+import type { RunResult } from "../journal/departure.js";
+import type { Delivery, Event, RunEnd } from "../journal/event.js";
+import type { Encoder } from "../steps/encoded-result.js";
+import { warnOfForgotten } from "../steps/forgotten-calls.js";
+import type { StepCall } from "../steps/step-call.js";
+import type { WatchedCall } from "../steps/watched-call.js";
 import { withoutWritable } from "../streams/writable.js";
-import type { RunEnd } from "../worker/end-board.js";
-import type { Execution } from "./execution.js";
-import { warnOfForgotten } from "./forgotten-calls.js";
+
+/** The run that ends. */
+interface EndingRun extends Encoder {
+  readonly id: string;
+  readonly workflow: { readonly name: string };
+  readonly store: { readonly clock: Clock };
+  readonly gone: boolean;
+  readonly writer: { readonly inTransaction: boolean };
+  readonly calls: {
+    readonly open: ReadonlySet<StepCall>;
+    readonly unobserved: readonly WatchedCall[];
+    withdraw(awaited: ReadonlySet<StepCall>): readonly StepCall[];
+  };
+  now(): number;
+  record(event: Event): void;
+  touch(): void;
+}
 
 /** The code has returned, and steps that it did not await are not at their end. */
 interface Returned {
@@ -19,45 +37,49 @@ interface Returned {
  * are journaled; then the end is.
  *
  * Steps whose promise the code never looked at are no part of "what still runs" when the code returns: the run waits for
- * them, through retries and restarts, and fails if one of them has failed. Meanwhile the code is told nothing, and asks
- * for nothing.
+ * them, through retries and restarts, and fails if one of them has failed. Meanwhile the code gets nothing, and asks for
+ * nothing.
  */
 export class Ending {
-  readonly #execution: Execution;
+  readonly #run: EndingRun;
   /** The journal has the end, of a version that did not wait for steps that were not awaited, too. */
   readonly #wasCompleted: boolean;
   #returned: Returned | undefined;
-  #result: RunEnd | undefined;
+  #result: RunResult | undefined;
   #reading = false;
   readonly #inGrace = new Set<StepCall>();
   #recorded = false;
   #refused = false;
 
-  constructor(execution: Execution, { end }: History) {
-    this.#execution = execution;
-    this.#wasCompleted = end?.status === "completed";
-    execution.deliveries.on("run", () => this.#end({ status: "cancelled", output: null }));
+  /** `journaled`: the end that the journal has. */
+  constructor(run: EndingRun, journaled: RunEnd | undefined) {
+    this.#run = run;
+    this.#wasCompleted = journaled?.status === "completed";
   }
 
-  /** From here on the code is told nothing, and asks for nothing. */
+  /** From here on the code gets nothing, and asks for nothing. */
   get over(): boolean {
     return this.#result !== undefined || this.#returned !== undefined;
   }
 
   /** How the run ends. Undefined while it waits for steps that the code did not await. */
-  get result(): RunEnd | undefined {
+  get result(): RunResult | undefined {
     return this.#result;
   }
 
   /** The steps that it waits for. */
   get awaited(): ReadonlySet<StepCall> {
     if (this.#returned === undefined || this.#result !== undefined) return new Set();
-    const { open } = this.#execution.calls;
-    return new Set([...open].filter((call) => this.#returned?.forgotten.includes(call)));
+    return new Set([...this.#run.calls.open].filter((call) => this.#returned?.forgotten.includes(call)));
   }
 
   waitsFor({ type, id }: Delivery): boolean {
     return type === "cancel" || [...this.awaited].some((call) => call.id === id);
+  }
+
+  /** False: the run ends, and does not wait for this call. */
+  goesOnFor(call: WatchedCall): boolean {
+    return !this.over || [...this.awaited].some((awaited) => awaited === call);
   }
 
   /** The code has returned, and what it returned is being read. */
@@ -75,32 +97,38 @@ export class Ending {
     return this.#refused;
   }
 
-  returned(value: unknown): void {
-    if (this.over || this.#execution.gone) return;
-    const forgotten = this.#wasCompleted ? [] : this.#execution.calls.unobserved;
-    const failed = (error: unknown) => this.threw(renamed("the result", error));
+  /** The code has returned this. */
+  complete(value: unknown): void {
+    if (this.over || this.#run.gone) return;
+    const forgotten = this.#wasCompleted ? [] : this.#run.calls.unobserved;
+    const fail = (error: unknown) => this.fail(renamed("the result", error));
     try {
-      const output = this.#execution.encodeValue(value);
-      const completed = (text: string) => this.#complete({ output: withoutWritable("the result", text), forgotten });
-      if (typeof output === "string") return completed(output);
+      const output = this.#run.encodeValue(value);
+      const complete = (text: string) => this.#complete({ output: withoutWritable("the result", text), forgotten });
+      if (typeof output === "string") return complete(output);
       this.#reading = true;
-      output.then(completed).catch(failed);
+      output.then(complete).catch(fail);
     } catch (error) {
-      failed(error);
+      fail(error);
     }
   }
 
-  threw(error: unknown): void {
+  /** The code has thrown this. */
+  fail(error: unknown): void {
     this.#end({ status: "failed", output: encodeError(error, { stack: true }) });
+  }
+
+  cancel(): void {
+    this.#end({ status: "cancelled", output: null });
   }
 
   #complete(returned: Returned): void {
     this.#reading = false;
-    if (this.over || this.#execution.gone) return;
+    if (this.over || this.#run.gone) return;
     this.#returned = returned;
-    if (returned.forgotten.length > 0) warnOfForgotten(this.#execution, returned.forgotten);
+    if (returned.forgotten.length > 0) warnOfForgotten(this.#run, returned.forgotten);
     this.settle();
-    this.#execution.touch();
+    this.#run.touch();
   }
 
   /** Once the code has returned: the run ends when the last step that it waits for has. */
@@ -108,7 +136,7 @@ export class Ending {
     if (this.#returned === undefined || this.#result !== undefined || this.awaited.size > 0) return;
     const { output, forgotten } = this.#returned;
     const failed = forgotten.find((call) => call.rejection !== undefined)?.rejection;
-    if (failed !== undefined) this.threw(decodeError(failed));
+    if (failed !== undefined) this.fail(decodeError(failed));
     else this.#end({ status: "completed", output });
   }
 
@@ -118,19 +146,19 @@ export class Ending {
     this.#recorded = false;
     this.#reading = false;
     if (this.#result?.status !== "cancelled") this.#result = { status: "failed", output: encodeError(error, { stack: true }) };
-    this.#execution.touch();
+    this.#run.touch();
   }
 
-  #end(result: RunEnd): void {
+  #end(result: RunResult): void {
     this.#reading = false;
-    if (this.#result !== undefined || this.#execution.gone) return;
+    if (this.#result !== undefined || this.#run.gone) return;
     this.#result = result;
-    this.#execution.touch();
+    this.#run.touch();
   }
 
   /** Called until the end is recorded. */
   wrapUp(): void {
-    const { writer, calls } = this.#execution;
+    const { writer, calls } = this.#run;
     // What is being written may yet be rolled back.
     if (writer.inTransaction) return;
     const running = calls.withdraw(this.awaited);
@@ -138,7 +166,7 @@ export class Ending {
     if (this.#result === undefined || running.length > 0) return;
     this.#recorded = true;
     const { status, output } = this.#result;
-    this.#execution.record({ type: "end", status, at: this.#execution.now(), output });
+    this.#run.record({ type: "end", status, at: this.#run.now(), output });
   }
 
   /** Aborted, they have as long as the most patient of them allows. Those that do not stop are left behind. */
@@ -151,9 +179,9 @@ export class Ending {
       call.abort(reason);
     }
     const graceMs = Math.max(...fresh.map((call) => call.definition.options().graceMs));
-    this.#execution.store.clock.after(graceMs, () => {
+    this.#run.store.clock.after(graceMs, () => {
       for (const call of fresh) call.abandon();
-      this.#execution.touch();
+      this.#run.touch();
     });
   }
 }

@@ -1,69 +1,59 @@
-import type { Entry, StartRun, Then } from "../../core/runs/operation.js";
-import type { HookRecord, Mail, RunRecord } from "../../core/runs/run.js";
-import type { Store, Tx } from "../../core/store/store.js";
-import { encodeLater, withinBytes } from "../../core/values/codec.js";
-import { runIn } from "../define/context.js";
-import type { WorkflowDefinition } from "../define/define.js";
+import type { Entry, Then } from "../../core/runs/operation.js";
+import type { Mail } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { ChildRuns } from "../children/child-runs.js";
+import { runIn, type WorkflowContext } from "../define/context.js";
+import type { WorkflowDefinition } from "../define/definition.js";
 import { RunNotWritableError } from "../define/errors.js";
 import { Hooks } from "../hooks/hooks.js";
+import type { Departure } from "../journal/departure.js";
 import { describe } from "../journal/describe.js";
 import type { Draft } from "../journal/draft.js";
 import type { Delivery, Event } from "../journal/event.js";
 import type { History } from "../journal/history.js";
 import { messageOf, warnNotWritten } from "../journal/not-written.js";
-import { type Outcome, RunWriter } from "../journal/run-writer.js";
-import { Deliveries } from "../replay/deliveries.js";
-import { ReplayCheck } from "../replay/replay-check.js";
+import { RunWriter } from "../journal/run-writer.js";
+import { Answers } from "../replay/answers.js";
+import type { Divergence } from "../replay/divergence.js";
+import { Replay } from "../replay/replay.js";
 import { Requests } from "../replay/requests.js";
+import { encodeWithin } from "../steps/encoded-result.js";
 import { StepCalls } from "../steps/step-calls.js";
 import { ChunkBuffer } from "../streams/chunk-buffer.js";
 import { RunStreams } from "../streams/run-streams.js";
-import { stillAvoiding } from "../worker/avoidance.js";
-import { HandBack } from "../worker/hand-back.js";
-import { Parking } from "../worker/parking.js";
-import { RunTrial } from "../worker/trial.js";
-import { ChildRuns } from "./child-runs.js";
+import { Acceptances } from "./acceptances.js";
+import { Arrivals } from "./arrivals.js";
+import { stillAvoiding } from "./avoidance.js";
 import { Ending } from "./ending.js";
-import type { Departure, Host } from "./host.js";
-import { cancelledWithoutCode } from "./left-open.js";
+import type { ExecutionOptions } from "./execution-options.js";
+import type { Host } from "./host.js";
 import { Mailbox } from "./mailbox.js";
+import { Parking } from "./parking.js";
+import { Release } from "./release.js";
+import { ReplayCheck } from "./replay-check.js";
 import { Rest } from "./rest.js";
 import { Sleeps } from "./sleeps.js";
+import type { ExecutionState } from "./state.js";
+import { takeMail } from "./take-mail.js";
+import { RunTrial } from "./trial.js";
 import { UnhandledRejections } from "./unhandled-rejections.js";
-
-export interface ExecutionOptions {
-  readonly host: Host;
-  readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent" | "avoid"> &
-    Partial<Pick<RunRecord, "deaths" | "crashes" | "alone">>;
-  readonly args: readonly unknown[];
-  readonly startedAt: number;
-  /** The arguments as they are stored: only with these its replay can be checked. */
-  readonly input?: string;
-  /** Not in the store yet: its first commit creates it. */
-  readonly create?: StartRun;
-  /** As it was claimed. */
-  readonly history: History;
-  /** By this process's clock: when the store was asked for what made the run ours. */
-  readonly heldAt: number;
-  readonly seq: number;
-  readonly lapsed: boolean;
-  readonly mail: readonly Mail[];
-  readonly hooks: readonly HookRecord[];
-}
+import { type Waits, waitsOf } from "./waits.js";
 
 /**
  * One run, alive in this process.
  *
- * The code is told one thing at a time, and the next only when all that follows from it has run. Whatever it asks for
- * and whatever it is told is recorded in one order; a replay tells it the same things in the same order, so it asks for
- * the same things. What was recorded is committed as one journal entry whenever the code waits, and nothing that others
- * can see happens before the commit that says so. Dying anywhere loses only what was not committed, which nobody has seen.
+ *   start     the code runs until it waits
+ *   advance   one turn, when every promise that was ready has run: the code gets one delivery, from the journal first (replay), then
+ *             from what comes in (live); without one, what was recorded is committed, or the run rests
+ *   confirm   the entry is in the store: now the bodies of its steps begin, and their verdicts come in
+ *   leave     it has ended, was released, or is another worker's
  *
- * replaying: the code is told what the journal has. live: from here on things happen. returning: on its way back to the
- * store before its replay was over; nothing more is done here.
+ * The code gets one delivery at a time, and the next only when all that follows from it has run. Requests and deliveries are
+ * recorded in one order; a replay gives the code the same deliveries in the same order, so the code makes the same requests.
+ * What was recorded is committed as one journal entry whenever the code waits, and nothing that others can see happens before
+ * the commit that says so. Dying anywhere loses only what was not committed, which no other process has seen.
  */
-export class Execution {
+export class Execution implements WorkflowContext {
   readonly kind = "workflow";
   readonly id: string;
   readonly workflow: WorkflowDefinition;
@@ -74,26 +64,31 @@ export class Execution {
   readonly avoid: readonly string[];
   readonly host: Host;
   readonly store: Store;
-  /** What the code asks for, and what it is told. */
+  /** What the journal answers; what the code asks for; what it gets; what comes in for it. */
+  readonly replay: Replay;
   readonly requests: Requests;
-  readonly deliveries: Deliveries;
-  readonly calls = new StepCalls(this);
-  readonly sleeps = new Sleeps(this);
+  readonly answers: Answers;
+  readonly arrivals: Arrivals;
+  /** What the code can ask for. */
+  readonly calls: StepCalls;
+  readonly sleeps: Sleeps;
   readonly hooks: Hooks;
-  readonly children = new ChildRuns(this);
-  /** What the code writes to streams, and what the bodies of its steps do. */
-  readonly streams = new RunStreams(this);
-  readonly chunks = new ChunkBuffer(this);
+  readonly children: ChildRuns;
+  readonly streams: RunStreams;
+  /** What the bodies of its steps write to streams. */
+  readonly chunks: ChunkBuffer;
   readonly mailbox: Mailbox;
+  readonly acceptances: Acceptances;
+  /** Writes the journal; the next entry. */
+  readonly writer: RunWriter;
+  readonly draft: Draft;
+  /** How it ends, or leaves this process. */
   readonly ending: Ending;
-  readonly parking = new Parking(this);
-  readonly handBack = new HandBack(this);
-  readonly rejections: UnhandledRejections;
+  readonly release: Release;
+  readonly parking: Parking;
   /** What the deaths of its owners mean for it. */
   readonly trial: RunTrial;
-  readonly writer: RunWriter;
-  /** The next entry. */
-  readonly draft: Draft;
+  readonly rejections: UnhandledRejections;
   /** Ended, released, taken over or lost: nothing of it counts any more. */
   departure: Departure | undefined;
   /** How many random numbers and UUIDs the code has drawn. */
@@ -103,10 +98,11 @@ export class Execution {
 
   readonly #args: readonly unknown[];
   readonly #history: History;
+  /** Its last owner fell silent, and may not know that the run is not its own any more. */
   readonly #lapsed: boolean;
-  readonly #rest = new Rest(this);
+  readonly #rest: Rest;
   readonly #check: ReplayCheck | undefined;
-  #state: "replaying" | "live" | "returning" = "replaying";
+  #state: ExecutionState = "replaying";
 
   constructor({ host, workflow, run, args, startedAt, input, create, history, heldAt, seq, lapsed, mail, hooks }: ExecutionOptions) {
     this.host = host;
@@ -115,43 +111,57 @@ export class Execution {
     this.id = run.id;
     this.epoch = run.epoch;
     this.parent = run.parent;
-    this.trial = new RunTrial(run);
-    this.rejections = new UnhandledRejections(this);
     this.avoid = run.avoid;
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
     this.#lapsed = lapsed;
-    const { rehearse } = host;
-    this.#check = rehearse && input !== undefined ? new ReplayCheck(this, { history, input, rehearse }) : undefined;
+    this.trial = new RunTrial(run);
+    this.rejections = new UnhandledRejections(this);
     this.writer = new RunWriter(this, create, seq, heldAt);
     this.draft = this.writer.draft;
-    this.requests = new Requests(this, history.requests);
-    this.deliveries = new Deliveries(this, history.deliveries);
-    this.ending = new Ending(this, history);
-    this.mailbox = new Mailbox(this, mail, run, history.parked);
+    const { rehearse } = host;
+    this.#check = rehearse && input !== undefined ? new ReplayCheck(this, { history, input, rehearse }) : undefined;
+    this.replay = new Replay(history);
+    this.requests = new Requests(this);
+    this.answers = new Answers(this.startedAt);
+    this.arrivals = new Arrivals(this);
+    this.mailbox = new Mailbox(this, { mail, consumed: run.consumed, parked: history.parked });
+    this.acceptances = new Acceptances(this, history.accepted);
+    this.calls = new StepCalls(this);
+    this.sleeps = new Sleeps(this);
     this.hooks = new Hooks(this, hooks);
+    this.children = new ChildRuns(this);
+    this.streams = new RunStreams(this);
+    this.chunks = new ChunkBuffer(this);
+    this.ending = new Ending(this, history.end);
+    this.release = new Release(this);
+    this.parking = new Parking(this);
+    this.#rest = new Rest(this);
+    this.answers.on("run", () => this.ending.cancel());
   }
 
+  // ——— the code, turn by turn
+
   /** Calls the function. It runs until it waits; everything after that is `advance`. */
-  run(): void {
+  start(): void {
     const fn = this.workflow.fn as (...args: readonly unknown[]) => unknown;
     runIn(this, () => {
       new Promise((resolve) => resolve(fn(...this.#args))).then(
-        (value) => this.ending.returned(value),
-        (error: unknown) => this.ending.threw(error),
+        (value) => this.ending.complete(value),
+        (error: unknown) => this.ending.fail(error),
       );
     });
     this.touch();
   }
 
-  /** Called when every promise that was ready has run: the code waits, or is over. */
+  /** One turn. Called when every promise that was ready has run: the code waits, or is over. */
   advance(): void {
-    const { deliveries, ending } = this;
+    const { answers, ending } = this;
     if (this.gone || this.#state === "returning" || this.#check?.underWay) return;
     ending.settle();
-    if (deliveries.unreadable !== undefined) return this.parking.unreadable(deliveries.unreadable);
-    if (deliveries.tellNext()) return this.touch();
+    if (answers.unreadable !== undefined) return this.parking.parkUnreadable(answers.unreadable);
+    if (this.#deliverNext()) return this.touch();
     if (this.#state === "replaying") {
       this.#goLive();
       return this.touch();
@@ -160,54 +170,86 @@ export class Execution {
     if (!this.writer.busy) this.#commitOrRest();
   }
 
-  /** The code was told all that the journal has, and waits. From here on things happen. */
+  /** False: there is nothing for the code to get now. */
+  #deliverNext(): boolean {
+    const next = this.replay.nextDelivery;
+    if (next !== undefined) {
+      this.#deliverJournaled(next);
+      return true;
+    }
+    if (this.#state !== "live" || this.writer.inTransaction) return false;
+    if (this.ending.result === undefined) return this.arrivals.giveNext();
+    this.arrivals.recordVerdicts();
+    return false;
+  }
+
+  #deliverJournaled(next: Delivery): void {
+    this.replay.takeDelivery();
+    // After the code has ended the journal has verdicts of what it left behind.
+    if (this.answers.give(next) || this.ending.over) return;
+    this.diverge({ expected: describe(next), found: "the code did not ask for it" });
+  }
+
+  /** The code has got all that the journal has, and waits. From here on things happen. */
   #goLive(): void {
-    const { left } = this.requests;
+    const { openRequest } = this.replay;
     const { over: isOver, awaited } = this.ending;
-    if (left !== undefined)
-      return this.parking.diverged({
-        expected: describe(left),
+    if (openRequest !== undefined)
+      return this.diverge({
+        expected: describe(openRequest),
         found: isOver ? "the code has ended" : "the code waits for something else",
       });
-    if (this.host.rehearsal) return this.host.rehearsal.matched();
+    if (this.host.rehearsal) return this.host.rehearsal.match();
     this.#state = "live";
     this.#recordClaim();
     if (this.#history.parked !== undefined) this.record({ type: "unpark", at: this.now() });
-    if (isOver) this.calls.resumeEnded(this.#history.attempts, awaited);
-    else this.calls.resume(this.#history.attempts);
+    if (isOver) this.calls.resumeEnded(this.attempts, awaited);
+    else this.calls.resume(this.attempts);
     this.hooks.resume();
     this.children.resume();
     this.mailbox.open();
-    this.#rest.fire();
+    this.fireTimers();
   }
 
-  /** Its last owner may not know yet that it is one no longer: this entry takes the place of whatever it would write. */
+  /** The last owner may not know yet that it is one no longer: this entry takes the number of whatever it would write. */
   #recordClaim(): void {
     if (this.#lapsed) this.record({ type: "claim", owner: this.host.owner, at: this.now() });
   }
 
+  /** Sleeps and attempts whose time has come. */
+  fireTimers(): void {
+    const now = this.now();
+    if (!this.ending.over) this.sleeps.fire(now);
+    for (const call of this.calls.open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
+    this.touch();
+  }
+
+  // ——— the code waits: what was recorded is committed, or the run rests
+
   #commitOrRest(): void {
-    const { draft, ending, handBack } = this;
+    const { draft, ending, release } = this;
     if (draft.unready !== undefined) return void draft.unready.then(() => this.touch());
-    if (ending.result !== undefined) {
-      const { status, output } = ending.result;
-      const unsettled = this.calls.unknown;
-      if (ending.recorded) this.commit({ kind: "end", status, output, ...(unsettled > 0 ? { unsettled } : {}) });
-      else if (draft.hasEvents && !ending.refused) this.commit({ kind: "hold" });
-      return;
-    }
-    if (this.parking.refusal !== undefined) this.calls.withhold();
+    if (ending.result !== undefined) return this.#commitEnd();
+    const { refusal } = this.parking;
+    if (refusal !== undefined) this.calls.withhold();
     const busy = this.#busy;
-    if (this.parking.refusal !== undefined && !busy) return this.parking.releaseRefused(this.parking.refusal);
-    if (handBack.asked) return handBack.commitOrWait();
+    if (refusal !== undefined && !busy) return this.parking.releaseRefused(refusal);
+    if (release.isRequested) return release.commitOrWait();
     const leaving = this.#rest.leaving({ busy, drafted: draft.hasEvents });
-    const isDue = !busy || this.#check?.isFirst;
-    if (isDue && isCheckedAt(leaving) && this.#check?.begin({ leaving: leaving !== undefined })) return;
+    if (this.#isCheckBegun(leaving, busy)) return;
     if (leaving !== undefined) this.commit(leaving, true);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
     // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
     else if (draft.hasEvents || this.writer.mustCreate) this.commit({ kind: "hold" });
     else this.#rest.wait();
+  }
+
+  #commitEnd(): void {
+    const { ending, draft } = this;
+    if (ending.recorded && ending.result !== undefined) {
+      const unsettled = this.calls.unknown;
+      this.commit({ kind: "end", ...ending.result, ...(unsettled > 0 ? { unsettled } : {}) });
+    } else if (draft.hasEvents && !ending.refused) this.commit({ kind: "hold" });
   }
 
   /** Something of it is under way in this process. */
@@ -222,47 +264,56 @@ export class Execution {
     void this.writer.commit(stillAvoiding(then, this.avoid), atRest);
   }
 
-  /** Its entry is in the store. */
-  written({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
-    this.#check?.written(recorded);
+  /** Its entry is in the store. The writer begins the bodies of its steps now. */
+  confirm({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
+    this.#check?.noteWritten(recorded);
     if (then.kind === "end") {
       const { status, output, unsettled = 0 } = then;
       return this.leave({ why: "ended", status, output, unsettled, entry: { seq: this.writer.seq - 1, events: events ?? "" } });
     }
     if (then.kind === "release")
       return this.leave({ why: "released", wakeAt: then.avoid?.workers.includes(this.host.owner) ? then.avoid.until : then.wakeAt });
-    this.hooks.made(hooks, conflicts);
+    this.hooks.confirm(hooks, conflicts);
     this.touch();
   }
 
   /** The store refuses what it has to write: it fails, instead of doing its last step again and again. */
-  refused(error: unknown): void {
+  failRefused(error: unknown): void {
     warnNotWritten(this.id, `fails: the store refused what it has to write: ${messageOf(error)}`);
     this.ending.refuse(new RunNotWritableError(this.id, messageOf(error)));
   }
 
-  /** Runs `work` in a transaction in which the journal is written, too: see the writer's. */
-  async within(work: (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>): Promise<Outcome> {
-    const outcome = await this.writer.within(work);
-    if (!this.gone) this.touch();
-    return outcome;
+  /** A transaction has committed this: the code gets it next. */
+  deliver(delivery: Delivery): void {
+    if (this.ending.result === undefined) this.arrivals.give(delivery);
   }
 
-  /** A transaction has committed this: the code is told next. */
-  tell(event: Delivery): void {
-    if (this.ending.result === undefined) this.deliveries.tell(event);
+  // ——— checking that the code would find its way through its journal
+
+  /** True: the run waits for the check. */
+  #isCheckBegun(leaving: Then | undefined, busy: boolean): boolean {
+    const { ending, draft } = this;
+    const check = this.#check;
+    if (check === undefined || ending.over || ending.reading || (busy && !check.isFirst)) return false;
+    // A run that waits for a person waits for that first.
+    if (leaving?.kind === "release" && leaving.status !== "running") return false;
+    return check.begin({ leaving: leaving !== undefined, drafted: draft.events });
+  }
+
+  finishCheck(divergence: Divergence | undefined): void {
+    if (divergence !== undefined) this.parking.parkForeseen(divergence);
+    this.touch();
   }
 
   // ——— leaving
 
-  /** How it ends without its code. */
-  cancelledWithoutCode(): ReturnType<typeof cancelledWithoutCode> {
-    const definitionOf = (id: string) => this.calls.called(id)?.definition;
-    return cancelledWithoutCode({ attempts: this.#history.attempts, now: this.now(), definitionOf });
+  /** The code is not the one that wrote the journal. */
+  diverge(divergence: Divergence): void {
+    this.parking.parkDiverged(divergence);
   }
 
   /** It goes back to the store, and its replay was not over. */
-  returning(): void {
+  stopReplay(): void {
     this.#state = "returning";
     this.#recordClaim();
   }
@@ -276,46 +327,54 @@ export class Execution {
   leave(departure: Departure): void {
     if (this.gone) return;
     this.departure = departure;
-    if (departure.why === "ended") this.rejections.ended();
+    if (departure.why === "ended") this.rejections.warnAtEnd();
     this.#rest.stop();
-    this.writer.ended();
-    this.host.left(this, departure);
+    this.writer.finish();
+    this.host.remove(this, departure);
   }
 
   // ——— what its parts, and its worker, ask of it
 
-  get state(): "replaying" | "live" | "returning" {
+  get state(): ExecutionState {
     return this.#state;
-  }
-
-  /** When the code first asked for a child's result, by the journal. */
-  get awaits(): ReadonlyMap<string, number> {
-    return this.#history.awaits;
   }
 
   get gone(): boolean {
     return this.departure !== undefined;
   }
 
+  /** The code has no future here. */
+  get isClosed(): boolean {
+    return this.gone || this.ending.over;
+  }
+
   /** Nothing is under way here: it waits for time or mail. */
   get atRest(): boolean {
     if (this.#check?.underWay) return false;
-    return this.#state === "live" && !this.writer.busy && !this.draft.hasEvents && this.deliveries.waiting === 0 && !this.#busy;
+    return this.#state === "live" && !this.writer.busy && !this.draft.hasEvents && this.arrivals.waiting === 0 && !this.#busy;
   }
 
-  accept(id: string): void {
-    this.#history.accepted.add(id);
-    this.record({ type: "accept", id, at: this.now() });
+  /** Something came in that the code has not got. */
+  get hasUndelivered(): boolean {
+    return this.arrivals.waiting > 0 || this.mailbox.hasUnread;
   }
 
-  /** A person has said that the journaled call is the one that the code asks for. */
-  accepts(id: string): boolean {
-    return this.#history.accepted.has(id) || this.mailbox.accepts(id);
+  waits(): Waits {
+    return waitsOf(this);
   }
 
-  /** Something came in that the code was not told. */
-  get hasUntold(): boolean {
-    return this.deliveries.waiting > 0 || this.mailbox.hasUnread;
+  takeMail(mail: Mail): void {
+    takeMail(this, mail);
+  }
+
+  /** What the journal says about each call. */
+  get attempts(): History["attempts"] {
+    return this.#history.attempts;
+  }
+
+  /** When the code first asked for a child's result, by the journal. */
+  get awaits(): ReadonlyMap<string, number> {
+    return this.#history.awaits;
   }
 
   /** The store's time. */
@@ -332,21 +391,8 @@ export class Execution {
     this.touch();
   }
 
-  /** The entry that is being drafted waits for this. What it rejects with, the run fails with. */
-  readFirst(reading: Promise<void>): void {
-    this.draft.waitFor(reading.catch((error: unknown) => this.ending.threw(error)));
-  }
-
   /** A promise only where something has to be read first: see `encodeLater`. */
   encodeValue(value: unknown): string | Promise<string> {
-    const { valueBytesMax } = this.store;
-    const text = encodeLater(value, valueBytesMax);
-    if (typeof text === "string") return withinBytes("value", text, valueBytesMax);
-    return text.then((read) => withinBytes("value", read, valueBytesMax));
+    return encodeWithin(value, this.store.valueBytesMax);
   }
-}
-
-/** A run that waits for a person waits for that first. */
-function isCheckedAt(leaving: Then | undefined): boolean {
-  return leaving?.kind !== "release" || leaving.status === "running";
 }

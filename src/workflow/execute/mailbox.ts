@@ -1,32 +1,48 @@
-import type { Mail, RunRecord } from "../../core/runs/run.js";
-import { resolutionIn } from "../client/resolution.js";
-import type { Execution } from "./execution.js";
+import type { Mail } from "../../core/runs/run.js";
+import type { Draft } from "../journal/draft.js";
+import { resolutionIn } from "../journal/resolution.js";
+import type { ExecutionState } from "./state.js";
 
-/** The mail of a run: what came from outside. It is taken in when the code was told all that the journal has. */
+/** The run that the mail is for. */
+interface AddressedRun {
+  readonly state: ExecutionState;
+  readonly draft: Pick<Draft, "consume" | "record">;
+  now(): number;
+  takeMail(mail: Mail): void;
+}
+
+interface MailboxOptions {
+  readonly mail: readonly Mail[];
+  /** Mail up to this one was taken in before. */
+  readonly consumed: number;
+  /** Mail after this one was counted as taken in, and was not. */
+  readonly parked: number | undefined;
+}
+
+/** The mail of a run: what came from outside. It is taken in when the code has got all that the journal has. */
 export class Mailbox {
-  readonly #execution: Execution;
+  readonly #run: AddressedRun;
   readonly #consumedBefore: number;
   /** What came before that. */
   #unread: readonly Mail[];
   #heard: number;
 
-  /** `parked`: mail after this one was counted as taken in, and was not. */
-  constructor(execution: Execution, unread: readonly Mail[], { consumed }: Pick<RunRecord, "consumed">, parked: number | undefined) {
-    this.#execution = execution;
+  constructor(run: AddressedRun, { mail, consumed, parked }: MailboxOptions) {
+    this.#run = run;
     this.#consumedBefore = consumed;
-    this.#unread = unread;
+    this.#unread = mail;
     this.#heard = parked ?? consumed;
   }
 
   receive(mail: readonly Mail[]): void {
-    if (this.#execution.state !== "live") {
+    if (this.#run.state !== "live") {
       this.#unread = [...this.#unread, ...mail];
       return;
     }
     for (const each of mail) {
       if (each.seq <= this.#heard) continue;
       this.#heard = each.seq;
-      this.#take(each);
+      this.#run.takeMail(each);
     }
   }
 
@@ -36,31 +52,6 @@ export class Mailbox {
     this.#unread = [];
   }
 
-  #take({ seq, kind, about, payload }: Mail): void {
-    const { hooks, children, sleeps, calls, deliveries } = this.#execution;
-    switch (kind) {
-      case "hook":
-        return hooks.receive(about ?? "", payload ?? "", seq);
-      case "child":
-        return children.ended(about ?? "", payload ?? "[]", seq);
-      case "wake":
-        return deliveries.decide(() => {
-          const woken = payload === null ? sleeps.wakeAll() : sleeps.wake(JSON.parse(payload) as string[]);
-          return woken.map((event) => ({ event }));
-        }, seq);
-      case "cancel":
-        return deliveries.add({ type: "cancel", id: "run", at: this.#execution.now() }, seq);
-      case "resolve": {
-        const { attempt, to, accept } = resolutionIn(payload);
-        return deliveries.decide(() => {
-          if (accept === undefined) return calls.by(about ?? "")?.resolve(attempt, to) ?? [];
-          this.#execution.accept(accept);
-          return [];
-        }, seq);
-      }
-    }
-  }
-
   /** A person has accepted this call, and the journal does not say so yet. */
   accepts(id: string): boolean {
     return this.#unread.some(({ kind, payload }) => kind === "resolve" && resolutionIn(payload).accept === id);
@@ -68,18 +59,19 @@ export class Mailbox {
 
   /** It is taken in with the entry that is drafted. Mail that was put aside has been taken in before. */
   consume(seq: number): void {
-    this.#execution.draft.consume(Math.max(seq, this.#consumedBefore));
+    this.#run.draft.consume(Math.max(seq, this.#consumedBefore));
   }
 
-  /** Taken in without its being read: else it would make the run due again, at once and for ever. */
+  /** Taken in without its being read: else it would make the run due again, at once and without end. */
   park(): void {
-    const { draft } = this.#execution;
+    const { draft } = this.#run;
     const last = this.#unread.at(-1)?.seq ?? 0;
     if (last <= this.#consumedBefore) return;
-    draft.record({ type: "park", at: this.#execution.now(), mail: this.#heard });
+    draft.record({ type: "park", at: this.#run.now(), mail: this.#heard });
     draft.consume(last);
   }
 
+  /** The last mail that came here. */
   get heard(): number {
     return this.#heard;
   }

@@ -1,46 +1,47 @@
 import { instantOf } from "../define/duration.js";
 import type { Delivery } from "../journal/event.js";
-import { never } from "../replay/requests.js";
-import type { Execution } from "./execution.js";
+import { pendingForever } from "../replay/requests.js";
+import type { ServingRun } from "../replay/serving-run.js";
 
 /** The sleeps of a run. Each is until an instant of the store's clock, which is journaled: a restart changes nothing. */
 export class Sleeps {
-  readonly #execution: Execution;
+  readonly #run: ServingRun;
   readonly #pending = new Map<string, number>();
 
-  constructor(execution: Execution) {
-    this.#execution = execution;
+  constructor(run: ServingRun) {
+    this.#run = run;
   }
 
   sleep(when: unknown): Promise<void> {
-    const execution = this.#execution;
-    const now = execution.now();
+    const { requests, answers } = this.#run;
+    const now = this.#run.now();
     const until = Math.ceil(instantOf("sleep", when, now));
-    const id = execution.requests.ordinal("sleep");
-    const asked = execution.requests.ask(id, () => ({ type: "sleep", id, at: now, until }));
-    if (asked === undefined) return never();
+    const id = requests.ordinal("sleep");
+    const asked = requests.ask(id, () => ({ type: "sleep", id, at: now, until }));
+    if (asked === undefined) return pendingForever();
     return new Promise((resolve) => {
       this.#pending.set(id, asked.event.type === "sleep" ? asked.event.until : until);
-      execution.deliveries.on(id, () => {
+      answers.on(id, () => {
         this.#pending.delete(id);
         resolve();
       });
     });
   }
 
+  /** When the next one ends. */
   next(): number | undefined {
     let next: number | undefined;
     for (const until of this.#pending.values()) if (next === undefined || until < next) next = until;
     return next;
   }
 
-  /** Tells of those whose time has come, in the order of their times. */
+  /** Ends those whose time has come, in the order of their times. */
   fire(now: number): void {
     const due = [...this.#pending].filter(([, until]) => until <= now).sort(([, a], [, b]) => a - b);
-    for (const [id] of due) this.#execution.deliveries.add(this.#wake(id));
+    for (const [id] of due) this.#run.arrivals.add(this.#wake(id));
   }
 
-  /** Ends all that last now: what the code is to be told. */
+  /** Ends all that last now: what the code is to get. */
   wakeAll(): Delivery[] {
     return [...this.#pending.keys()].map((id) => this.#wake(id));
   }
@@ -52,6 +53,6 @@ export class Sleeps {
 
   #wake(id: string): Delivery {
     this.#pending.delete(id);
-    return { type: "woke", id, at: this.#execution.now() };
+    return { type: "woke", id, at: this.#run.now() };
   }
 }

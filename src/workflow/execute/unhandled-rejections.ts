@@ -1,6 +1,6 @@
 import { promiseHooks } from "node:v8";
 import { placeIn, usersFrames } from "../../core/errors/frames.js";
-import { currentRun } from "../define/context.js";
+import { currentRun, type NotedRejections } from "../define/context.js";
 
 interface RejectingRun {
   readonly id: string;
@@ -11,7 +11,7 @@ interface RejectingRun {
  * Promises of one run that were rejected before the code awaited them. Such a rejection decides nothing: its moment is not
  * in the journal, and the code may still await the promise. If the run ends first, a warning says so.
  */
-export class UnhandledRejections {
+export class UnhandledRejections implements NotedRejections {
   readonly #run: RejectingRun;
   readonly #reasons = new Map<object, unknown>();
   #ended = false;
@@ -35,7 +35,7 @@ export class UnhandledRejections {
   }
 
   /** The run has ended: no code of it will await them any more. */
-  ended(): void {
+  warnAtEnd(): void {
     this.#ended = true;
     for (const reason of this.#reasons.values()) this.#warn(reason);
     this.#reasons.clear();
@@ -58,7 +58,7 @@ export class UnhandledRejections {
 const keptMax = 100;
 
 /** Of promises that were rejected. */
-const rejectionsOf = new WeakMap<object, UnhandledRejections>();
+const rejectionsOf = new WeakMap<object, NotedRejections>();
 let guarding = false;
 
 /**
@@ -69,7 +69,7 @@ let guarding = false;
 const notesPromises = Number.parseInt(process.versions.node, 10) >= 24;
 /** On the promise itself: a WeakMap of all promises would cost the garbage collector more than everything else here. */
 const maker = Symbol("onceflow.maker");
-type Made = { [maker]?: UnhandledRejections };
+type Made = { [maker]?: NotedRejections };
 
 function notePromises(): void {
   promiseHooks.onInit((promise) => {

@@ -1,19 +1,14 @@
 import { decode } from "../../core/values/codec.js";
 import { HookConflictError } from "../define/errors.js";
-import type { Execution } from "../execute/execution.js";
+import type { Hook } from "../define/hook.js";
+import type { Draft } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
-import { never } from "../replay/requests.js";
+import { pendingForever } from "../replay/requests.js";
+import type { ServingRun } from "../replay/serving-run.js";
 
-/**
- * Something from outside that a workflow waits for. Awaited, it gives the next payload; as an async iterable, one after
- * the other. Payloads that come while nobody awaits it are kept, in order.
- */
-export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIterable<Payload> {
-  readonly token: string;
-  /** The conflict, with the `runId` of the run that has the token, when the token belongs to another active hook; else null. */
-  getConflict(): Promise<HookConflictError | null>;
-  dispose(): void;
-  [Symbol.dispose](): void;
+/** The run that has the hook. */
+export interface HookedRun extends ServingRun {
+  readonly draft: Pick<Draft, "changeHook">;
 }
 
 interface HookFacts {
@@ -33,17 +28,17 @@ export class RunHook implements Hook, HookFacts {
   readonly known: boolean;
   /** Whether its token was free is not known yet. */
   pending = true;
-  readonly #execution: Execution;
+  readonly #run: HookedRun;
   readonly #id: string;
   readonly #payloads: unknown[] = [];
   readonly #waiting: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }[] = [];
   #disposed = false;
   #conflict: HookConflictError | undefined;
   #asked: ((conflict: HookConflictError | null) => void)[] = [];
-  #told = false;
+  #isAnswered = false;
 
-  constructor(execution: Execution, id: string, { token, storedAs, url, known }: HookFacts) {
-    this.#execution = execution;
+  constructor(run: HookedRun, id: string, { token, storedAs, url, known }: HookFacts) {
+    this.#run = run;
     this.#id = id;
     this.token = token;
     this.storedAs = storedAs;
@@ -55,14 +50,15 @@ export class RunHook implements Hook, HookFacts {
     return !this.#disposed && this.#conflict === undefined;
   }
 
-  /** `holder`: the run that has the token, in a conflict. */
-  made(conflict: boolean, holder?: string): void {
+  /** Whether its token was free is known now. `holder`: the run that has the token, in a conflict. */
+  settle(conflict: boolean, holder?: string): void {
     this.pending = false;
     if (!conflict && this.#asked.length === 0) return;
-    this.#execution.deliveries.add({ type: "hooked", id: this.#id, at: this.#execution.now(), conflict, run: holder });
+    this.#run.arrivals.add({ type: "hooked", id: this.#id, at: this.#run.now(), conflict, run: holder });
   }
 
-  tell(event: Delivery): void {
+  /** A delivery: a payload, or whether the token was free. */
+  answer(event: Delivery): void {
     if (event.type === "got") {
       const payload = decode(event.payload);
       const waiter = this.#waiting.shift();
@@ -71,7 +67,7 @@ export class RunHook implements Hook, HookFacts {
     }
     if (event.type === "hooked") {
       this.pending = false;
-      this.#told = true;
+      this.#isAnswered = true;
       if (event.conflict) this.#conflict = new HookConflictError(this.token, event.run);
       for (const answer of this.#asked.splice(0)) answer(this.#conflict ?? null);
       if (this.#conflict) for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#conflict);
@@ -90,18 +86,18 @@ export class RunHook implements Hook, HookFacts {
   }
 
   getConflict(): Promise<HookConflictError | null> {
-    if (this.#told) return Promise.resolve(this.#conflict ?? null);
+    if (this.#isAnswered) return Promise.resolve(this.#conflict ?? null);
     const answer = new Promise<HookConflictError | null>((resolve) => void this.#asked.push(resolve));
-    if (!this.pending) this.made(false);
+    if (!this.pending) this.settle(false);
     return answer;
   }
 
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    const execution = this.#execution;
-    const asked = execution.requests.ask(`drop ${this.#id}`, () => ({ type: "drop", id: this.#id, at: execution.now() }));
-    if (asked && !asked.known) execution.draft.changeHook({ drop: this.storedAs });
+    const { requests, draft } = this.#run;
+    const asked = requests.ask(`drop ${this.#id}`, () => ({ type: "drop", id: this.#id, at: this.#run.now() }));
+    if (asked && !asked.known) draft.changeHook({ drop: this.storedAs });
   }
 
   [Symbol.dispose](): void {
@@ -111,7 +107,7 @@ export class RunHook implements Hook, HookFacts {
   #next(): Promise<unknown> {
     if (this.#conflict) return Promise.reject(this.#conflict);
     if (this.#payloads.length > 0) return Promise.resolve(this.#payloads.shift());
-    if (this.#disposed) return never();
+    if (this.#disposed) return pendingForever();
     return new Promise((resolve, reject) => void this.#waiting.push({ resolve, reject }));
   }
 }

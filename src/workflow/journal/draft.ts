@@ -3,7 +3,13 @@ import type { Entry, HookChange, StartRun, Then } from "../../core/runs/operatio
 import { storable } from "../../core/values/storable-text.js";
 import { putAside, withoutLongValues } from "./aside.js";
 import { encodeEvents } from "./codec.js";
-import type { Event } from "./event.js";
+import type { Delivery, Event } from "./event.js";
+
+/** A delivery, and what becomes of the chunks of its step. */
+export interface DeliveryRecord {
+  readonly event: Delivery;
+  readonly streams?: { readonly ends: readonly Chunk[]; readonly voids: readonly Voided[] } | undefined;
+}
 
 /** An entry on its way to the journal, and what it was made of. */
 export interface Taken {
@@ -74,6 +80,11 @@ export class Draft {
 
   record(event: Event): void {
     this.#events.push(event);
+  }
+
+  recordDelivery({ event, streams }: DeliveryRecord): void {
+    this.#events.push(event);
+    if (streams) this.writeChunks(streams.ends, streams.voids);
   }
 
   changeHook(change: HookChange): void {

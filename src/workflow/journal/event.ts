@@ -67,7 +67,7 @@ export interface StepFailure {
 }
 
 /** Whether this attempt had its effect cannot be told from here. */
-export interface StepDoubt {
+interface StepDoubt {
   readonly type: "doubt";
   readonly id: string;
   readonly at: number;

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunAnswer } from "../../core/runs/operation.js";
-import type { Host } from "../execute/host.js";
-import { RunTrial } from "../worker/trial.js";
+import type { Store } from "../../core/store/store.js";
 import { RunWriter } from "./run-writer.js";
 
 const leaseMs = 100;
@@ -11,15 +10,18 @@ function writing(heldAt: number) {
   const at = { now: heldAt };
   const renewals: number[] = [];
   const host = {
-    store: { clock: { now: () => at.now }, asideBytes: 0 },
+    store: { clock: { now: () => at.now }, asideBytes: 0 } as unknown as Store,
+    owner: "w1",
     leaseMs,
+    now: () => at.now,
     learn() {},
     renew: () => void renewals.push(at.now),
     commit: async (): Promise<RunAnswer> => ({ kind: "appended", now: Math.floor(at.now), conflicts: [] }),
-  } as unknown as Host;
-  const told = { written() {}, tell() {}, leave() {}, lose() {}, refused() {} };
-  const state = { gone: false, state: "live" as const, ending: { refused: false }, trial: new RunTrial({}) };
-  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...told };
+  };
+  const trial = { changedBy: () => ({}), noteWritten() {} };
+  const callbacks = { confirm() {}, deliver() {}, touch() {}, leave() {}, lose() {}, failRefused() {} };
+  const state = { gone: false, state: "live" as const, ending: { refused: false }, trial };
+  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...callbacks };
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 
@@ -51,7 +53,7 @@ test("what waits begins when the store says that the run is still ours, and once
   scene.at.now = 1100;
   const bodies = await begun(scene);
   expect(bodies).toEqual([]);
-  scene.writer.held(1100);
-  scene.writer.held(1100);
+  scene.writer.confirmHeld(1100);
+  scene.writer.confirmHeld(1100);
   expect(bodies).toHaveLength(1);
 });

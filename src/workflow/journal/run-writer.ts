@@ -1,14 +1,28 @@
 import { assert } from "../../core/errors/errors.js";
-import type { Append, Entry, StartRun, Then } from "../../core/runs/operation.js";
+import type { Append, Entry, RunAnswer, RunOperation, StartRun, Then } from "../../core/runs/operation.js";
 import { rolledBack } from "../../core/store/rolled-back.js";
-import type { Tx } from "../../core/store/store.js";
+import type { Store, Tx } from "../../core/store/store.js";
 import { storeStepMs } from "../../core/work/clock.js";
-import type { Departure, Host, Refusal } from "../execute/host.js";
-import type { RunTrial } from "../worker/trial.js";
 import { encodeEvents } from "./codec.js";
+import type { Departure, Refusal } from "./departure.js";
 import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
 import type { Delivery, Event } from "./event.js";
 import { bareEvents, splitRefused } from "./refused-entry.js";
+
+/** The worker that writes it. */
+interface WriterHost {
+  readonly store: Store;
+  readonly owner: string;
+  readonly leaseMs: number;
+  /** The store's time. */
+  now(): number;
+  /** The store's time at an answer that has just come. */
+  learn(now: number): void;
+  /** Tries until it is answered; undefined when it is of no use any more. */
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined>;
+  /** Asks the store, at once, whether the runs here are still ours. */
+  renew(): void;
+}
 
 /** The run whose journal is written. */
 interface Author {
@@ -17,32 +31,42 @@ interface Author {
   readonly startedAt: number;
   /** Gets the output by mail when the run ends. */
   readonly parent: string | null;
-  readonly host: Host;
+  readonly host: WriterHost;
   readonly gone: boolean;
-  readonly trial: RunTrial;
+  /** returning: on its way back to the store, and nothing is written but what says so. */
+  readonly state: "replaying" | "live" | "returning";
+  /** An entry was refused before: only the end is left to be written. */
+  readonly ending: { readonly refused: boolean };
+  /** What the deaths of its owners mean for it. */
+  readonly trial: {
+    changedBy(events: readonly Event[], then: Then, atRest: boolean): Pick<Entry, "trial">;
+    noteWritten(entry: Pick<Entry, "trial">): void;
+  };
   /** The store has this entry, and the run goes on here. */
-  written(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
-  /** A transaction has committed what the code is to be told next. */
-  tell(event: Delivery): void;
+  confirm(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
+  /** A transaction has committed the code's next delivery. */
+  deliver(delivery: Delivery): void;
+  touch(): void;
   leave(departure: Departure): void;
   lose(reason: unknown): void;
-  /** The store refuses what it has to write: it is to fail. */
-  refused(error: unknown): void;
-  readonly state: "replaying" | "live" | "returning";
-  readonly ending: { readonly refused: boolean };
+  /** The store refuses what the run has to write: the run fails. */
+  failRefused(error: unknown): void;
 }
 
 /** An entry that the store has, what it was made of, and what begins now. */
 type Sent = Pick<Taken, "entry" | "events" | "after">;
 
-export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
+/** `journal` writes the verdict of the step, in the same transaction. */
+type TransactionWork = (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>;
+
+export type TransactionOutcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
 
 const lookAgainMs = 100;
 const refusedAgainMs = 1000;
 
 /**
  * Writes the journal of one run: an entry at a time, each under the number that is expected to be next. The number is
- * the fence; who finds it taken by somebody else has lost the run.
+ * the fence; an owner that finds it taken by another one has lost the run.
  */
 export class RunWriter {
   readonly draft: Draft;
@@ -86,12 +110,12 @@ export class RunWriter {
     return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event.at;
   }
 
-  /** The number of the next entry. */
   /** The journal has no entry yet. */
   get isUnbegun(): boolean {
     return this.#seq === 1;
   }
 
+  /** The number of the next entry. */
   get seq(): number {
     return this.#seq;
   }
@@ -101,7 +125,7 @@ export class RunWriter {
   }
 
   /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
-  held(askedAt: number): void {
+  confirmHeld(askedAt: number): void {
     this.#heldAt = askedAt;
     this.#begin();
   }
@@ -115,8 +139,8 @@ export class RunWriter {
   async commit(then: Then, atRest = false): Promise<void> {
     const taken = this.#take(then, atRest);
     this.#busy = true;
-    const refused = await this.#send(taken);
-    if (refused !== undefined) await this.#refused(taken, refused.error);
+    const refusal = await this.#send(taken);
+    if (refusal !== undefined) await this.#saveRefused(taken, refusal.error);
   }
 
   /** What follows from the answer is done, unless the store has refused the entry: then the refusal is returned. */
@@ -125,12 +149,12 @@ export class RunWriter {
     const answer = await author.host.commit(this.#operation(sent.entry), () => !author.gone);
     if (author.gone || answer === undefined) return undefined;
     if (answer.kind === "refused") return answer;
-    this.ended();
+    this.finish();
     if (answer.kind === "exists") author.leave({ why: "exists", run: answer.run });
     else if (answer.kind !== "created" && answer.kind !== "appended") author.leave({ why: "overtaken" });
     else {
       author.host.learn(answer.now);
-      this.#written(sent, answer.conflicts);
+      this.#confirm(sent, answer.conflicts);
     }
     return undefined;
   }
@@ -139,7 +163,7 @@ export class RunWriter {
    * The entry would be refused again, and its owner lost: each next owner would do the steps before it once more. So what the
    * steps did is written without the rest, and the run fails. If we die here before that is written, the same happens again.
    */
-  async #refused(taken: Taken, error: unknown): Promise<void> {
+  async #saveRefused(taken: Taken, error: unknown): Promise<void> {
     const author = this.#author;
     if (author.state === "returning") return author.lose(error);
     if (author.ending.refused) return await this.#endBare(taken, error);
@@ -147,17 +171,17 @@ export class RunWriter {
     const begun = withheld(before);
     // Written alone where a replay could begin from it; a run that is not in the store yet has done nothing.
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
-    // With the mail that it follows from: if we die after this entry, the next owner must not tell the code the same mail again.
+    // With the mail that it follows from: if we die after this entry, the next owner must not give the code the same mail again.
     const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
     if (kept && (await this.#send({ entry, events: begun, after: [] })) === undefined) {
       if (author.gone) return;
       this.draft.restore(after, taken);
     } else this.draft.restore([...begun, ...after], taken);
-    this.ended();
-    author.refused(error);
+    this.finish();
+    author.failRefused(error);
   }
 
-  /** Even the end was refused. It is written without values, and tried until it is: nobody else may do the steps again. */
+  /** Even the end was refused. It is written without values, and tried until it is: the next owner must not do the steps again. */
   async #endBare({ events, entry: { then } }: Taken, error: unknown): Promise<void> {
     const author = this.#author;
     const { clock } = author.host.store;
@@ -181,24 +205,30 @@ export class RunWriter {
 
   /**
    * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
-   * committed, and the code is told nothing: so what is told is told in the order of the journal.
+   * committed, and the code gets no delivery: so the code gets deliveries in the order of the journal.
    */
-  async within(work: (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>): Promise<Outcome> {
+  async within(work: TransactionWork): Promise<TransactionOutcome> {
+    const outcome = await this.#transact(work);
+    if (!this.#author.gone) this.#author.touch();
+    return outcome;
+  }
+
+  async #transact(work: TransactionWork): Promise<TransactionOutcome> {
     const author = this.#author;
     const { store } = author.host;
     while (this.#busy) await new Promise<void>((go) => void this.#waiting.push(go));
     if (author.gone) return hasLeft();
     this.#busy = true;
-    let taken: (Taken & { readonly told: Delivery }) | undefined;
+    let taken: (Taken & { readonly delivery: Delivery }) | undefined;
     let conflicts: readonly string[] = [];
     try {
       await store.transact((tx) =>
         work(tx, async (event) => {
           await this.draft.unready;
-          if (author.gone) throw new Error("the run has left");
+          if (author.gone) throw new Error(notOwned);
           this.#inTransaction = true;
           this.draft.record(event);
-          taken = { ...this.#take({ kind: "hold" }), told: event };
+          taken = { ...this.#take({ kind: "hold" }), delivery: event };
           const answer = await store.runs.appendWithin?.(tx, this.#operation(taken.entry) as Append);
           if (answer?.kind !== "appended") throw new OvertakenError();
           conflicts = answer.conflicts;
@@ -211,20 +241,20 @@ export class RunWriter {
       }
       if (taken === undefined || !(await this.#wasCommitted(taken.entry))) {
         if (author.gone) return { ok: false, error };
-        if (taken) this.draft.putBack(taken, taken.told);
-        this.ended();
+        if (taken) this.draft.putBack(taken, taken.delivery);
+        this.finish();
         return { ok: false, error: rolledBack(error) ?? error };
       }
     }
-    this.ended();
+    this.finish();
     if (author.gone || taken === undefined) return hasLeft();
-    this.#written(taken, conflicts);
-    if (!author.gone) author.tell(taken.told);
+    this.#confirm(taken, conflicts);
+    if (!author.gone) author.deliver(taken.delivery);
     return { ok: true };
   }
 
   /** The entry is written or given up: the next one may go. */
-  ended(): void {
+  finish(): void {
     this.#busy = false;
     this.#inTransaction = false;
     if (this.#waiting.length > 0) for (const go of this.#waiting.splice(0)) go();
@@ -241,12 +271,12 @@ export class RunWriter {
     return { verb: "append", id, epoch, seq: this.#seq, entry };
   }
 
-  #written({ entry, events, after }: Sent, conflicts: readonly string[]): void {
+  #confirm({ entry, events, after }: Sent, conflicts: readonly string[]): void {
     this.#create = undefined;
     if (entry.events !== null) this.#seq += 1;
-    this.#author.trial.written(entry);
+    this.#author.trial.noteWritten(entry);
     this.#starts.push(...after);
-    this.#author.written(entry, conflicts, events);
+    this.#author.confirm(entry, conflicts, events);
     if (!this.#author.gone) this.#begin();
   }
 
@@ -297,9 +327,11 @@ export class RunWriter {
   }
 }
 
+const notOwned = "this worker no longer owns the run";
+
 /** Thrown inside a transaction, so that it is rolled back. */
 class OvertakenError extends Error {}
 
-function hasLeft(): Outcome {
-  return { ok: false, error: new Error("the run has left") };
+function hasLeft(): TransactionOutcome {
+  return { ok: false, error: new Error(notOwned) };
 }

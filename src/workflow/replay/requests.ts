@@ -1,18 +1,25 @@
 import { callSite } from "../define/call-site.js";
-import type { Execution } from "../execute/execution.js";
 import { describe } from "../journal/describe.js";
 import type { Request } from "../journal/event.js";
+import type { Divergence } from "./divergence.js";
+import type { Replay } from "./replay.js";
+
+/** The run whose code asks. */
+interface AskedRun {
+  readonly replay: Replay;
+  /** The code has no future here: the run is over, or has left this process. */
+  readonly isClosed: boolean;
+  record(request: Request): void;
+  diverge(divergence: Divergence): void;
+}
 
 /** What the code of a run asks for. It is found in the journal by its id, or recorded there. */
 export class Requests {
-  readonly #execution: Execution;
-  /** What the journal has and the code has not asked for again yet. */
-  readonly #journaled: Map<string, Request>;
+  readonly #run: AskedRun;
   readonly #ordinals = new Map<string, number>();
 
-  constructor(execution: Execution, journaled: Map<string, Request>) {
-    this.#execution = execution;
-    this.#journaled = journaled;
+  constructor(run: AskedRun) {
+    this.#run = run;
   }
 
   /** "name#0", "name#1", …: how many times this was asked for before in this run. */
@@ -27,14 +34,14 @@ export class Requests {
     return n;
   }
 
-  /** The journal has this, and the code has not asked for it again yet. */
-  has(id: string): boolean {
-    return this.#journaled.has(id);
-  }
-
   /** How many times this was asked for before in this run. */
   countSoFar(name: string): number {
     return this.#ordinals.get(name) ?? 0;
+  }
+
+  /** The journal has this, and the code has not asked for it again yet. */
+  has(id: string): boolean {
+    return this.#run.replay.has(id);
   }
 
   /**
@@ -42,20 +49,17 @@ export class Requests {
    * the run is over or gone, or the journal goes on with something else, because other code wrote it.
    */
   ask(id: string, make: () => Request): { readonly event: Request; readonly known: boolean } | undefined {
-    const { gone, ending, deliveries, parking } = this.#execution;
-    if (gone || ending.over) return undefined;
-    const known = this.#journaled.get(id);
-    if (known) {
-      this.#journaled.delete(id);
-      return { event: known, known: true };
-    }
+    const run = this.#run;
+    if (run.isClosed) return undefined;
+    const known = run.replay.takeRequest(id);
+    if (known) return { event: known, known: true };
     const event = make();
-    const next = deliveries.nextJournaled;
+    const next = run.replay.nextDelivery;
     if (next !== undefined) {
-      parking.diverged({ expected: describe(next), found: `the code asks for ${describe(event)}`, where: callSite() });
+      run.diverge({ expected: describe(next), found: `the code asks for ${describe(event)}`, where: callSite() });
       return undefined;
     }
-    this.#execution.record(event);
+    run.record(event);
     return { event, known: false };
   }
 
@@ -64,20 +68,15 @@ export class Requests {
    * it, so the version that wrote the journal did not know this note.
    */
   note(id: string, make: () => Request): boolean {
-    if (this.#journaled.delete(id)) return true;
-    if (this.left !== undefined || this.#execution.deliveries.nextJournaled !== undefined) return false;
-    this.#execution.record(make());
+    const { replay } = this.#run;
+    if (replay.takeRequest(id) !== undefined) return true;
+    if (replay.openRequest !== undefined || replay.nextDelivery !== undefined) return false;
+    this.#run.record(make());
     return true;
-  }
-
-  /** One that the code has not asked for again. */
-  get left(): Request | undefined {
-    const [left] = this.#journaled.values();
-    return left;
   }
 }
 
-/** For code that has no future here. */
-export function never<T>(): Promise<T> {
+/** For code that has no future here: it waits until its process ends, or its memory is collected. */
+export function pendingForever<T>(): Promise<T> {
   return new Promise(() => {});
 }

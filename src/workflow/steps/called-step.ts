@@ -1,4 +1,4 @@
-import { type StepDefinition, stepDefinitionOf } from "../define/define.js";
+import { type StepDefinition, stepDefinitionOf } from "../define/definition.js";
 import { registeredStep } from "../define/registry.js";
 
 export interface CalledStep {

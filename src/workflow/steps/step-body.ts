@@ -1,17 +1,14 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
 import type { Tx } from "../../core/store/store.js";
 import { BoundedCall, type CallLimits } from "../../core/work/bounded-call.js";
-import { runIn, type StepMetadata } from "../define/context.js";
-import type { StepDefinition } from "../define/define.js";
+import { type RunContext, runIn, type StepContext, type StepMetadata } from "../define/context.js";
+import type { StepDefinition } from "../define/definition.js";
 import { ContextError } from "../define/errors.js";
-import type { Execution } from "../execute/execution.js";
 import type { How } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
+import type { ChunkBuffer } from "../streams/chunk-buffer.js";
 import { StepWriter } from "../streams/step-writer.js";
 import { drainStreams } from "../streams/stream-result.js";
-
-/** A result, encoded; or why it can't be kept. */
-export type EncodedResult = { readonly ok: true; readonly text: string } | { readonly ok: true; readonly notKept: InvalidInputError };
+import { type EncodedResult, type Encoder, encodedResult } from "./encoded-result.js";
 
 export type BodyOutcome = EncodedResult | { readonly ok: false; readonly error: unknown; readonly how?: How };
 
@@ -25,10 +22,26 @@ export interface LateBody {
   readonly inDoubt: boolean;
 }
 
+export type StepFunction = (...args: readonly unknown[]) => unknown;
+
+/** The run of a body. */
+export interface BodyRun extends RunContext, Encoder {
+  /** It has left this process: nothing of the body counts any more. */
+  readonly gone: boolean;
+  readonly chunks: ChunkBuffer;
+  readonly host: {
+    /** What is called for this attempt: the step's function, unless a test stands in between. */
+    bodyOf(body: StepBody): StepFunction;
+    /** The worker has no room for more runs. */
+    crowded(): boolean;
+    claimAwaitedRun(run: string): Promise<void>;
+  };
+}
+
 /** One attempt of a step while its body runs, as the body sees it. */
-export class StepBody {
+export class StepBody implements StepContext {
   readonly kind = "step";
-  readonly execution: Execution;
+  readonly execution: BodyRun;
   readonly definition: StepDefinition;
   readonly id: string;
   readonly attempt: number;
@@ -41,7 +54,7 @@ export class StepBody {
   #running: Promise<BodyOutcome> | undefined;
   readonly #call = new BoundedCall();
 
-  constructor(execution: Execution, definition: StepDefinition, id: string, attempt: number, startedAt: number) {
+  constructor(execution: BodyRun, definition: StepDefinition, id: string, attempt: number, startedAt: number) {
     this.execution = execution;
     this.definition = definition;
     this.id = id;
@@ -90,6 +103,12 @@ export class StepBody {
 
   abort(reason: unknown): void {
     this.#call.abort(reason);
+  }
+
+  async claimAwaitedRun(run: string): Promise<void> {
+    const { gone, host } = this.execution;
+    // A failed claim is tried again with the next poll for the run.
+    if (!gone && host.crowded()) await host.claimAwaitedRun(run).catch(() => {});
   }
 
   /** What it is given is read in its own context: its streams are looked for in its own store. */
@@ -175,19 +194,4 @@ export class StepBody {
     };
     return this.#call.limit(this.execution.store.clock, limits, running);
   }
-}
-
-/** A promise only where something has to be read first. It rejects when that breaks off: what can't be kept is no reason to. */
-export function encodedResult(execution: Execution, value: unknown): EncodedResult | Promise<EncodedResult> {
-  try {
-    const text = execution.encodeValue(value);
-    return typeof text === "string" ? { ok: true, text } : text.then((read): EncodedResult => ({ ok: true, text: read }), notKept);
-  } catch (error) {
-    return notKept(error);
-  }
-}
-
-function notKept(error: unknown): EncodedResult {
-  if (error instanceof InvalidInputError) return { ok: true, notKept: error };
-  throw error;
 }

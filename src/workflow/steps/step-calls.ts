@@ -2,74 +2,91 @@ import { inShort } from "../../core/errors/in-short.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 import { capturedSite, siteOf } from "../define/call-site.js";
 import { checkedAtCall, type WrongOptions } from "../define/check-steps.js";
-import type { StepDefinition } from "../define/define.js";
-import { journaledName } from "../define/journaled-name.js";
-import { linkAborts, withoutAborts } from "../execute/abort-links.js";
-import type { Execution } from "../execute/execution.js";
-import { mayBeForgotten } from "../execute/forgotten-calls.js";
-import { RefusedCall } from "../execute/refused-call.js";
+import type { StepDefinition } from "../define/definition.js";
 import { describe } from "../journal/describe.js";
-import type { AttemptEvent, Claim, Request } from "../journal/event.js";
+import type { Draft } from "../journal/draft.js";
+import type { Request } from "../journal/event.js";
 import { argumentsIn, inputDifference } from "../journal/input-difference.js";
-import { never } from "../replay/requests.js";
+import type { Divergence } from "../replay/divergence.js";
+import { journaledName } from "../replay/journaled-name.js";
+import { pendingForever } from "../replay/requests.js";
+import type { ServingRun } from "../replay/serving-run.js";
+import { linkAborts, withoutAborts } from "./abort-links.js";
+import type { AttemptLog } from "./attempt-log.js";
+import { mayBeForgotten } from "./forgotten-calls.js";
+import { RefusedCall } from "./refused-call.js";
 import type { LateBody } from "./step-body.js";
-import { StepCall, type WatchedCall } from "./step-call.js";
+import { type CallingRun, StepCall } from "./step-call.js";
 import { checkedKey, inputAsAsked, inputOf, isSameInput, type StepInput } from "./step-input.js";
+import type { WatchedCall } from "./watched-call.js";
+
+/** The run whose code calls steps. */
+interface CallsRun extends CallingRun, ServingRun {
+  readonly arrivals: CallingRun["arrivals"] & ServingRun["arrivals"];
+  readonly draft: Pick<Draft, "afterCommit" | "withholdStarts">;
+  /** The code has no future here: the run is over, or has left this process. */
+  readonly isClosed: boolean;
+  /** The time that the journal will have for an event that was just recorded. */
+  readonly writer: CallingRun["writer"] & { timeOf(event: Request): number };
+  /** Calls that a person has accepted as the ones that the code asks for. */
+  readonly acceptances: { has(call: string): boolean };
+  diverge(divergence: Divergence): void;
+}
 
 /** The steps that the code of a run has called. */
 export class StepCalls {
-  readonly #execution: Execution;
+  readonly #run: CallsRun;
   readonly #calls = new Map<string, StepCall>();
-  /** Those that the code was not told the end of: a run of a thousand steps looks at one of them, not at all. */
+  /** Those whose end the code has not got: a run of a thousand steps looks at one of them, not at all. */
   readonly #open = new Set<StepCall>();
   /** Those whose promise the code has not looked at. */
   readonly #unobserved = new Set<WatchedCall>();
 
-  constructor(execution: Execution) {
-    this.#execution = execution;
+  constructor(run: CallsRun) {
+    this.#run = run;
   }
 
   call(called: StepDefinition, args: readonly unknown[]): Promise<unknown> {
-    const execution = this.#execution;
+    const run = this.#run;
     const { definition: readable, wrong } = checkedAtCall(called);
-    if (readable === undefined) return this.#unnameable(wrong);
+    if (readable === undefined) return this.#refuseUnnamed(wrong);
     const named = this.#nameOf(readable, args);
-    if (named === undefined) return never();
+    if (named === undefined) return pendingForever();
     const { id, definition } = named;
     const existing = this.#calls.get(id);
     if (existing) return this.#callAgain(existing, args);
-    const given = inputOf(args, linkAborts(execution, id, args));
-    const asked = execution.requests.ask(id, () => {
+    const given = inputOf(args, linkAborts(run, id, args));
+    const asked = run.requests.ask(id, () => {
       // Its `key` is in it. Not of a call that is journaled: a store of an earlier version may have taken it.
       checkStorable(`step "${definition.name}": key`, id);
       definition.checkCall?.();
-      return requestOf(id, execution.now(), given, wrong === undefined ? 1 : 0);
+      return requestOf(id, run.now(), given, wrong === undefined ? 1 : 0);
     });
-    if (asked === undefined) return never();
+    if (asked === undefined) return pendingForever();
     const { event, known } = asked;
     const asAsked = event.type === "step" ? inputAsAsked(event, given) : undefined;
-    const call = new StepCall(execution, definition, id, asAsked ?? given, wrong);
+    const call = new StepCall(run, definition, id, asAsked ?? given, wrong);
     this.#add(call);
     this.#watch(call);
-    if (!known) call.begin(execution.writer.timeOf(event));
-    else if (asAsked === undefined && !execution.accepts(id)) {
-      this.#divergedIn(call, event);
-      return never();
+    if (!known) call.begin(run.writer.timeOf(event));
+    else if (asAsked === undefined && !run.acceptances.has(id)) {
+      this.#diverge(call, event);
+      return pendingForever();
     }
     return call.promise;
   }
 
   /** Its `key` is not a function. Nothing is journaled: with the right one the call has another name. */
-  #unnameable(wrong: WrongOptions | undefined): Promise<never> {
-    if (wrong !== undefined) this.#execution.parking.refuse(wrong.message);
-    return never();
+  #refuseUnnamed(wrong: WrongOptions | undefined): Promise<never> {
+    if (wrong !== undefined) this.#run.parking.refuseStep(wrong.message);
+    return pendingForever();
   }
 
-  #divergedIn({ id, stepId, definition, given }: StepCall, event: Request): void {
+  #diverge({ id, stepId, definition, given }: StepCall, event: Request): void {
     const asked = given.input();
     const journaled = event.type === "step" ? argumentsIn(event.fingerprint) : undefined;
     const difference = journaled ? inputDifference(journaled, asked) : `the arguments are now ${inShort(asked, 200)}`;
-    this.#execution.parking.diverged({
+    this.#run.diverge({
       expected: `${describe(event)} with the arguments it had`,
       found: "the same call with other arguments",
       where: siteOf(capturedSite(definition.call)),
@@ -80,14 +97,14 @@ export class StepCalls {
 
   /** One key is one call. Asked for with other arguments, the first result would be an answer to another question. */
   #callAgain(existing: StepCall, args: readonly unknown[]): Promise<unknown> {
-    const { requests, ending, gone } = this.#execution;
+    const { requests } = this.#run;
     const { definition, id } = existing;
     const given = inputOf(withoutAborts(args));
     if (isSameInput(existing.given, given)) return existing.promise;
-    if (gone || ending.over) return never();
+    if (this.#run.isClosed) return pendingForever();
     const mark = requests.ordinal(`mismatch ${id}`);
     // Version 0.1.0 gave the code the first result, and its journal goes on from there.
-    if (!requests.note(mark, () => ({ type: "mismatch", id: mark, at: this.#execution.now(), fingerprint: given.print })))
+    if (!requests.note(mark, () => ({ type: "mismatch", id: mark, at: this.#run.now(), fingerprint: given.print })))
       return existing.promise;
     const refused = new RefusedCall(definition, id);
     this.#watch(refused);
@@ -96,28 +113,31 @@ export class StepCalls {
 
   /** Calls of a function are counted over all its names: after a journaled "old#0" comes "new#1". */
   #nameOf(definition: StepDefinition, args: readonly unknown[]): { readonly id: string; readonly definition: StepDefinition } | undefined {
-    const { requests } = this.#execution;
+    const { requests } = this.#run;
     const { name } = definition;
     const { key } = definition.options();
-    const place =
+    const suffix =
       key === undefined ? `#${requests.count(name)}` : `:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
-    const has = (each: string) => requests.has(each + place) || this.#calls.has(each + place);
-    const journaled = journaledName(this.#execution, "step", definition, has);
-    if (journaled === undefined) return undefined;
-    return { id: journaled + place, definition: journaled === name ? definition : { ...definition, name: journaled } };
+    const has = (each: string) => requests.has(each + suffix) || this.#calls.has(each + suffix);
+    const journaled = journaledName({ kind: "step", renamed: definition, has });
+    if (typeof journaled !== "string") {
+      this.#run.diverge(journaled);
+      return undefined;
+    }
+    return { id: journaled + suffix, definition: journaled === name ? definition : { ...definition, name: journaled } };
   }
 
   #add(call: StepCall): void {
     this.#calls.set(call.id, call);
     this.#open.add(call);
-    this.#execution.deliveries.on(call.id, (event) => {
+    this.#run.answers.on(call.id, (event) => {
       this.#open.delete(call);
       call.settle(event);
     });
   }
 
   #watch(call: WatchedCall): void {
-    if (mayBeForgotten(this.#execution.workflow, call.definition.name)) call.site = capturedSite(call.definition.call);
+    if (mayBeForgotten(this.#run.workflow, call.definition.name)) call.site = capturedSite(call.definition.call);
     this.#unobserved.add(call);
     call.promise.onObserved = () => {
       this.#unobserved.delete(call);
@@ -150,7 +170,7 @@ export class StepCalls {
   }
 
   /** After a replay: `attempts` is what the journal says of each. */
-  resume(attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>): void {
+  resume(attempts: ReadonlyMap<string, AttemptLog>): void {
     for (const call of this.#open) call.resume(attempts.get(call.id) ?? []);
   }
 
@@ -160,7 +180,7 @@ export class StepCalls {
 
   /** The run is handed back: what has not begun is the next owner's to begin. */
   withhold(): void {
-    const withheld = this.#execution.draft.withholdStarts();
+    const withheld = this.#run.draft.withholdStarts();
     for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
   }
 
@@ -170,7 +190,7 @@ export class StepCalls {
    */
   withdraw(awaited: ReadonlySet<StepCall>): StepCall[] {
     // Those that are awaited may be among the starts, so those stay; the others are journaled as left behind.
-    const unwritten = awaited.size > 0 ? new Set() : this.#execution.draft.withholdStarts();
+    const unwritten = awaited.size > 0 ? new Set() : this.#run.draft.withholdStarts();
     const running: StepCall[] = [];
     for (const call of this.#open) {
       if (awaited.has(call)) continue;
@@ -182,7 +202,7 @@ export class StepCalls {
   }
 
   /** After a replay in which the code has come to its end: the run waits for `awaited`, and ends without the others. */
-  resumeEnded(attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>, awaited: ReadonlySet<StepCall>): void {
+  resumeEnded(attempts: ReadonlyMap<string, AttemptLog>, awaited: ReadonlySet<StepCall>): void {
     for (const call of this.#open) {
       const log = attempts.get(call.id) ?? [];
       if (awaited.has(call)) call.resume(log);

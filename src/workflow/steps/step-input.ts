@@ -2,10 +2,10 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { decode, encode } from "../../core/values/codec.js";
 import { isRequest, isResponse } from "../../core/values/web-kinds.js";
 import { underFormerNames } from "../define/registry.js";
-import type { AbortLinks } from "../execute/abort-links.js";
 import { encodablePart } from "../journal/encodable-part.js";
 import type { StepStart } from "../journal/event.js";
 import { fingerprint } from "../journal/identity.js";
+import type { AbortLinks } from "./abort-links.js";
 
 /** What is no longer than a hash needs none. */
 const printLengthMax = 22;

@@ -5,11 +5,11 @@ import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
-import { noticeOverdue } from "../client/overdue.js";
-import { lookMs, waitForChange } from "../client/run-change.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunNotFoundError } from "../define/errors.js";
-import { makeWay } from "../replay/out-of-turn.js";
+import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
+import { noticeOverdue } from "../waiting/overdue.js";
+import { lookMs, waitForChange } from "../waiting/run-change.js";
 import type { StreamOptions } from "./stream-name.js";
 
 export interface ReadableOptions extends StreamOptions {
@@ -86,7 +86,7 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
         // Read after the status: nothing is written behind the end.
         if (page.length === 0 && hasEnded(record.status)) return undefined;
         if (page.length === 0 && !cancelled) {
-          await makeWay(store, run);
+          await claimAwaitedRun(store, run);
           await waiting.changed;
         }
       } finally {

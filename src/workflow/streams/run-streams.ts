@@ -1,10 +1,19 @@
 import { type Chunk, endCount } from "../../core/runs/chunk.js";
+import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { StreamClosedError } from "../define/errors.js";
-import type { Execution } from "../execute/execution.js";
-import { never } from "../replay/requests.js";
+import type { StreamTarget } from "../define/stream-target.js";
+import type { Draft } from "../journal/draft.js";
+import { pendingForever, type Requests } from "../replay/requests.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
-import type { StreamTarget } from "./writable.js";
+
+/** The run whose code writes. */
+interface StreamingRun {
+  readonly store: Store;
+  now(): number;
+  readonly requests: Requests;
+  readonly draft: Pick<Draft, "writeChunks">;
+}
 
 /** The workflow itself among the writers of its streams: no call of a step has this id. */
 const writer = "run";
@@ -14,17 +23,17 @@ const writer = "run";
  * the entry that says so, and a replay finds them there and writes nothing again.
  */
 export class RunStreams implements StreamTarget {
-  readonly #execution: Execution;
+  readonly #run: StreamingRun;
   readonly #counts = new Map<string, number>();
   readonly #closed = new Set<string>();
 
-  constructor(execution: Execution) {
-    this.#execution = execution;
+  constructor(run: StreamingRun) {
+    this.#run = run;
   }
 
   write(stream: string, value: unknown): Promise<void> {
     if (this.#closed.has(stream)) throw new StreamClosedError(stream);
-    const { store } = this.#execution;
+    const { store } = this.#run;
     const n = this.#counts.get(stream) ?? 0;
     checkCount(store, stream, n);
     const kept = chunkValue(store, value);
@@ -47,11 +56,11 @@ export class RunStreams implements StreamTarget {
   }
 
   #ask(chunk: Chunk): Promise<void> {
-    const execution = this.#execution;
-    const id = execution.requests.ordinal(`write ${chunk.stream}`);
-    const asked = execution.requests.ask(id, () => ({ type: "write", id, at: execution.now(), kind: chunk.kind }));
-    if (asked === undefined) return never();
-    if (!asked.known) execution.draft.writeChunks([chunk]);
+    const { requests, draft } = this.#run;
+    const id = requests.ordinal(`write ${chunk.stream}`);
+    const asked = requests.ask(id, () => ({ type: "write", id, at: this.#run.now(), kind: chunk.kind }));
+    if (asked === undefined) return pendingForever();
+    if (!asked.known) draft.writeChunks([chunk]);
     return Promise.resolve();
   }
 }

@@ -3,9 +3,9 @@ import type { Store } from "../../core/store/store.js";
 import { addKind } from "../../core/values/kinds.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { currentStep } from "../define/context.js";
-import { readingStore } from "../worker/workers.js";
+import type { StreamTarget } from "../define/stream-target.js";
+import { readingStore } from "../process/ambient-store.js";
 import { readableOf } from "./readable.js";
-import type { StreamTarget } from "./writable.js";
 
 /** A stream of a run, by name: what is kept of a ReadableStream. */
 interface StreamReference {
@@ -15,7 +15,7 @@ interface StreamReference {
 
 const references = new WeakMap<ReadableStream, StreamReference>();
 
-/** Where values are decoded for somebody who gave a store: their streams are read there. */
+/** The store of a caller that decodes values of it: streams in them are read there. */
 let givenStore: Store | undefined;
 
 export function inStore<T>(store: Store, decoding: () => T): T {
@@ -68,7 +68,7 @@ async function drain(source: ReadableStream, stream: string, writer: StreamTarge
   await writer.end(stream);
 }
 
-/** The streams in a value that nobody has kept yet, in order. Each object is looked at once: a value may have cycles. */
+/** The streams in a value that are not kept yet, in order. Each object is looked at once: a value may have cycles. */
 function streamsIn(value: unknown): readonly ReadableStream[] {
   if (typeof value !== "object" || value === null) return [];
   const seen = new Set<unknown>();

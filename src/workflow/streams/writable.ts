@@ -3,16 +3,8 @@ import { warnOfUnknownOption } from "../../core/errors/known-options.js";
 import { addKind } from "../../core/values/kinds.js";
 import { currentExecution, currentStep } from "../define/context.js";
 import { ContextError } from "../define/errors.js";
+import type { StreamTarget } from "../define/stream-target.js";
 import { type StreamOptions, streamName, streamOptionNames } from "./stream-name.js";
-
-/** Where chunks go: the attempt of a step, or the code of a workflow. */
-export interface StreamTarget {
-  write(stream: string, value: unknown): Promise<void>;
-  /** No more comes: readers find the end. */
-  end(stream: string): Promise<void>;
-  /** Readers get this error. */
-  abort(stream: string, reason: unknown): Promise<void>;
-}
 
 /** The streams that we made, by name: so that a workflow can hand them to its steps. */
 const names = new WeakMap<WritableStream, string>();

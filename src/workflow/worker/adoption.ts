@@ -3,13 +3,13 @@ import type { Claimed, Then } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord, type WorkerRecord } from "../../core/runs/run.js";
 import { decode } from "../../core/values/codec.js";
 import { storable } from "../../core/values/storable-text.js";
-import type { WorkflowDefinition } from "../define/define.js";
+import type { WorkflowDefinition } from "../define/definition.js";
 import { AmbiguousNameError } from "../define/errors.js";
+import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidance.js";
 import { Execution } from "../execute/execution.js";
-import type { Host } from "../execute/host.js";
+import type { Host, HostedRun } from "../execute/host.js";
 import { broughtBack, withLongValues } from "../journal/aside.js";
 import { History } from "../journal/history.js";
-import { releaseToOthers, stillListed, untriedWorker } from "./avoidance.js";
 
 interface Adopter {
   readonly host: Host;
@@ -63,7 +63,7 @@ export class Adoption {
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host, workflow, run, args, startedAt, input, history, heldAt, seq, lapsed, mail, hooks });
     live.set(run.id, execution);
-    execution.run();
+    execution.start();
   }
 
   /**
@@ -108,7 +108,7 @@ export class Adoption {
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
-  async reload({ id, epoch, writer }: Execution): Promise<void> {
+  async reload({ id, epoch, writer }: HostedRun): Promise<void> {
     const { host, stopped, again } = this.#adopter;
     this.#reloading.add(id);
     try {

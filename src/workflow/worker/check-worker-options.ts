@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { inShort } from "../../core/errors/in-short.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration, leaseMsMax, leaseMsMin } from "../../core/ledger/options.js";
-import type { WorkflowFunction } from "../define/define.js";
+import type { WorkflowFunction } from "../define/definition.js";
 
 export interface WorkerOptions {
   /** What it works on. Default: everything that is defined in this process. */
@@ -11,7 +11,7 @@ export interface WorkerOptions {
   readonly concurrency?: number;
   /** How long this process may fall silent before others take its runs over. Default 10 s. */
   readonly leaseMs?: number;
-  /** How often it looks for work that nobody told it of. Default 1 s. */
+  /** How often it polls for work that it was not notified of. Default 1 s. */
   readonly pollMs?: number;
   /** False: it works only when `tick` is called. Default true. */
   readonly auto?: boolean;

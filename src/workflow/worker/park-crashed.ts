@@ -1,37 +1,9 @@
 import type { Claimed, Entry } from "../../core/runs/operation.js";
-import { crashMaxDefault } from "../define/step-options.js";
-import { cancelledWithoutCode } from "../execute/left-open.js";
 import { encodeEvents } from "../journal/codec.js";
-import { type Event, lastAttemptEvent } from "../journal/event.js";
+import type { Event } from "../journal/event.js";
 import { History } from "../journal/history.js";
-import { calledStep } from "../steps/called-step.js";
-
-/** How many deaths alone are too many for a run, and which of its steps says so. */
-export interface CrashLimit {
-  readonly max: number;
-  readonly step: string | undefined;
-}
-
-/** The strictest `crashMax` of the steps that the last owner was in; before any step, the default. */
-export function crashLimitOf({ attempts }: History): CrashLimit {
-  let limit: CrashLimit = { max: crashMaxDefault, step: undefined };
-  for (const [id, log] of attempts) {
-    const last = lastAttemptEvent(log);
-    if (last?.type !== "step" || last.attempt === 0) continue;
-    const { name, definition } = calledStep(id);
-    const crashMax = definition?.options().crashMax ?? crashMaxDefault;
-    if (limit.step === undefined || crashMax < limit.max) limit = { max: crashMax, step: name };
-  }
-  return limit;
-}
-
-export function crashReason(crashes: number, { max, step }: CrashLimit): string {
-  const where = step === undefined ? "" : ` in step "${step}"`;
-  return (
-    `its process died ${crashes} times${where} while it executed this run and no other, and crashMax is ${max}. ` +
-    "No code of it is executed. Mend the cause, then run.wakeUp() tries again, or run.cancel() ends it."
-  );
-}
+import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
+import { type CrashLimit, crashReason } from "../steps/crash-limit.js";
 
 /** Mail is put aside with it, or the run would be due again at once. A cancel ends the run: no code is needed for that. */
 export function parkedEntry(of: { claimed: Claimed; limit: CrashLimit; now: number; owner: string }): Entry {

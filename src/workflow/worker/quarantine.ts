@@ -1,12 +1,13 @@
 import type { Append, Claimed, Entry, Trial } from "../../core/runs/operation.js";
-import { recordAccepted } from "../client/after-end.js";
 import type { Execution } from "../execute/execution.js";
-import type { Host } from "../execute/host.js";
+import type { Host, HostedRun } from "../execute/host.js";
+import { aloneMs } from "../execute/trial.js";
+import { warnParked } from "../execute/warn-parked.js";
+import { recordAccepted } from "../journal/after-end.js";
 import { encodeEvents } from "../journal/codec.js";
 import { History } from "../journal/history.js";
-import { type CrashLimit, crashLimitOf, parkedEntry } from "./park-crashed.js";
-import { aloneMs } from "./trial.js";
-import { warnParked } from "./warn-parked.js";
+import { type CrashLimit, crashLimitOf } from "../steps/crash-limit.js";
+import { parkedEntry } from "./park-crashed.js";
 
 interface Ward {
   readonly host: Host;
@@ -80,13 +81,13 @@ export class Quarantine {
     if (await this.#isParked(claimed)) return this.#free();
     // Only now: a run that left while the parking was written would else begin it, and two writers would share one epoch.
     if (this.#waiting !== undefined) this.#waiting.mayBegin = true;
-    for (const execution of live.values()) execution.handBack.ask();
+    for (const execution of live.values()) execution.release.request();
     this.#after(host.leaseMs, () => void this.#giveUp());
     this.#beginWhenEmpty();
   }
 
   /** A run has left the worker. */
-  left(execution: Execution): void {
+  noteLeft(execution: HostedRun): void {
     if (this.#alone?.execution === execution) this.#free();
     else this.#beginWhenEmpty();
   }
@@ -195,7 +196,7 @@ export class Quarantine {
 /** A journal that cannot be read here is not a reason to park: adopting the run finds that out, and says so. */
 function limitOf({ journal }: Claimed): CrashLimit {
   try {
-    return crashLimitOf(new History(journal));
+    return crashLimitOf(new History(journal).attempts);
   } catch {
     return { max: Number.POSITIVE_INFINITY, step: undefined };
   }

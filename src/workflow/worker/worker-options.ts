@@ -1,5 +1,5 @@
 import { appVersion } from "../define/app-version.js";
-import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../define/define.js";
+import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../define/definition.js";
 import { checkWorkerOptions, type WorkerOptions } from "./check-worker-options.js";
 
 export interface CheckedWorkerOptions extends Required<Omit<WorkerOptions, "workflows" | "version">> {

@@ -1,18 +1,16 @@
-import { fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
-import { durableStores, onStoresInTurn } from "../../workflow/scene.js";
+import { Program } from "../../kit/program.js";
+import { durableStores, onStoresInTurn } from "../../kit/scene.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/graph/programs/crash.js", import.meta.url);
 const key = "p1-charge";
 
 interface Row {
@@ -160,10 +158,9 @@ async function prepare(store: Store, provider: EffectServer, { act, fails }: Row
 
 /** A process does this, and dies at that point. */
 async function dies(url: string, provider: EffectServer, point: string, act: string, about: string): Promise<void> {
-  const child = fork(program, [url, provider.url, point, act, about], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const signal = await new Promise((resolve) => child.once("exit", (_, by) => resolve(by)));
-  expect(signal).toBe("SIGKILL");
+  const { signal, stderr } = await new Program("graph/programs/crash", [url, provider.url, point, act, about], { onEnd: onTestFinished })
+    .ended;
+  expect(signal, stderr).toBe("SIGKILL");
 }
 
 async function keyedProvider(): Promise<EffectServer> {
@@ -174,8 +171,7 @@ async function keyedProvider(): Promise<EffectServer> {
 
 describe("what is true if a process of a runtime dies here, on SQLite", () => {
   test.each(rows)("$point ($act)", { timeout: 120_000 }, async (row) => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-crash-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const url = `sqlite:${join(folder, "packets.db")}`;
     const provider = await keyedProvider();
     const store = await open(url);
@@ -232,16 +228,15 @@ function alertsIn({ effects }: EffectServer): number {
 }
 
 test("in progress: while its holder is killed the second packet is held, and acknowledged when the next one has done it", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-held-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   const url = `sqlite:${join(folder, "packets.db")}`;
   const provider = await keyedProvider();
   const store = await open(url);
   onTestFinished(() => store.close());
 
   // The first holder is in its handler: it has called, and does not come back.
-  const child = fork(program, [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })], { execArgv: [] });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const args = [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })];
+  const { child } = new Program("graph/programs/crash", args, { onEnd: onTestFinished });
   await expect.poll(() => provider.effects.rawCalls(key), { timeout: 60_000, interval: 20 }).toBe(1);
 
   const second = await runtimeOn(store, provider, true);

@@ -1,6 +1,4 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
@@ -8,6 +6,8 @@ import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { Program } from "../../kit/program.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 import { document, flow, leaseMs } from "../programs/kill-flow.js";
 
@@ -23,7 +23,6 @@ const blowsMax = triggers < 1000 ? 24 : 400;
 /** Sooner, when so many effects more have come: fast ones are not done before they are hit. */
 const effectsPerBlow = Math.ceil((triggers * 3) / blowsMax);
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
-const programs = new URL("../../../.build/test/graph/programs/", import.meta.url);
 
 interface Blows {
   kills: number;
@@ -39,16 +38,15 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
   const blows: Blows = { kills: 0, stops: 0, silent: new Set() };
   const ready = new WeakSet<ChildProcess>();
   const start = (program: string, ...args: readonly string[]) => {
-    const child = fork(new URL(program, programs), [url, ...args], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    onTestFinished(() => void child.kill("SIGKILL"));
+    const { child } = new Program(`graph/programs/${program}`, [url, ...args], { onEnd: onTestFinished });
     child.on("message", (message) => {
       if (message === "lost") blows.silent.add(child.pid as number);
     });
     return child.once("message", () => ready.add(child));
   };
-  const worker = () => start("kill-worker.js", provider.url);
+  const worker = () => start("kill-worker", provider.url);
   const fleet = Array.from({ length: workers }, worker);
-  const senders = Array.from({ length: 2 }, () => start("kill-trigger.js", String(triggers), String(poisonEvery)));
+  const senders = Array.from({ length: 2 }, () => start("kill-trigger", String(triggers), String(poisonEvery)));
   const sent = Promise.all(senders.map(duplicatesOf));
   let allSent = false;
   void sent.then(() => {
@@ -159,8 +157,7 @@ async function slowProvider(): Promise<EffectServer> {
 
 describe(`${triggers} triggers, each sent twice, ${workers} workers, one killed or stopped about every ${blowEveryMs} ms`, () => {
   test("SQLite", { timeout: 1_200_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-graph-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, blows } = await runUnderBlows(`sqlite:${join(folder, "packets.db")}`, provider);
     await verify("SQLite", store, provider, blows);

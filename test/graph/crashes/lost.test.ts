@@ -2,7 +2,8 @@ import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import type { PacketOperation } from "../../../src/core/packets/operation.js";
 import { dyingStore } from "../../kit/dying-store.js";
-import { onStores, shortMs, until } from "../../workflow/scene.js";
+import { onStores, shortMs } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
 import { doomed as doomedRuntime, flow, listening, packetStores, running, triggered } from "../scene.js";
 
 /** A durable edge to A, an ephemeral one to B, a durable one to C. */

@@ -3,9 +3,9 @@ import { createRuntime } from "onceflow/graph";
 import { serveEffects } from "onceflow/testing";
 import { expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { poll } from "../../kit/poll.js";
 import { Supervised } from "../../kit/supervised.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../../ledger/crash-database.js";
-import { poll } from "../../servers/process/command.js";
 import { poisonDocument } from "../programs/poison.js";
 
 takeTurns();

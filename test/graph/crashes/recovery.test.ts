@@ -1,6 +1,7 @@
 import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
-import { gate, onStores } from "../../workflow/scene.js";
+import { gate } from "../../kit/gate.js";
+import { onStores } from "../../kit/scene.js";
 import { doomed, expectAtRest, flow, listening, oneEdge, packetStores, running, still } from "../scene.js";
 
 const line = (recovery: string, key = "") =>

@@ -1,6 +1,8 @@
 import { type GraphSimulationOptions, PromiseBroken, SimulationFailure, simulateGraphs } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
-import "../../kit/quiet-warnings.js";
+import { muteWarnings } from "../../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** A store or a runtime that breaks one promise: the simulation must find each of them. */
 type Packets = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[0];

@@ -1,4 +1,4 @@
-import type { Broker } from "./lane.js";
+import type { Broker, BrokerName } from "./lane.js";
 
 /** One is loaded, not all of their drivers. */
 export const brokers = {
@@ -9,6 +9,4 @@ export const brokers = {
   nodeRedis: async () => (await import("./redis-streams.js")).redisStreams("redis"),
   rabbitmq: async () => (await import("./rabbitmq.js")).rabbitmq,
   sqs: async () => (await import("./sqs.js")).sqs,
-} satisfies Record<string, () => Promise<Broker>>;
-
-export type BrokerName = "bullmq" | "ioRedis" | "kafka" | "nats" | "nodeRedis" | "rabbitmq" | "sqs";
+} satisfies Record<BrokerName, () => Promise<Broker>>;

@@ -2,7 +2,6 @@ import type { Inbox, MessageHandler } from "onceflow/inbox";
 import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
 import type { Ending } from "../../programs/end-process.js";
 import type { ProviderName } from "../../servers/acquire.js";
-import type { BrokerName } from "./brokers.js";
 
 /** What the tests send. */
 export interface Order {
@@ -41,6 +40,8 @@ export interface Poisoning {
   readonly death: Ending;
   readonly consumers: number;
 }
+
+export type BrokerName = "bullmq" | "ioRedis" | "kafka" | "nats" | "nodeRedis" | "rabbitmq" | "sqs";
 
 export interface Broker {
   readonly name: BrokerName;

@@ -1,12 +1,11 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { open, type Store } from "onceflow";
 import { createInbox, type InboxOptions } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
-import { expect, type TestContext } from "vitest";
-import { poll } from "../../servers/process/command.js";
+import type { TestContext } from "vitest";
+import { poll } from "../../kit/poll.js";
+import { Program } from "../../kit/program.js";
 import type { Lane, LaneOptions, Sent } from "./lane.js";
 
-const program = new URL("../../../.build/test/inbox/programs/broker-consumer.js", import.meta.url);
 export const boundMs = 50_000;
 
 export async function shop({ onTestFinished }: TestContext) {
@@ -47,20 +46,8 @@ export function calls(effects: EffectLedger): number[] {
   return effects.keys().map((key) => effects.rawCalls(key));
 }
 
-export function total(effects: EffectLedger): number {
-  return calls(effects).reduce((sum, count) => sum + count, 0);
-}
-
-export function child({ onTestFinished }: TestContext, args: readonly string[]): ChildProcess {
-  const process = fork(program, args, { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  onTestFinished(() => void process.kill("SIGKILL"));
-  return process;
-}
-
-export async function ended(process: ChildProcess, signal: NodeJS.Signals | null): Promise<void> {
-  const over = () => process.exitCode !== null || process.signalCode !== null || undefined;
-  await poll(boundMs, over, () => "a process did not end");
-  expect(process.signalCode).toBe(signal);
+export function startConsumer({ onTestFinished }: TestContext, args: readonly string[]): Program {
+  return new Program("inbox/programs/broker-consumer", args, { onEnd: onTestFinished });
 }
 
 /** Keeps those who come to it waiting, until it is opened. */

@@ -1,18 +1,19 @@
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
 import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
-import { type Acquired, acquire } from "../../servers/acquire.js";
-import { poll } from "../../servers/process/command.js";
+import { callsIn } from "../../kit/effects.js";
+import { poll } from "../../kit/poll.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { acquire } from "../../servers/acquire.js";
+import type { Acquired } from "../../servers/acquire-from.js";
 import type { Server } from "../../servers/provider.js";
 import { poisonAmongHealthy } from "../poison-messages.js";
 import type { Broker, Lane, LaneOptions } from "./lane.js";
-import { boundMs, calls, child, consuming, ended, Gate, nothingLeft, orders, shop, total } from "./scene.js";
+import { boundMs, calls, consuming, Gate, nothingLeft, orders, shop, startConsumer } from "./scene.js";
 
 /** A broker that comes up may take a consumer and never answer it: the adapter gives it 30 s, and asks again. */
 const comesBackMs = 120_000;
@@ -72,8 +73,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     test.concurrent("a process that dies after the effect and before the acknowledgement: it comes again, applied once", async (t) => {
       const name = `onceflow-${randomUUID()}`;
       const lane = await laneOf(t, { name });
-      const folder = mkdtempSync(join(tmpdir(), "onceflow-broker-"));
-      t.onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const folder = temporaryFolder(t.onTestFinished);
       const provider = await serveEffects({ honoursKeys: true });
       t.onTestFinished(() => provider.close());
       await lane.send(orders(1));
@@ -82,17 +82,16 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         providerUrl: provider.url,
         server: acquired.ok ? acquired.running.url : "",
       };
-      const doomed = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "dies"]);
-      await ended(doomed, "SIGKILL");
-      expect(total(provider.effects)).toBe(1);
-      const heir = child(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "lives"]);
+      const doomed = startConsumer(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "dies"]);
+      expect((await doomed.ended).signal).toBe("SIGKILL");
+      expect(callsIn(provider.effects)).toBe(1);
+      const heir = startConsumer(t, [broker.name, where.server, name, where.storeUrl, where.providerUrl, "lives"]);
       await poll(
         boundMs,
-        () => total(provider.effects) > 1 || undefined,
+        () => callsIn(provider.effects) > 1 || undefined,
         () => "it did not come again",
       );
-      heir.kill("SIGTERM");
-      await ended(heir, null);
+      expect((await heir.kill("SIGTERM")).signal).toBe(null);
       await nothingLeft(lane);
       const [key = ""] = provider.effects.keys();
       expect(provider.effects.keys()).toHaveLength(1);

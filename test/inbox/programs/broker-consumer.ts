@@ -1,6 +1,7 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
-import { type BrokerName, brokers } from "../brokers/brokers.js";
+import { brokers } from "../brokers/brokers.js";
+import type { BrokerName } from "../brokers/lane.js";
 
 /**
  * A consumer that is killed: `broker-consumer.js <broker> <server url> <lane> <store url> <provider url> <dies|lives>`.

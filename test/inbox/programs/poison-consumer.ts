@@ -1,7 +1,8 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
 import { endProcess } from "../../programs/end-process.js";
-import { type BrokerName, brokers } from "../brokers/brokers.js";
+import { brokers } from "../brokers/brokers.js";
+import type { BrokerName } from "../brokers/lane.js";
 
 /**
  * A consumer with healthy messages, and with one that ends its process:

@@ -47,7 +47,7 @@ if (given !== undefined && import.meta.filename === process.argv[1]) {
   const doom = JSON.parse(given) as InboxDoom;
   const die = () => process.kill(process.pid, "SIGKILL");
   const { url, dieAt, act, tx } = doom;
-  const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../dist/testing/crash-point.js");
+  const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
   const opened = await open(url, { stallMsMax: 0 });
   const store = dieAt === undefined || dieAt.endsWith("call") ? opened : withCrashPoint(opened, dieAt as CrashPoint, die);
   const inbox = createInbox(store, inboxOptions(tx));

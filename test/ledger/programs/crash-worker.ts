@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { key, once, open, purge, type Resolution, resolve, type Store } from "onceflow";
 import { type Backend, createStore } from "onceflow/store";
 import type { CrashPoint } from "onceflow/testing";
-import type { RunOperation } from "../../../dist/core/runs/operation.js";
+import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { inPackage } from "../../programs/in-package.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
@@ -31,7 +31,7 @@ export type MigrationPoint = "before migration" | "inside migration" | "after mi
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
-const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../dist/testing/crash-point.js");
+const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
 /** No thread stands in: it would renew past the point to die at, and takes as long to start as all the rest. */
 const alone = { stallMsMax: 0 };
@@ -138,7 +138,7 @@ function watchedUrl(): string {
 
 /** What `open` makes a store of. */
 async function openBackend(): Promise<Backend> {
-  const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../dist/stores/registry.js");
+  const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../src/stores/registry.js");
   const load = storesByScheme.get(url.slice(0, url.indexOf(":") + 1));
   if (load === undefined) throw new Error(`no store for ${url}`);
   return await (await load()).openUrl(url, alone);

@@ -1,5 +1,5 @@
 import { open, type Store } from "onceflow";
-import type { PacketOperation } from "../../../dist/core/packets/operation.js";
+import type { PacketOperation } from "../../../src/core/packets/operation.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
 /** Does one thing to packets and dies over it, by SIGKILL, before or after one of its durable moments. */

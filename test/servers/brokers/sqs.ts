@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { acquire } from "../acquire.js";
+import { acquireFrom } from "../acquire-from.js";
+import { node24 } from "../node.js";
 import { startProgram } from "../process/program-server.js";
 import type { Found, Provider, Server } from "../provider.js";
 import { cachedPackage } from "../sources/npm-cache.js";
@@ -44,7 +45,7 @@ async function fromNpm(): Promise<Found> {
 
 /** It keeps its queues in Node's own SQLite, which is younger than the Node that runs the tests. */
 async function start({ from, path }: Found): Promise<Server> {
-  const node = await acquire("node24");
+  const node = await acquireFrom(node24);
   if (!node.ok) throw new Error(node.reason);
   const entry = pathToFileURL(join(path, "dist", "app.js")).href;
   return await startProgram({

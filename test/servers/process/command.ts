@@ -1,5 +1,4 @@
 import { execFile } from "node:child_process";
-import { setTimeout as delay } from "node:timers/promises";
 
 export const START_BOUND_MS = 30_000;
 export const INSTALL_BOUND_MS = 600_000;
@@ -38,17 +37,6 @@ export async function runCommand(command: string, args: readonly string[], optio
     );
     if (child.pid !== undefined) guard?.watch(child.pid);
   });
-}
-
-/** Asks again and again until the answer is not undefined; throws what `late` says when that takes longer than the bound. */
-export async function poll<T>(boundMs: number, ask: () => Promise<T | undefined> | T | undefined, late: () => string): Promise<T> {
-  const deadline = performance.now() + boundMs;
-  for (;;) {
-    const answer = await ask();
-    if (answer !== undefined) return answer;
-    if (performance.now() > deadline) throw new Error(late());
-    await delay(25);
-  }
 }
 
 export function messageOf(error: unknown): string {

@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { poll, START_BOUND_MS } from "../process/command.js";
+import { poll } from "../../kit/poll.js";
+import { START_BOUND_MS } from "../process/command.js";
 import { freePort } from "../process/free-port.js";
 import { startGuard } from "../process/guard.js";
 import type { Found } from "../provider.js";

@@ -1,7 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { poll, START_BOUND_MS } from "../process/command.js";
+import { poll } from "../../kit/poll.js";
+import { START_BOUND_MS } from "../process/command.js";
 import { startGuard } from "../process/guard.js";
 import type { Found } from "../provider.js";
 import { urlOf } from "./cluster.js";

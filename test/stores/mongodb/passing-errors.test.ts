@@ -3,9 +3,10 @@ import { ConfigurationError, key as keyOf, NotSavedError, once, open, type Store
 import { createHook, step, work, workflow } from "onceflow/workflow";
 import { resumeHook, start } from "onceflow/workflow/api";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from "vitest";
-import { captureWarnings } from "../../kit/captured-warnings.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
 import { acquire } from "../../servers/acquire.js";
-import { thrownBy, until } from "../../workflow/scene.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 import { fastClock } from "../fast-clock.js";
 

@@ -1,6 +1,6 @@
 import pg from "pg";
-import type { Backend } from "../../../dist/core/store/store.js";
-import { postgresBackend } from "../../../dist/stores/postgres/backend.js";
+import type { Backend } from "../../../src/core/store/store.js";
+import { postgresBackend } from "../../../src/stores/postgres/backend.js";
 
 /** The time by which a PostgreSQL store judges, given by us: what it does can be compared to the millisecond. */
 export class PostgresClock {

@@ -1,7 +1,8 @@
 import { key as keyOf, once, open, type Store } from "onceflow";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { thrownBy, until } from "../../workflow/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
 import { database, direct, server } from "./own-postgres.js";
 
 const passingMs = 1500;

@@ -1,7 +1,8 @@
 import { ConfigurationError, key as keyOf, once, open } from "onceflow";
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from "vitest";
-import { type Acquired, acquire } from "../../servers/acquire.js";
+import { acquire } from "../../servers/acquire.js";
+import type { Acquired } from "../../servers/acquire-from.js";
 import { type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
 import { type PoolerSettings, startPgBouncer } from "../../servers/postgres/pgbouncer.js";
 import type { Runtime } from "../../servers/provider.js";

@@ -5,8 +5,8 @@ import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { thrownBy } from "../../kit/thrown-by.js";
 import { execute, type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
-import { thrownBy } from "../../workflow/scene.js";
 
 const server = inject("postgres");
 

@@ -4,7 +4,7 @@ import { redisStore } from "onceflow/store";
 import { createClient } from "redis";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
-import { poll } from "../../servers/process/command.js";
+import { poll } from "../../kit/poll.js";
 import { silentProxy } from "./silent-proxy.js";
 
 const redis = inject("redis");

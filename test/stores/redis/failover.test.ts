@@ -6,7 +6,7 @@ import { EffectLedger } from "onceflow/testing";
 import { beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
 import { takeTurns } from "../../kit/heavy.js";
-import { poll } from "../../servers/process/command.js";
+import { poll } from "../../kit/poll.js";
 import { signal } from "../../servers/process/processes.js";
 import type { Found } from "../../servers/provider.js";
 import { startRedisCluster, urlOf } from "../../servers/redis/cluster.js";

@@ -4,7 +4,7 @@ import { inspect, key, once, open, type Store } from "onceflow";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf, renewOf } from "../../../src/testing/contract/ledger/operations.js";
-import { poll } from "../../servers/process/command.js";
+import { poll } from "../../kit/poll.js";
 import { type Guard, startGuard } from "../../servers/process/guard.js";
 import { urlOf } from "../../servers/redis/cluster.js";
 import { redisProgram } from "../../servers/redis/redis.js";

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { key as keyOf, once, open, type Store } from "onceflow";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { until } from "../../kit/until.js";
 import { type Guard, startGuard } from "../../servers/process/guard.js";
 import { urlOf } from "../../servers/redis/cluster.js";
 import { redisProgram } from "../../servers/redis/redis.js";
 import { type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
-import { until } from "../../workflow/scene.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 
 interface Fault {

@@ -8,7 +8,7 @@ import { duplicating } from "../../../src/stores/redis/connection/duplicate.js";
 import type { RedisLink } from "../../../src/stores/redis/connection/link.js";
 import { beginOf, completed, type Held, renewOf, settleOf } from "../../../src/testing/contract/ledger/operations.js";
 import { takeTurns } from "../../kit/heavy.js";
-import { poll } from "../../servers/process/command.js";
+import { poll } from "../../kit/poll.js";
 import { type RedisCluster, startRedisCluster, urlOf } from "../../servers/redis/cluster.js";
 import { redisProgram } from "../../servers/redis/redis.js";
 import { ask, type RedisProcess } from "../../servers/redis/server.js";

@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { SqliteDatabase } from "../../../src/stores/sqlite/driver.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 
 const require = createRequire(import.meta.url);
 const [major = 0] = process.versions.node.split(".").map(Number);
@@ -14,11 +13,10 @@ describe.each(drivers)("%s", (driver) => {
   const { DatabaseSync } = require(driver) as { DatabaseSync: new (path: string) => SqliteDatabase };
 
   function connections(count: number): SqliteDatabase[] {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-driver-"));
+    const folder = temporaryFolder(onTestFinished);
     const opened = Array.from({ length: count }, () => new DatabaseSync(join(folder, "some.db")));
     onTestFinished(() => {
       for (const database of opened) database.close();
-      rmSync(folder, { recursive: true, force: true });
     });
     opened[0]?.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x INTEGER)");
     for (const database of opened) database.exec("PRAGMA busy_timeout = 0");

@@ -1,22 +1,20 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigurationError, inspect, key, once, open, type Store, UnreachableError } from "onceflow";
 import { step, work, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import { chooseDriver, openDatabase } from "../../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
-import { thrownBy, until } from "../../workflow/scene.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 import { fastClock } from "../fast-clock.js";
 
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), "onceflow-errors-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
+const folder = () => temporaryFolder(onTestFinished);
 
 interface SmallDisk {
   readonly path: string;
@@ -61,16 +59,6 @@ function smallDisk({ skip }: TestContext): SmallDisk {
   };
 }
 
-function warnings(code: string): string[] {
-  const heard: string[] = [];
-  const listen = (warning: Error) => {
-    if ("code" in warning && warning.code === code) heard.push(warning.message);
-  };
-  process.on("warning", listen);
-  onTestFinished(() => void process.off("warning", listen));
-  return heard;
-}
-
 describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () => {
   async function locked(times: number) {
     const path = join(folder(), "store.db");
@@ -112,7 +100,7 @@ describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () =>
 
   test("for longer than 10 s: a begin ends with an error, a settle is saved later", async () => {
     const { store, lock, unlock } = await locked(10);
-    const heard = warnings("ONCEFLOW_NOT_SAVED");
+    const warnings = captureWarnings("ONCEFLOW_NOT_SAVED");
     const name = "locked for long";
     lock();
     const error = await thrownBy(once(store, { key: key.of(name) }, () => effect(name)));
@@ -124,7 +112,7 @@ describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () =>
       lock();
       return effect(name);
     });
-    await until("the settle was refused", () => heard.some((message) => message.includes(name)));
+    await until("the settle was refused", () => warnings.some(({ message }) => message.includes(name)));
     unlock();
     expect(await charged).toMatchObject({ status: "executed", value: `done ${name}` });
     await expectDoneOnce(store, name);
@@ -207,7 +195,7 @@ describe("a SQLite file that cannot be used", () => {
     const { path, fill, empty } = smallDisk(context);
     const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
     onTestFinished(() => store.close());
-    const heard = warnings("ONCEFLOW_NOT_SAVED");
+    const warnings = captureWarnings("ONCEFLOW_NOT_SAVED");
     let charges = 0;
     const charge = step("charge on a full disk", async () => {
       charges += 1;
@@ -217,11 +205,11 @@ describe("a SQLite file that cannot be used", () => {
     const order = workflow("order on a full disk", async () => (await charge()).length);
     await work(store, { workflows: [order], leaseMs: 60_000, pollMs: 20 });
     await start(order, [], { id: "order", store });
-    await until("the worker has warned", () => heard.length > 0);
-    expect(heard[0]).toMatch(/full/);
-    expect(heard[0]).toContain(path);
+    await until("the worker has warned", () => warnings.length > 0);
+    expect(warnings[0]?.message).toMatch(/full/);
+    expect(warnings[0]?.message).toContain(path);
     await new Promise((go) => setTimeout(go, 500));
-    expect(heard).toHaveLength(1);
+    expect(warnings).toHaveLength(1);
     empty();
     expect(await getRun("order", { store }).returnValue).toBe(100_000);
     expect(charges).toBe(1);

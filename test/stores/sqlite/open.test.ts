@@ -1,13 +1,11 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "onceflow";
 import { expect, onTestFinished, test } from "vitest";
-import { chooseDriver, openDatabase } from "../../../dist/stores/sqlite/driver.js";
+import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 
 test("a file that is up to date is opened at once, also while somebody else writes into it", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-open-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(onTestFinished);
   const path = join(folder, "ledger.db");
   await (await open(`sqlite:${path}`)).close();
   const other = openDatabase(path, chooseDriver());

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open, type SqliteTx, type Store } from "onceflow";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 
 /** SQLite has one writer: what an open transaction of a handler's means to everybody else in the process. */
 describe("a handler's transaction on SQLite", () => {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-tx-"));
+  const folder = temporaryFolder(afterAll);
   let store: Store;
   let files = 0;
   const rows = async () =>
@@ -19,7 +18,6 @@ describe("a handler's transaction on SQLite", () => {
     await store.transact(async (tx) => (tx as SqliteTx).prepare("CREATE TABLE business (id TEXT)").run());
   });
   afterEach(() => store.close());
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   test("others wait for its end, not inside SQLite: the event loop goes on", async () => {
     const order: string[] = [];

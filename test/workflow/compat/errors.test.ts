@@ -4,7 +4,8 @@ import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import * as errors from "onceflow/workflow/errors";
 import { describe, expect, test } from "vitest";
 import { decode, encode } from "../../../src/core/values/codec.js";
-import { memoryOnly, thrownBy } from "./scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { memoryOnly } from "./scene.js";
 
 /** Stored by the version before WorkflowError existed. */
 const stored =

@@ -9,9 +9,10 @@ import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { provide } from "../../fixtures/0.1.0/effects.js";
 import "../../fixtures/0.1.0/workflows.js";
+import { until } from "../../kit/until.js";
 import { freshDatabase } from "../../servers/postgres/databases.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { until, untilStatus } from "../scene.js";
+import { untilStatus } from "../scene.js";
 
 const folder = join(import.meta.dirname, "../../fixtures/0.1.0");
 

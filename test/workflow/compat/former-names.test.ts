@@ -10,7 +10,9 @@ import { workflow as define } from "onceflow/workflow/runtime";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { sha256 } from "../../../src/core/values/canonical.js";
 import { appFolder, type Ran, runNode } from "../../kit/app-folder.js";
-import { everyStore, onStores, thrownBy, untilStatus } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { untilStatus } from "../scene.js";
 
 type Fn = () => Promise<unknown>;
 

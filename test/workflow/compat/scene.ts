@@ -2,8 +2,6 @@ import { open, type Store } from "onceflow";
 import { work } from "onceflow/workflow";
 import { onTestFinished } from "vitest";
 
-export { thrownBy } from "../scene.js";
-
 /** A store in memory with a worker, for one test. */
 export async function memoryOnly(): Promise<Store> {
   const store = await open("memory:");

@@ -4,8 +4,9 @@ import { start } from "onceflow/workflow/api";
 import { WORKFLOW_DESERIALIZE, WORKFLOW_SERIALIZE } from "onceflow/workflow/serde";
 import { expect, test } from "vitest";
 import { transform } from "../../../src/transform/transform.js";
+import { thrownBy } from "../../kit/thrown-by.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { memoryOnly, thrownBy } from "./scene.js";
+import { memoryOnly } from "./scene.js";
 
 const shapes = `
   import { WORKFLOW_DESERIALIZE, WORKFLOW_SERIALIZE as keep } from "onceflow/workflow/serde";

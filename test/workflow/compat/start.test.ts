@@ -17,8 +17,9 @@ import {
   type WorkflowReadableStreamOptions,
 } from "onceflow/workflow/api";
 import { expect, expectTypeOf, test, vi } from "vitest";
-import { until } from "../scene.js";
-import { memoryOnly, thrownBy } from "./scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { memoryOnly } from "./scene.js";
 
 const greet = workflow("compat greet", async (name: string = "nobody", times: number = 1) => `hello ${name}`.repeat(times));
 

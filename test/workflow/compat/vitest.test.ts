@@ -5,8 +5,9 @@ import { createHook, sleep, workflow } from "onceflow/workflow";
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import { waitForHook, waitForSleep } from "onceflow/workflow/vitest";
 import { expect, onTestFinished, test } from "vitest";
+import { thrownBy } from "../../kit/thrown-by.js";
 import { runCommand } from "../../servers/process/command.js";
-import { memoryOnly, thrownBy } from "./scene.js";
+import { memoryOnly } from "./scene.js";
 
 const root = resolve(import.meta.dirname, "../../..");
 

@@ -1,6 +1,3 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
@@ -8,7 +5,10 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { callsIn } from "../../kit/effects.js";
 import { takeTurns } from "../../kit/heavy.js";
+import { Program } from "../../kit/program.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
@@ -18,7 +18,6 @@ const stepsPerRun = 5;
 const workers = 4;
 /** One is killed whenever so many calls more have reached the other side, however long that takes here. */
 const callsPerKill = 40;
-const program = new URL("../../../.build/test/workflow/programs/kill-worker.js", import.meta.url);
 
 /** The same name as in the workers; this process only starts, and never executes it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));
@@ -34,39 +33,28 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   onTestFinished(() => store.close());
   await Promise.all(Array.from({ length: runs }, (_, i) => start(killed, [], { id: `killed-${i}`, store })));
   // Only those that have come to work are killed: on a busy machine the others would never do any.
-  const ready = new WeakSet<ChildProcess>();
+  const ready = new WeakSet<Program>();
   const spawn = () => {
-    const worker = fork(program, [url, provider.url], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    return worker.once("message", () => ready.add(worker));
+    const worker = new Program("workflow/programs/kill-worker", [url, provider.url], { onEnd: onTestFinished });
+    worker.child.once("message", () => ready.add(worker));
+    return worker;
   };
   const fleet = Array.from({ length: workers }, spawn);
-  onTestFinished(() => fleet.forEach((worker) => void worker.kill("SIGKILL")));
   let kills = 0;
   let killAt = callsPerKill;
   while (!(await allEnded(store))) {
     await delay(20);
-    if (callsAt(provider) < killAt) continue;
+    if (callsIn(provider.effects) < killAt) continue;
     const victim = Math.floor(Math.random() * workers);
-    if (!ready.has(fleet[victim] as ChildProcess)) continue;
-    fleet[victim]?.kill("SIGKILL");
+    if (!ready.has(fleet[victim] as Program)) continue;
+    void fleet[victim]?.kill();
     fleet[victim] = spawn();
     kills += 1;
-    killAt = callsAt(provider) + callsPerKill;
+    killAt = callsIn(provider.effects) + callsPerKill;
     if (kills % 4 === 0) await worse?.();
   }
-  await Promise.all(fleet.map(end));
+  await Promise.all(fleet.map((worker) => worker.kill()));
   return { store, kills };
-}
-
-function callsAt({ effects }: EffectServer): number {
-  return effects.keys().reduce((sum, stepId) => sum + effects.rawCalls(stepId), 0);
-}
-
-function end(worker: ChildProcess): Promise<void> {
-  if (worker.exitCode !== null || worker.signalCode !== null) return Promise.resolve();
-  const ended = new Promise<void>((resolve) => void worker.once("exit", () => resolve()));
-  worker.kill("SIGKILL");
-  return ended;
 }
 
 /** The store itself may be down at the moment. */
@@ -114,8 +102,7 @@ async function slowProvider(): Promise<EffectServer> {
 
 describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
   test("SQLite", { timeout: 180_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-workflow-kill-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(`sqlite:${join(folder, "runs.db")}`, provider);
     report("SQLite", kills, await tally(store, provider));

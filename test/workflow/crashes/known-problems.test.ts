@@ -6,7 +6,10 @@ import { expect } from "vitest";
 import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { mortal } from "../../../src/testing/mortal-store.js";
 import { stepIdOf } from "../../../src/workflow/journal/identity.js";
-import { everyStore, gate, onStores, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { untilStatus } from "../scene.js";
 
 /** What users of such systems suffer from, each as a test. */
 

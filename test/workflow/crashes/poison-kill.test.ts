@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
@@ -8,8 +6,9 @@ import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { Supervised } from "../../kit/supervised.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { until } from "../../kit/until.js";
 import type { Death } from "../programs/poison-worker.js";
-import { until } from "../scene.js";
 
 takeTurns();
 
@@ -32,14 +31,13 @@ interface Place {
 }
 
 async function place(): Promise<Place> {
-  const folder = mkdtempSync(join(tmpdir(), "onceflow-poison-"));
+  const folder = temporaryFolder(onTestFinished);
   const url = `sqlite:${join(folder, "runs.db")}`;
   const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });
   const store = await open(url);
   onTestFinished(async () => {
     await store.close();
     await provider.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   return { url, store, provider };
 }

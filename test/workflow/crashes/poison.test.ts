@@ -2,7 +2,11 @@ import type { Store } from "onceflow";
 import { sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, type Scene, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
+import { untilStatus } from "../scene.js";
 
 /** A step that holds its process until that is killed, as often as the case wants. */
 function killer(scene: Scene, crashMax: number) {
@@ -281,10 +285,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
   });
 
   test("of a step's body, too; what ends first is warned of, with run and line", async ({ scene }) => {
-    const warnings: string[] = [];
-    const note = (warning: Error) => warnings.push(warning.message);
-    process.on("warning", note);
-    scene.onEnd(() => process.off("warning", note));
+    const warnings = captureWarnings(undefined, (end) => scene.onEnd(end));
     const careless = step("careless", async () => {
       void Promise.reject(new Error("in the body"));
       await new Promise((go) => setTimeout(go, 5));
@@ -302,9 +303,9 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
     const { store } = await scene.work({ workflows: [order] });
     const run = await start(order, [], { id: "o-1", store });
     expect(await run.returnValue).toBe("ended");
-    await until("it is warned of", () => warnings.some((text) => text.includes("in the code")));
+    await until("it is warned of", () => warnings.some(({ message }) => message.includes("in the code")));
     for (const text of ["in the body", "in the code"])
-      expect(warnings.find((warning) => warning.includes(text))).toMatch(/^run "o-1" ended .* at .*poison\.test\.ts:\d+:\d+/);
+      expect(warnings.find(({ message }) => message.includes(text))?.message).toMatch(/^run "o-1" ended .* at .*poison\.test\.ts:\d+:\d+/);
   });
 
   test("a listener of the application hears rejections of other code only", async ({ scene }) => {

@@ -4,9 +4,12 @@ import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/wor
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import type pg from "pg";
 import { expect } from "vitest";
+import { gate } from "../../kit/gate.js";
 import { takeTurns } from "../../kit/heavy.js";
+import { durableStores, everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
 import { Process } from "../process.js";
-import { durableStores, everyStore, gate, onStores, type Scene, story, until, untilReleased } from "../scene.js";
+import { story, untilReleased } from "../scene.js";
 
 takeTurns();
 

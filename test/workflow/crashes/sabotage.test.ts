@@ -1,7 +1,9 @@
 import { StoreRefusedError, UnreachableError } from "onceflow";
 import { PromiseBroken, SimulationFailure, simulateWorkflows, type WorkflowSimulationOptions } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
-import "../../kit/quiet-warnings.js";
+import { muteWarnings } from "../../kit/warnings.js";
+
+muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** An engine or a store that breaks one promise: the simulation must find each of them. */
 type Runs = Parameters<NonNullable<WorkflowSimulationOptions["engine"]>>[0];

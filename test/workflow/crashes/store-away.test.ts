@@ -3,7 +3,8 @@ import { step, type Worker, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { ManualClock } from "../../../src/testing/contract/manual-clock.js";
-import { settled, thrownBy } from "../scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { settled } from "../../kit/until.js";
 
 /** A store that cannot be reached until it is said to be back. */
 async function absentStore(clock: ManualClock) {

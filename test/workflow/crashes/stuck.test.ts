@@ -1,38 +1,26 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
+import { Program } from "../../kit/program.js";
+import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { freshTable } from "../../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../../servers/mongodb/databases.js";
 import { freshDatabase } from "../../servers/postgres/databases.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/workflow/programs/stuck-worker.js", import.meta.url);
-const packetProgram = new URL("../../../.build/test/workflow/programs/stuck-packets.js", import.meta.url);
-const runProgram = new URL("../../../.build/test/workflow/programs/stuck-runs.js", import.meta.url);
 const leaseMs = 4000;
 
 /** Side by side: they do little but wait. */
 const options = { concurrent: true };
 type StoreUrl = (context: TestContext) => Promise<string>;
 
-function start({ onTestFinished }: TestContext, url: string, stuckMs: number, stallMsMax: number, of = program): ChildProcess {
-  const worker = fork(of, [url, stuckMs, leaseMs, stallMsMax].map(String), { execArgv: [] });
-  onTestFinished(() => void worker.kill("SIGKILL"));
-  return worker;
-}
-
-function message(worker: ChildProcess): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    worker.once("message", resolve);
-    worker.once("exit", () => reject(new Error("the worker ended without a word")));
-  });
+function start({ onTestFinished }: TestContext, url: string, stuckMs: number, stallMsMax: number, program = "stuck-worker"): Program {
+  const args = [url, stuckMs, leaseMs, stallMsMax].map(String);
+  return new Program(`workflow/programs/${program}`, args, { onEnd: onTestFinished });
 }
 
 function cases(storeUrl: StoreUrl): void {
@@ -52,8 +40,8 @@ function cases(storeUrl: StoreUrl): void {
     const store = await open(url);
     context.onTestFinished(() => store.close());
     const worker = start(context, url, leaseMs * 3, 60_000);
-    expect(await message(worker)).toBe("started");
-    const ended = message(worker);
+    expect(await worker.next()).toBe("started");
+    const ended = worker.next();
     let asked = 0;
     let outcome: unknown;
     void ended.then((value) => {
@@ -75,8 +63,8 @@ function cases(storeUrl: StoreUrl): void {
     const store = await open(url);
     context.onTestFinished(() => store.close());
     const worker = start(context, url, leaseMs * 4, leaseMs);
-    expect(await message(worker)).toBe("started");
-    const ended = message(worker);
+    expect(await worker.next()).toBe("started");
+    const ended = worker.next();
     const taken = await once(store, { key: key.of("stuck"), leaseMs, waitMs: leaseMs * 6 }, () => "taken over");
     expect(taken).toMatchObject({ status: "executed", value: "taken over", attempt: 2 });
     expect(await ended).toBe("LEASE_LOST");
@@ -90,12 +78,12 @@ function packetCases(storeUrl: StoreUrl): void {
     const url = await storeUrl(context);
     const store = await open(url);
     context.onTestFinished(() => store.close());
-    const worker = start(context, url, stuckMs, stallMsMax, packetProgram);
-    expect(await message(worker)).toBe("started");
+    const worker = start(context, url, stuckMs, stallMsMax, "stuck-packets");
+    expect(await worker.next()).toBe("started");
     const own = await store.packets.join({ leaseMs: 600_000 });
     const claim = () => store.packets.claim({ worker: own, queues: [{ flow: "flow", queue: "edge", limit: 1 }], limit: 1 });
     let outcome: unknown;
-    void message(worker).then((value) => {
+    void worker.next().then((value) => {
       outcome = value;
     });
     const claims: number[] = [];
@@ -120,10 +108,10 @@ function runCases(storeUrl: StoreUrl): void {
     const url = await storeUrl(context);
     const store = await open(url);
     context.onTestFinished(() => store.close());
-    const worker = start(context, url, leaseMs * 3, 60_000, runProgram);
-    expect(await message(worker)).toBe("started");
+    const worker = start(context, url, leaseMs * 3, 60_000, "stuck-runs");
+    expect(await worker.next()).toBe("started");
     let outcome: unknown;
-    void message(worker).then((value) => {
+    void worker.next().then((value) => {
       outcome = value;
     });
     let looks = 0;
@@ -141,8 +129,7 @@ function runCases(storeUrl: StoreUrl): void {
 
 describe("a stuck event loop on SQLite", options, () => {
   const url = async ({ onTestFinished }: TestContext) => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-stuck-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   };
   cases(url);

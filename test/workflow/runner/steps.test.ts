@@ -4,7 +4,7 @@ import { EffectLedger, testWorkflows, type WorkflowTest } from "onceflow/testing
 import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { listRuns, readAttempts, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, expectTypeOf, onTestFinished, test } from "vitest";
-import { gate } from "../scene.js";
+import { gate } from "../../kit/gate.js";
 
 async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promise<WorkflowTest> {
   const t = await testWorkflows(options);

@@ -4,7 +4,7 @@ import { testWorkflows, type WorkflowTest } from "onceflow/testing";
 import { createHook, FatalError, getStepMetadata, now, RunNotFoundError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { gate } from "../scene.js";
+import { gate } from "../../kit/gate.js";
 
 async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promise<WorkflowTest> {
   const t = await testWorkflows(options);

@@ -1,7 +1,9 @@
 import { getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, story, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { story, untilStatus } from "../scene.js";
 
 /** Ends when its signal aborts, and says why. */
 function untilAborted(signal: AbortSignal): Promise<string> {

@@ -4,7 +4,11 @@ import { getRun, readAttempts, readJournal, resolveStep, start } from "onceflow/
 import { expect } from "vitest";
 import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { mortal } from "../../../src/testing/mortal-store.js";
-import { everyStore, gate, heldAt, onStores, settled, story, thrownBy, until, untilReleased, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { settled, until } from "../../kit/until.js";
+import { heldAt, story, untilReleased, untilStatus } from "../scene.js";
 
 onStores("cancel", everyStore, (test) => {
   test("aborts what runs, journals its verdict, ends cancelled; returnValue rejects", async ({ scene }) => {

@@ -13,7 +13,10 @@ import {
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { mortal } from "../../../src/testing/mortal-store.js";
-import { everyStore, gate, onStores, shortMs, story, until, untilReleased } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, shortMs } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilReleased } from "../scene.js";
 
 onStores("children with ids of their own", everyStore, (test) => {
   test("an id of another workflow's run: RunMismatchError, the same after a replay", async ({ scene }) => {

@@ -1,7 +1,10 @@
 import { createHook, getStepMetadata, RunCancelledError, RunFailedError, sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, listRuns, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, story, until, untilReleased } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilReleased } from "../scene.js";
 
 onStores("children", everyStore, (test) => {
   test("a child's result, and its id: derived from its parent and its place", async ({ scene }) => {

@@ -2,7 +2,8 @@ import { InvalidInputError } from "onceflow";
 import { defineHook, workflow } from "onceflow/workflow";
 import { resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { onStores, untilStatus } from "../scene.js";
+import { onStores } from "../../kit/scene.js";
+import { untilStatus } from "../scene.js";
 
 /** As a schema library would make it: refuses what is no number of cents, and makes an integer of it. */
 const cents = {

@@ -2,7 +2,9 @@ import type { Store } from "onceflow";
 import { createHook, sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, listRuns, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, type Scene, until, untilReleased, untilStatus } from "../scene.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { untilReleased, untilStatus } from "../scene.js";
 
 /** Versions of one workflow: the same name at the same place, as a deployment would have it. */
 function version<Args extends unknown[], Result>(name: string, fn: (...args: Args) => Promise<Result>): Workflow<Args, Result> {

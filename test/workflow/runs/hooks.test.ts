@@ -12,7 +12,10 @@ import {
 } from "onceflow/workflow";
 import { getHookByToken, getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, story, until, untilReleased } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilReleased } from "../scene.js";
 
 onStores("hooks", everyStore, (test) => {
   test("awaited, it gives the payload", async ({ scene }) => {

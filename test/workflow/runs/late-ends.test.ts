@@ -3,7 +3,10 @@ import { createHook, FatalError, getStepMetadata, RunCancelledError, type StepOp
 import { getRun, listRuns, readAttempts, readJournal, resolveStep, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import type { RunOperation } from "../../../src/core/runs/operation.js";
-import { everyStore, gate, onStores, type Scene, settled, shortMs, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene, shortMs } from "../../kit/scene.js";
+import { settled, until } from "../../kit/until.js";
+import { untilStatus } from "../scene.js";
 
 /** A body that does not hear its signal, and ends when it is told to. */
 class Deaf {

@@ -26,9 +26,9 @@ import {
   webhookHandler,
 } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
-import { seenWarnings } from "../../kit/warnings.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { until } from "../scene.js";
 import { writeRun } from "../steps/written-run.js";
 
 type Assignable = Record<string, unknown>;
@@ -102,7 +102,7 @@ test.each(wrong)("%s: start, work and tick refuse it, nothing is written, and no
 });
 
 test("a worker that works by itself warns once and claims nothing until the option is corrected", async () => {
-  const warnings = seenWarnings();
+  const warnings = captureWarnings();
   const { calls, assigned } = await chargeStep();
   const store = await memory();
   await work(store, { pollMs: 5 });
@@ -192,7 +192,7 @@ test("functions with options refuse those that they do not know, and suggest one
 });
 
 test("in a workflow, too: the code can catch it, and a run that has its hook or child already goes on", async () => {
-  const warnings = seenWarnings();
+  const warnings = captureWarnings();
   const store = await memory();
   const child = workflow("child", async () => "child");
   const calls: Record<string, () => unknown> = {
@@ -266,7 +266,7 @@ test("run.wakeUp refuses a misspelt name instead of ending all sleeps; run.cance
 });
 
 test("a RetryableError and worker.stop with an option that they do not have do their work, and warn once", async () => {
-  const warnings = seenWarnings();
+  const warnings = captureWarnings();
   const errors = [1, 2].map(() => new RetryableError("rate limited", { retryAfterMs: 5 } as never));
   expect(errors[0]?.message).toBe("rate limited");
   const store = await memory();
@@ -313,7 +313,7 @@ const wrongNested: readonly [string, object, RegExp][] = [
 test.each(wrongNested)(
   "a step inside a workflow with %s parks its run before the first attempt, and no other run",
   async (_, wrong, message) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const { calls, assigned, outer, other } = await nestedStep();
     const store = await memory();
     const worker = await work(store);
@@ -348,6 +348,22 @@ test.each(wrongNested)(
     expect(calls.filter((call) => call === "noted a")).toEqual(["noted a"]);
   },
 );
+
+test("a step inside a workflow whose attempt had begun, and whose options cannot be read now, parks its run as well", async () => {
+  const { calls, assigned } = await nestedStep();
+  const store = await memory();
+  assigned.now = { maxRetries: -1 };
+  const events: Parameters<typeof writeRun>[1]["events"] = [
+    ["step", "step//outer.ts//note#0", 1, 1, '["noted a"]'],
+    ["step", "step//outer.ts//outer/inner#0", 1, 1, '["a"]'],
+  ];
+  await writeRun(store, { id: "begun", workflow: "workflow//outer.ts//outer", events, input: '["a"]' });
+  const worker = await work(store);
+  await until("the run is parked", async () => (await getRun("begun", { store }).status) === "diverged");
+  expect(await getRun("begun", { store }).trouble).toContain("maxRetries: must be a whole number");
+  expect(calls).not.toContain("a");
+  await worker.stop();
+});
 
 function isAttemptOfInner({ type, id, attempt = 0 }: JournalItem): boolean {
   return type === "step" && id.includes("inner") && attempt > 0;

@@ -3,7 +3,7 @@ import { getRun } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { appFolder, type Ran, runNode } from "../../kit/app-folder.js";
 import { takeTurns } from "../../kit/heavy.js";
-import { durableStores, onStoresInTurn, type Scene } from "../scene.js";
+import { durableStores, onStoresInTurn, type Scene } from "../../kit/scene.js";
 
 takeTurns();
 

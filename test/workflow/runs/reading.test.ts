@@ -2,7 +2,9 @@ import { InvalidInputError } from "onceflow";
 import { createHook, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, type JournalItem, listRuns, type RunSummary, readAttempts, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, until, untilReleased, untilStatus } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { untilReleased, untilStatus } from "../scene.js";
 
 onStores("reading", everyStore, (test) => {
   test("the journal: what happened, in order, with times, attempts and details", async ({ scene }) => {

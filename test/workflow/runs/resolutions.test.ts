@@ -2,7 +2,10 @@ import { NotKnownError, NotUnknownError, type Store } from "onceflow";
 import { createHook, getStepMetadata, sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, readAttempts, readJournal, resolveStep, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, heldAt, onStores, type Scene, settled, shortMs, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene, shortMs } from "../../kit/scene.js";
+import { settled, until } from "../../kit/until.js";
+import { heldAt, untilStatus } from "../scene.js";
 
 /** A step of class atMostOnce whose first attempt dies with its process; later attempts return their number. */
 class Deed {

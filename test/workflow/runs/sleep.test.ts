@@ -2,7 +2,9 @@ import { InvalidInputError } from "onceflow";
 import { ContextError, now, RunNotFoundError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, type JournalItem, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, onStores, story, until, untilReleased } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilReleased } from "../scene.js";
 
 /** How long the n-th sleep was to last, and how long after that it ended. */
 function nap(items: readonly JournalItem[], n: number): { forMs: number; lateMs: number } {

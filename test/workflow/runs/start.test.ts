@@ -2,7 +2,9 @@ import { configure, InvalidInputError, NotKnownError, type Store } from "onceflo
 import { createHook, RunMismatchError, RunNotFoundError, step, WorkflowNotRegisteredError, workflow } from "onceflow/workflow";
 import { getRun, listRuns, type Run, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, story, until } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story } from "../scene.js";
 
 onStores("start", everyStore, (test) => {
   test("arguments in, result out", async ({ scene }) => {

@@ -1,8 +1,11 @@
 import { createHook, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
+import { gate } from "../../kit/gate.js";
+import { durableStores, everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
 import { Process } from "../process.js";
-import { durableStores, everyStore, gate, onStores, story, until, untilReleased } from "../scene.js";
+import { story, untilReleased } from "../scene.js";
 
 /** By itself such a worker would look only every half minute: whatever comes sooner came because it was told. */
 const patient = { leaseMs: 60_000, pollMs: 30_000 } as const;

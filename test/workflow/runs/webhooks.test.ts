@@ -13,7 +13,10 @@ import {
 } from "onceflow/workflow";
 import { getHookByToken, getRun, readJournal, resumeHook, resumeWebhook, start, webhookHandler } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, settled, story, until, untilReleased, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { settled, until } from "../../kit/until.js";
+import { story, untilReleased, untilStatus } from "../scene.js";
 
 const post = (url: string, body: string | ReadableStream | null = null, headers: Record<string, string> = {}) =>
   new Request(url, { method: "POST", body, headers, ...(body instanceof ReadableStream ? { duplex: "half" } : {}) } as RequestInit);

@@ -2,7 +2,10 @@ import { createHook, getStepMetadata, step, work, workflow } from "onceflow/work
 import { getRun, listRuns, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { mortal } from "../../../src/testing/mortal-store.js";
-import { everyStore, gate, onStores, shortMs, story, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, shortMs } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story } from "../scene.js";
 
 const asideBytes = 2000;
 /** Longer than what stays in the journal, and another one for every name. */

@@ -1,7 +1,9 @@
 import { createHook, getWritable, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
 
 onStores("steps that wait for runs", everyStore, (test) => {
   test("a worker that is full of them executes the runs that they wait for", async ({ scene }) => {

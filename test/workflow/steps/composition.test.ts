@@ -1,7 +1,10 @@
 import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, heldAt, onStores, settled, story, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { settled, until } from "../../kit/until.js";
+import { heldAt, story } from "../scene.js";
 
 /** Ends when its signal aborts, as a well-behaved body does. */
 async function untilAborted(): Promise<never> {

@@ -1,7 +1,10 @@
 import { createHook, getStepMetadata, now, random, sleep, step, uuid, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, type Scene, story, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilStatus } from "../scene.js";
 
 /** Versions of one workflow: the same name at the same place, as a deployment would have it. */
 function version<Result>(name: string, fn: () => Promise<Result>): Workflow<[], Result> {

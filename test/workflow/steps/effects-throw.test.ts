@@ -3,7 +3,9 @@ import { EffectLedger } from "onceflow/testing";
 import { createHook, FatalError, getStepMetadata, step, workflow } from "onceflow/workflow";
 import { getRun, resolveStep, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, quick, until, untilStatus } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { quick, untilStatus } from "../scene.js";
 
 onStores("effects when the body throws", everyStore, (test) => {
   test("idempotent and keyed: retried by policy with the same key", async ({ scene }) => {

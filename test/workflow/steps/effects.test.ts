@@ -3,7 +3,10 @@ import { EffectLedger } from "onceflow/testing";
 import { getStepMetadata, RunCancelledError, RunNotFoundError, sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readAttempts, resolveStep, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, type Scene, story, until, untilReleased, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { story, untilReleased, untilStatus } from "../scene.js";
 
 /** A step that calls the other side, and can be held there: in its first attempt its process dies. */
 class Deed {

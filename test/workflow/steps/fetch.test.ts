@@ -4,7 +4,8 @@ import { InvalidInputError } from "onceflow";
 import { FatalError, fetch, getStepMetadata, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, type Scene } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 
 interface Heard {
   readonly method: string | undefined;

@@ -3,9 +3,12 @@ import { replayJournal } from "onceflow/testing";
 import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, readJournal, resolveStep, resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { seenWarnings } from "../../kit/warnings.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { everyStore, gate, onStores, quick, story, until, untilStatus } from "../scene.js";
+import { quick, story, untilStatus } from "../scene.js";
 
 /** A step that ends when its gate opens, and counts its effects. */
 function gated(name: string, options = {}) {
@@ -26,7 +29,7 @@ function gated(name: string, options = {}) {
 
 onStores("a step that the code does not await", everyStore, (test) => {
   test("the run waits for it, and warns with the file and line of the call", async ({ scene }) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const slow = gated("slow");
     const name = scene.name("forgetful");
     const run = workflow(name, async () => {
@@ -86,7 +89,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
   });
 
   test(".catch(() => {}) says that its outcome does not matter: the run ends without it", async ({ scene }) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const slow = gated("slow", { graceMs: 1 });
     const name = scene.name("run");
     const run = workflow(name, async () => {
@@ -103,7 +106,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
   });
 
   test("await, then, finally, all, race, any, allSettled, return and for await look at it", async ({ scene }) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const name = scene.name("run");
     const note = step("note", async (what: string) => what);
     const run = workflow(name, async () => {
@@ -299,7 +302,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
 });
 
 plain("a directive step: the warning names the line of the call, not of the step", async () => {
-  const warnings = seenWarnings();
+  const warnings = captureWarnings();
   const { testWorkflows } = await import("onceflow/testing");
   await using runner = await testWorkflows({ ambient: false });
   const code = [

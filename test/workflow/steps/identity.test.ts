@@ -1,7 +1,8 @@
 import { getStepMetadata, getWorkflowMetadata, step, workflow } from "onceflow/workflow";
 import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, quick, story } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { quick, story } from "../scene.js";
 
 onStores("which step it is", everyStore, (test) => {
   test("getStepMetadata: the stepId is the same over retries and another one for every call", async ({ scene }) => {

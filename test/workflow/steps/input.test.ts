@@ -1,7 +1,10 @@
 import { StepMismatchError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, story, thrownBy, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { story, untilStatus } from "../scene.js";
 import { writeRun } from "./written-run.js";
 
 const at = Date.UTC(2020, 0, 1);

@@ -4,7 +4,11 @@ import { getHookByToken, getRun, resumeHook, start } from "onceflow/workflow/api
 import { describe, expect, test as plain } from "vitest";
 import type { Entry, RunOperation } from "../../../src/core/runs/operation.js";
 import { mortal } from "../../../src/testing/mortal-store.js";
-import { everyStore, gate, onStores, type Scene, shortMs, story, thrownBy, until, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene, shortMs } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { story, untilStatus } from "../scene.js";
 
 const nul = "a\0b";
 const lone = "a\ud800b";

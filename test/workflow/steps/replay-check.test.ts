@@ -3,12 +3,15 @@ import { testWorkflows } from "onceflow/testing";
 import { createHook, sleep, step, uuid, workflow } from "onceflow/workflow";
 import { acceptCall, getRun, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { expect, test as plain } from "vitest";
-import { seenWarnings } from "../../kit/warnings.js";
-import { everyStore, gate, onStores, shortMs, story, until, untilReleased, untilStatus } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, shortMs } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { captureWarnings } from "../../kit/warnings.js";
+import { story, untilReleased, untilStatus } from "../scene.js";
 
 onStores("the replay check", everyStore, (test) => {
   test("arguments that differ are found when the run first waits, with their values, the place and the ways out", async ({ scene }) => {
-    const warnings = seenWarnings();
+    const warnings = captureWarnings();
     const charged: string[] = [];
     const charge = step("charge", async (order: { id: string; nonce: string }) => void charged.push(order.nonce));
     const run = workflow(scene.name("run"), async () => {

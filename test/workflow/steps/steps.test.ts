@@ -11,7 +11,11 @@ import {
 } from "onceflow/workflow";
 import { readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test as plain } from "vitest";
-import { everyStore, gate, onStores, quick, story, thrownBy, until, untilReleased } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { quick, story, untilReleased } from "../scene.js";
 
 onStores("steps", everyStore, (test) => {
   test("metadata can be returned, without its signal; every attempt says when the first one began", async ({ scene }) => {

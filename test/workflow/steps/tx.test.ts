@@ -3,7 +3,10 @@ import { createHook, FatalError, getStepMetadata, getWorkflowMetadata, sleep, st
 import { getRun, readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import type pg from "pg";
 import { describe, expect, test as plain } from "vitest";
-import { durableStores, gate, onStores, quick, type Scene, shortMs, story, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { durableStores, onStores, type Scene, shortMs } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { quick, story } from "../scene.js";
 
 /** A table of somebody's business, in the database of the store. */
 class Business {

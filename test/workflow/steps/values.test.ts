@@ -1,7 +1,9 @@
 import { FatalError, step, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, quick, thrownBy } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { quick } from "../scene.js";
 
 onStores("what steps are given and return", everyStore, (test) => {
   test("a result that cannot be journaled is a clear error with its path, and nothing is retried", async ({ scene }) => {

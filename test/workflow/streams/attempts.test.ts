@@ -3,7 +3,11 @@ import type { Store } from "onceflow";
 import { getStepMetadata, getWritable, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, quick, shortMs, story, thrownBy, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, shortMs } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
+import { quick, story } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
 onStores("streams of attempts", everyStore, (test) => {

@@ -1,17 +1,19 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { getRun } from "onceflow/workflow/api";
 import { expect } from "vitest";
+import { Program } from "../../kit/program.js";
+import { durableStores, onStores, type Scene } from "../../kit/scene.js";
 import { type StreamDeath, type StreamPart, type StreamSaid, streamDeaths, streamed } from "../programs/stream-process.js";
-import { durableStores, onStores, type Scene } from "../scene.js";
 
-const program = new URL("../../../.build/test/workflow/programs/stream-process.js", import.meta.url);
+function start(scene: Scene, part: Omit<StreamPart, "url">): Program<StreamSaid> {
+  const args = [JSON.stringify({ ...part, url: scene.url } satisfies StreamPart)];
+  return new Program("workflow/programs/stream-process", args, { onEnd: (end) => scene.onEnd(end) });
+}
 
-function play(scene: Scene, part: Omit<StreamPart, "url">): ChildProcess {
-  const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
-  const child = fork(program, [JSON.stringify({ ...part, url: scene.url } satisfies StreamPart)], { execArgv: [], stdio: [...stdio] });
-  scene.onEnd(() => child.kill("SIGKILL"));
-  return child;
+/** All chunks that a reader in another process got, to the end of the stream. */
+async function chunksOf(reader: Program<StreamSaid>): Promise<unknown[]> {
+  const chunks: unknown[] = [];
+  for (let said = await reader.next(); "got" in said; said = await reader.next()) chunks.push(said.got);
+  return chunks;
 }
 
 /** Whose attempt of `talk` counts: dead before its result was committed, it is the second one's. */
@@ -24,17 +26,12 @@ onStores("streams of processes that die", durableStores, (test) => {
   for (const death of streamDeaths)
     test(`${death} is committed: each chunk of what counts once, in order, for whoever reads in another process`, async ({ scene }) => {
       const id = `run ${death}`;
-      const worker = play(scene, { id, does: "work", dies: death });
-      const [, signal] = (await once(worker, "exit")) as [number | null, string | null];
-      expect(signal).toBe("SIGKILL");
-      const reader = play(scene, { id, does: "read" });
-      const heard: unknown[] = [];
-      const over = new Promise<void>((resolve) => {
-        reader.on("message", (said: StreamSaid) => ("got" in said ? heard.push(said.got) : resolve()));
-      });
+      const { signal, stderr } = await start(scene, { id, does: "work", dies: death }).ended;
+      expect(signal, stderr).toBe("SIGKILL");
+      const reading = chunksOf(start(scene, { id, does: "read" }));
       const { store } = await scene.work({ workflows: [streamed] as never });
       await getRun(id, { store }).returnValue;
-      await over;
+      const heard = await reading;
       const chunks: unknown[] = [];
       for await (const chunk of getRun(id, { store }).readable) chunks.push(chunk);
       expect(chunks).toEqual(["hello", ...talked(death), "between", "bye"]);

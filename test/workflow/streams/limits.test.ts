@@ -3,7 +3,10 @@ import type { Store } from "onceflow";
 import { getWritable, step, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, thrownBy, until } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
 import { all, say } from "./stream-scene.js";
 
 onStores("streams and their limits", everyStore, (test) => {

@@ -1,7 +1,9 @@
 import { createHook, getWritable, step, workflow } from "onceflow/workflow";
 import { getHookByToken, getRun, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, thrownBy, until } from "../scene.js";
+import { everyStore, onStores } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
+import { until } from "../../kit/until.js";
 import { reading } from "./stream-scene.js";
 
 onStores("a writable outside of its run", everyStore, (test) => {

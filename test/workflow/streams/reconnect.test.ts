@@ -2,7 +2,9 @@ import type { Store } from "onceflow";
 import { getStepMetadata, getWritable, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, gate, onStores, quick, type Scene } from "../scene.js";
+import { gate } from "../../kit/gate.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { quick } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
 /**

@@ -14,8 +14,11 @@ import {
 import { getRun, resumeHook, start } from "onceflow/workflow/api";
 import pg from "pg";
 import { describe, expect, test as plain } from "vitest";
+import { gate } from "../../kit/gate.js";
+import { durableStores, everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { thrownBy } from "../../kit/thrown-by.js";
 import { olderPostgres, olderSqlite } from "../../stores/older-schema.js";
-import { durableStores, everyStore, gate, onStores, type Scene, story, thrownBy } from "../scene.js";
+import { story } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
 onStores("streams", everyStore, (test) => {

@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
 import type { Store } from "../../../core/store/store.js";
 import { start } from "../../../workflow/client/start.js";
-import type { WorkflowFunction } from "../../../workflow/define/define.js";
+import type { WorkflowFunction } from "../../../workflow/define/definition.js";
 import { type FlowNode, type NodeFunction, type NodeInput, NodeOutput } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import type { FlowPlan, PlannedNode } from "../../plan/plan.js";

@@ -83,7 +83,10 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
   return { seed, ...counts, crashes: fleet.crashes, operations, steps: world.steps, trace: observer.trace };
 }
 
-async function prepare(seed: number, { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions) {
+async function prepare(
+  seed: number,
+  { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions,
+): Promise<GraphSimulation> {
   const random = new Random(seed);
   const world = new World(random);
   const plan = await graphPlanOf(random, new Random(seed + 1_000_003));

@@ -1,9 +1,13 @@
 import { isSuspect } from "../../../core/runs/run.js";
+import type { Execution } from "../../../workflow/execute/execution.js";
 import type { StepBody } from "../../../workflow/steps/step-body.js";
 import { PromiseBroken } from "../observer.js";
 import type { World } from "../world.js";
 import type { WorkflowFleet } from "./fleet.js";
 import type { KnownRun, RunObserver } from "./run-observer.js";
+
+/** A body, and the execution that it is part of. */
+export type WatchedBody = StepBody & { readonly execution: Execution };
 
 interface Attempt {
   /** The process that it runs in has died, or it is over. */
@@ -28,7 +32,7 @@ export class BodyWatch {
     this.#leaseMs = leaseMs;
   }
 
-  begin(step: StepBody): void {
+  begin(step: WatchedBody): void {
     const { execution, id, attempt, stepId } = step;
     const { process } = this.#fleet.of(execution.host.owner);
     this.bodies += 1;
@@ -62,14 +66,14 @@ export class BodyWatch {
   }
 
   /** The other side is called now. */
-  call(step: StepBody): void {
+  call(step: WatchedBody): void {
     this.#observer.note(() => `${step.execution.id} ${step.id} attempt ${step.attempt} calls the other side`);
     this.#observer.guard(() => this.#mustHaveEntry(step, "called"));
   }
 
-  readonly #ends = new WeakMap<StepBody, () => void>();
+  readonly #ends = new WeakMap<WatchedBody, () => void>();
 
-  end(step: StepBody): void {
+  end(step: WatchedBody): void {
     this.#ends.get(step)?.();
   }
 
@@ -78,7 +82,7 @@ export class BodyWatch {
     return [...(this.#begun.get(stepId)?.values() ?? [])].every(({ over }) => over());
   }
 
-  #mustHaveEntry({ execution, id, attempt }: StepBody, did: string): void {
+  #mustHaveEntry({ execution, id, attempt }: WatchedBody, did: string): void {
     const started = this.#observer.run(execution.id)?.journal.steps.get(id)?.attempts ?? 0;
     if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without its entry in the journal`);
   }

@@ -9,7 +9,7 @@ import { PromiseBroken } from "../observer.js";
 import type { WorkflowHost } from "./fleet.js";
 import type { MeddlerPlan, ResumerPlan, StarterPlan, WatcherPlan } from "./plan.js";
 import type { Program } from "./program.js";
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { WorkflowSimulation } from "./simulation.js";
 
 const otherProgram: Program = { do: "draw" };
 

@@ -1,12 +1,14 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
+import type { Workflow } from "../../../workflow/define/definition.js";
+import { workerOf } from "../../../workflow/process/local-worker.js";
 import type { Worker } from "../../../workflow/worker/worker.js";
-import { work, workerOf } from "../../../workflow/worker/workers.js";
+import { work } from "../../../workflow/worker/workers.js";
 import { type Born, type Host, HostFleet } from "../host-fleet.js";
 import type { World } from "../world.js";
 import type { Version, WorkflowPlan } from "./plan.js";
+import type { Program } from "./program.js";
 import { type Storm, type WithRuns, withRunFaults } from "./run-faults.js";
-import type { Play } from "./script.js";
 
 /** A process with perhaps a worker on its store. */
 export interface WorkflowHost extends Host {
@@ -18,6 +20,15 @@ export interface WorkflowHost extends Host {
   readonly die: (why: string) => void;
 }
 
+/** The one workflow of a world, as its processes have it. */
+export interface SimulatedCode {
+  readonly workflow: Workflow<[Program], unknown>;
+  /** Other code under the same name: it asks for nothing of what the journal of a run says that it asked for. */
+  readonly strange: Workflow<[Program], unknown>;
+  /** The same program in two versions: each matches the journals of runs that began under it. */
+  readonly versions: Readonly<Record<Version, Workflow<[Program], unknown>>>;
+}
+
 export interface FleetOptions {
   readonly world: World;
   readonly plan: WorkflowPlan;
@@ -26,7 +37,7 @@ export interface FleetOptions {
   /** Between each process's engine and its connection. */
   readonly engine: (runs: RunBackend) => RunBackend;
   readonly replayCheck: boolean;
-  readonly play: () => Pick<Play, "workflow" | "strange" | "versions">;
+  readonly play: () => SimulatedCode;
   /** The version under which a run began. */
   readonly versionOf: (run: string) => Version | undefined;
   readonly note: (line: () => string) => void;
@@ -86,7 +97,7 @@ export class WorkflowFleet extends HostFleet<WorkflowHost> {
       const workflow = version ? play().versions[version] : strange ? play().strange : play().workflow;
       void work(store, { workflows: [workflow], leaseMs: plan.leaseMs, concurrency, random, replayCheck });
     }
-    const host = { process, store, worker: workerOf(store), strange, version, died, die };
+    const host = { process, store, worker: workerOf(store) as Worker | undefined, strange, version, died, die };
     if (host.worker) this.#owners.set(host.worker.owner, host);
     note(() => `p${process.id} boots in slot ${slot}${version ? `, ${version}` : ""}${worker ? "" : ", without a worker"}`);
     return host;

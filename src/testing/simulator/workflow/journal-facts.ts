@@ -1,10 +1,10 @@
 import type { Entry } from "../../../core/runs/operation.js";
 import type { Mail, RunRecord } from "../../../core/runs/run.js";
 import { decode } from "../../../core/values/codec.js";
-import { resolutionIn } from "../../../workflow/client/resolution.js";
 import { storedParts } from "../../../workflow/journal/codec.js";
 import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest } from "../../../workflow/journal/event.js";
 import { stepIdOf } from "../../../workflow/journal/identity.js";
+import { resolutionIn } from "../../../workflow/journal/resolution.js";
 import { PromiseBroken } from "../observer.js";
 
 interface StepFacts {

@@ -5,7 +5,7 @@ import { getRun } from "../../../workflow/client/api.js";
 import { resolveStep, type StepResolution } from "../../../workflow/client/resolve-step.js";
 import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { PromiseBroken } from "../observer.js";
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { WorkflowSimulation } from "./simulation.js";
 
 interface Doubt {
   readonly runId: string;

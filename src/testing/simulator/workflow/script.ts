@@ -1,9 +1,10 @@
 import { encode } from "../../../core/values/codec.js";
 import { start } from "../../../workflow/client/start.js";
 import { currentExecution, getWorkflowMetadata } from "../../../workflow/define/context.js";
-import { type Workflow, workflow } from "../../../workflow/define/define.js";
+import { workflow } from "../../../workflow/define/define.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/define/primitives.js";
 import type { Execution } from "../../../workflow/execute/execution.js";
+import type { SimulatedCode } from "./fleet.js";
 import type { Version } from "./plan.js";
 import type { Program } from "./program.js";
 import { type Steps, simulatedStream } from "./step-bodies.js";
@@ -75,14 +76,9 @@ export function startOf(request: string): string {
   return `start of ${request}`;
 }
 
-export interface Play {
+export interface Play extends SimulatedCode {
   /** Every execution that there was. */
   readonly scripts: Script[];
-  readonly workflow: Workflow<[Program], unknown>;
-  /** Other code under the same name: it asks for nothing of what the journal of a run says that it asked for. */
-  readonly strange: Workflow<[Program], unknown>;
-  /** The same program in two versions: each matches the journals of runs that began under it. */
-  readonly versions: Readonly<Record<Version, Workflow<[Program], unknown>>>;
 }
 
 interface Begun {

@@ -1,9 +1,8 @@
 import type { RunBackend } from "../../../core/runs/operation.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { createStore } from "../../../core/store/create-store.js";
-import type { Store } from "../../../core/store/store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { EffectLedger } from "../../effect-ledger.js";
 import { startBlows } from "../blows.js";
 import type { Customer } from "../customer.js";
@@ -14,12 +13,13 @@ import { SimulatedProcess, World } from "../world.js";
 import { BodyWatch } from "./body-watch.js";
 import { startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
 import { WorkflowFleet } from "./fleet.js";
-import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
+import { workflowPlanOf } from "./plan.js";
 import { Refusals, refusalPlanOf } from "./refusals.js";
 import { startResolver } from "./resolver.js";
 import type { Storm } from "./run-faults.js";
 import { RunObserver } from "./run-observer.js";
 import { type Play, playOf } from "./script.js";
+import type { WorkflowSimulation } from "./simulation.js";
 import { startStandstillWatch } from "./standstill-watch.js";
 import { stepsOf } from "./step-bodies.js";
 import { type BusinessRows, withTransactions } from "./transactions.js";
@@ -45,25 +45,6 @@ export interface WorkflowSimulationReport {
   readonly steps: number;
   /** One line for everything that happened at the store, to a process or in a body: equal for equal seeds. */
   readonly trace: readonly string[];
-}
-
-export interface WorkflowSimulation {
-  readonly world: World;
-  readonly plan: WorkflowPlan;
-  readonly storm: Storm;
-  readonly memory: MemoryRuns;
-  /** What transactional steps have written. */
-  readonly rows: BusinessRows;
-  readonly observer: RunObserver;
-  readonly fleet: WorkflowFleet;
-  readonly effects: EffectLedger;
-  readonly refusals: Refusals;
-  readonly watch: BodyWatch;
-  readonly play: Play;
-  /** What people were told that they have resolved: run, step and attempt. */
-  readonly resolutions: Map<string, { readonly runId: string; readonly id: string; readonly attempt: number }>;
-  /** A handle with no faults, for those who only look. */
-  readonly calm: Store;
 }
 
 const stepsMax = 20_000;

@@ -1,5 +1,5 @@
 import { PromiseBroken } from "../observer.js";
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { WorkflowSimulation } from "./simulation.js";
 
 /** Half as long as a worker leaves a run alone that it could not execute: a run that waits for that is found out. */
 const patienceMs = 30_000;

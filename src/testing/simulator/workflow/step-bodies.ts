@@ -3,12 +3,12 @@ import { key } from "../../../core/ledger/key.js";
 import { once } from "../../../core/ledger/once.js";
 import { start } from "../../../workflow/client/start.js";
 import { currentStep } from "../../../workflow/define/context.js";
-import { type Step, step, type Workflow } from "../../../workflow/define/define.js";
+import { step } from "../../../workflow/define/define.js";
+import type { Step, Workflow } from "../../../workflow/define/definition.js";
 import { FatalError, RetryableError } from "../../../workflow/define/errors.js";
-import type { StepBody } from "../../../workflow/steps/step-body.js";
 import type { EffectLedger } from "../../effect-ledger.js";
 import { never, type World } from "../world.js";
-import type { BodyWatch } from "./body-watch.js";
+import type { BodyWatch, WatchedBody } from "./body-watch.js";
 import type { WorkflowFleet } from "./fleet.js";
 import type { WorkflowPlan } from "./plan.js";
 import type { Program, StepKind } from "./program.js";
@@ -42,8 +42,8 @@ export function stepsOf(scene: BodyScene): Steps {
     if (world.random.chance(plan.bodies.cannotTell)) throw new Error("body: the other side did not answer");
     return world.random.chance(plan.bodies.cannotTell) ? ("unknown" as const) : effects.find(stepId);
   };
-  const body = (act: (step: StepBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
-  const call = async ({ stepId, attempt }: StepBody, result: unknown) => effects.call(stepId, { attempt, result });
+  const body = (act: (step: WatchedBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
+  const call = async ({ stepId, attempt }: WatchedBody, result: unknown) => effects.call(stepId, { attempt, result });
   return {
     plain: step("plain", async (given: Given) => await poison.before(() => perform(scene, given, call)), usual),
     keyed: step("keyed", body(call), { ...usual, effect: "keyed" }),
@@ -72,7 +72,7 @@ class Poison {
 
   async before(body: () => Promise<unknown>): Promise<unknown> {
     const { fleet, watch } = this.#scene;
-    const step = currentStep() as StepBody;
+    const step = currentStep() as WatchedBody;
     this.#stepId ??= step.stepId;
     if (step.stepId !== this.#stepId || this.#left === 0) return await body();
     this.#left -= 1;
@@ -85,11 +85,11 @@ class Poison {
 async function perform(
   { world, plan, fleet, watch }: BodyScene,
   { name }: Given,
-  act: (step: StepBody, result: unknown) => Promise<unknown>,
+  act: (step: WatchedBody, result: unknown) => Promise<unknown>,
 ): Promise<unknown> {
   const { random } = world;
   const { msMax, throwBefore, throwAfter, fatal, deaf } = plan.bodies;
-  const step = currentStep() as StepBody;
+  const step = currentStep() as WatchedBody;
   const { clock } = fleet.of(step.execution.host.owner).process;
   const hears = !random.chance(deaf);
   const wait = (aborted: () => Error) =>
@@ -126,7 +126,7 @@ async function perform(
 
 /** Under the ledger's own key, on the process's own store: the two front ends share a store, and a storm. */
 function callOnce({ plan, effects }: BodyScene) {
-  return async ({ stepId, attempt, execution }: StepBody, result: unknown) => {
+  return async ({ stepId, attempt, execution }: WatchedBody, result: unknown) => {
     const options = { key: key.of(stepId), leaseMs: plan.leaseMs, waitMs: plan.leaseMs, retentionMs: "forever" as const };
     const answer = await once(execution.store, options, () => effects.call(stepId, { attempt, result }));
     return "value" in answer ? answer.value : answer.status;
@@ -135,7 +135,7 @@ function callOnce({ plan, effects }: BodyScene) {
 
 /** A row of the business, in the transaction that the step's result is written in. */
 function insert(tx: SimulatedTx) {
-  return async ({ stepId, attempt }: StepBody, result: unknown) => {
+  return async ({ stepId, attempt }: WatchedBody, result: unknown) => {
     tx.rows.push({ stepId, attempt });
     return result;
   };
@@ -152,7 +152,7 @@ export interface SimulatedChunk {
 }
 
 function stream({ world, effects }: BodyScene) {
-  return async ({ id: by, stepId, attempt, writer }: StepBody, result: unknown) => {
+  return async ({ id: by, stepId, attempt, writer }: WatchedBody, result: unknown) => {
     effects.call(stepId, { attempt, result });
     const chunks = world.random.between(0, 4);
     for (let i = 0; i < chunks; i++) await writer.write(simulatedStream, { by, attempt, i } satisfies SimulatedChunk);
@@ -162,7 +162,7 @@ function stream({ world, effects }: BodyScene) {
 
 /** Starts a run from inside a step: however often the step is tried, it is one run. */
 function spawn({ play, effects }: BodyScene) {
-  return async ({ stepId, attempt, execution }: StepBody) => {
+  return async ({ stepId, attempt, execution }: WatchedBody) => {
     effects.call(stepId, { attempt, result: null });
     const program: Program = { do: "step", kind: "plain", name: "d", draws: false };
     return (await start(play(), [program], { store: execution.store })).id;

@@ -1,7 +1,7 @@
 import type { Entry, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
-import { resolutionIn } from "../../../workflow/client/resolution.js";
 import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
 import type { Event } from "../../../workflow/journal/event.js";
+import { resolutionIn } from "../../../workflow/journal/resolution.js";
 
 /** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
 export function describeOperation(operation: RunOperation): string {

@@ -6,7 +6,7 @@ import type { Event } from "../../../workflow/journal/event.js";
 import { replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { WorkflowSimulation } from "./simulation.js";
 
 /** A run whose owner heard of a refusal has failed because of it, and its journal says what its steps have done. */
 export function checkRefusals({ refusals }: WorkflowSimulation, run: KnownRun, { status, output }: RunRecord): void {

@@ -7,7 +7,7 @@ import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
 import { type Script, startOf, type Told } from "./script.js";
-import type { WorkflowSimulation } from "./simulate-workflows.js";
+import type { WorkflowSimulation } from "./simulation.js";
 import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
 import { checkRefusals, checkReplayBeforeEnd, entriesBeforeEnd } from "./verify-refused.js";
 

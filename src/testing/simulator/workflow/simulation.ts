@@ -1,0 +1,32 @@
+import type { Store } from "../../../core/store/store.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { EffectLedger } from "../../effect-ledger.js";
+import type { World } from "../world.js";
+import type { BodyWatch } from "./body-watch.js";
+import type { WorkflowFleet } from "./fleet.js";
+import type { WorkflowPlan } from "./plan.js";
+import type { Refusals } from "./refusals.js";
+import type { Storm } from "./run-faults.js";
+import type { RunObserver } from "./run-observer.js";
+import type { Play } from "./script.js";
+import type { BusinessRows } from "./transactions.js";
+
+/** All parts of one seed's world of workflows. */
+export interface WorkflowSimulation {
+  readonly world: World;
+  readonly plan: WorkflowPlan;
+  readonly storm: Storm;
+  readonly memory: MemoryRuns;
+  /** What transactional steps have written. */
+  readonly rows: BusinessRows;
+  readonly observer: RunObserver;
+  readonly fleet: WorkflowFleet;
+  readonly effects: EffectLedger;
+  readonly refusals: Refusals;
+  readonly watch: BodyWatch;
+  readonly play: Play;
+  /** What people were told that they have resolved: run, step and attempt. */
+  readonly resolutions: Map<string, { readonly runId: string; readonly id: string; readonly attempt: number }>;
+  /** A handle with no faults, for those who only look. */
+  readonly calm: Store;
+}

@@ -1,0 +1,144 @@
+import { hasEnded, type Mail, type RunRecord } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { type Backoff, backoffMs } from "../../core/work/backoff.js";
+import { isStoredAs, type Renamed } from "../define/renamed.js";
+import { broughtBack } from "../journal/aside.js";
+import type { Delivery } from "../journal/event.js";
+import { findCycle, quietMs } from "./wait-cycle.js";
+
+/** A run that a workflow has started by its id, or means by it. */
+export interface Child {
+  /** The first request for it: its end is journaled under this id. */
+  readonly request: string;
+  readonly run: string;
+  readonly result: Promise<unknown>;
+  readonly settle: (event: Delivery) => void;
+  /** Its id was chosen by the code: the run may have another parent or none, and would send no mail to this one. */
+  readonly named: boolean;
+  /** Calls of `start` that wait for an answer, by their request. */
+  readonly starts: Map<string, ExpectedRun>;
+  /** The entry that creates it is in the store. */
+  created: boolean;
+  /** This run is its parent: its mail will come. */
+  ours: boolean;
+  /** The store was asked about it, by this owner of ours. */
+  looked: boolean;
+  awaited: boolean;
+  awaitedAt: number | undefined;
+  ended: boolean;
+}
+
+interface ExpectedRun {
+  readonly workflow: Renamed;
+  readonly fingerprint: string | null;
+  readonly refuse: boolean;
+}
+
+/** The run that awaits them. */
+export interface WatchingRun {
+  readonly id: string;
+  readonly store: Store;
+  readonly gone: boolean;
+  now(): number;
+  touch(): void;
+  readonly arrivals: { add(delivery: Delivery): void };
+  readonly mailbox: { readonly heard: number; receive(mail: readonly Mail[]): void };
+}
+
+const lookMs = 250;
+/** Between two searches for a cycle, which read one run after the other. The first one comes after a whole quiet time. */
+const cycleBackoff: Backoff = { minMs: 2 * (quietMs + lookMs), maxMs: 10_000, factor: 3 };
+
+/**
+ * Asks the store about runs whose id the code has chosen: whether it is the run that the code means, whether it has
+ * ended or is gone, and whether it waits, over any number of runs, for the run that waits for it.
+ */
+export class ChildWatch {
+  readonly #run: WatchingRun;
+  readonly #end: (child: Child, payload: string) => void;
+  readonly #watched = new Set<Child>();
+
+  /** `end`: the child has ended so. */
+  constructor(run: WatchingRun, end: (child: Child, payload: string) => void) {
+    this.#run = run;
+    this.#end = end;
+  }
+
+  /** Looks at once, and again until the run has ended or is known to send its end by mail. */
+  look(child: Child): void {
+    if (child.created && !this.#watched.has(child)) void this.#watch(child);
+  }
+
+  async #watch(child: Child): Promise<void> {
+    const { store, arrivals } = this.#run;
+    this.#watched.add(child);
+    let [cycleLooks, cycleLookMs] = [0, quietMs + lookMs];
+    while (this.#isOpen(child)) {
+      // A failed read says nothing about the run.
+      const read = await store.runs.read(child.run).then(
+        (run) => ({ run }),
+        () => undefined,
+      );
+      if (this.#run.gone) return;
+      if (read !== undefined) {
+        for (const [request, expected] of child.starts) {
+          arrivals.add({ type: "started", id: request, at: this.#run.now(), found: verdictOn(read.run, expected) });
+          child.starts.delete(request);
+        }
+        await this.#judge(child, read.run);
+        if (this.#run.gone) return;
+        if (this.#waitedMs(child) >= cycleLookMs) {
+          await this.#lookForCycle(child);
+          cycleLooks += 1;
+          cycleLookMs = this.#waitedMs(child) + backoffMs(cycleBackoff, cycleLooks);
+        }
+        child.looked = true;
+        this.#run.touch();
+      }
+      if (this.#isOpen(child)) await new Promise<void>((go) => void store.clock.after(lookMs, go));
+    }
+    this.#watched.delete(child);
+  }
+
+  #isOpen(child: Child): boolean {
+    return !this.#run.gone && (child.starts.size > 0 || !(child.ended || child.ours));
+  }
+
+  async #judge(child: Child, run: RunRecord | undefined): Promise<void> {
+    const { store, id } = this.#run;
+    if (child.ended) return;
+    if (run === undefined) return await this.#isGone(child);
+    if (run.parent === id) child.ours = true;
+    else if (hasEnded(run.status)) {
+      const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
+      if (output !== undefined) this.#end(child, JSON.stringify([run.status, output]));
+    }
+  }
+
+  /** The run was removed after its end. If it was a child of this run, its end has come by mail, in the same write. */
+  async #isGone(child: Child): Promise<void> {
+    const { store, id, mailbox } = this.#run;
+    const mail = await store.runs.mail(id, mailbox.heard).catch(() => undefined);
+    if (mail === undefined || this.#run.gone) return;
+    mailbox.receive(mail);
+    if (!child.ended) this.#end(child, JSON.stringify(["absent", null]));
+  }
+
+  #waitedMs({ awaitedAt, awaited, ended, ours }: Child): number {
+    return awaited && !ended && !ours && awaitedAt !== undefined ? this.#run.now() - awaitedAt : -1;
+  }
+
+  async #lookForCycle(child: Child): Promise<void> {
+    const { store, id } = this.#run;
+    const runs = await findCycle(store, { waiter: id, awaited: child.run, now: this.#run.now() }).catch(() => undefined);
+    if (runs !== undefined && !this.#run.gone && !child.ended) this.#end(child, JSON.stringify(["cycle", JSON.stringify(runs)]));
+  }
+}
+
+/** "same" also when the run is gone: whatever it was, its result is asked for next, and that says so. */
+function verdictOn(run: RunRecord | undefined, { workflow, fingerprint, refuse }: ExpectedRun): "same" | "input" | "refused" {
+  if (run === undefined) return "same";
+  if (!isStoredAs(workflow, run.workflow)) return "refused";
+  if (run.fingerprint === fingerprint) return "same";
+  return refuse ? "refused" : "input";
+}

@@ -1,0 +1,149 @@
+import { randomBytes } from "node:crypto";
+import { InvalidInputError, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
+import { pollMs } from "../../core/ledger/once.js";
+import { duration } from "../../core/ledger/options.js";
+import { hasEnded } from "../../core/runs/run.js";
+import { requireStore } from "../../core/store/require-store.js";
+import type { Store } from "../../core/store/store.js";
+import { sha256 } from "../../core/values/canonical.js";
+import { decode, encode } from "../../core/values/codec.js";
+import { type KeptBody, readable, readUpTo } from "../../core/values/web-kinds.js";
+import { HookNotFoundError } from "../define/errors.js";
+import { tokenIn } from "../define/public-url.js";
+import { storedAs, webhookOf } from "../hooks/webhook.js";
+import { answerScope, WebhookRequest } from "../hooks/webhook-request.js";
+import { readingStore } from "../process/ambient-store.js";
+import { hookAppears } from "../waiting/hook-appears.js";
+import type { ResumeOptions } from "./api.js";
+import { sendMail } from "./send-mail.js";
+
+export interface ResumeWebhookOptions extends ResumeOptions {
+  /** How long to wait for a webhook that does not exist yet. Default 0: a stranger who guesses tokens must not keep requests open. */
+  readonly waitMs?: number;
+  /** Longer bodies are refused. Default 1 MiB. */
+  readonly bodyBytesMax?: number;
+  /** How long the sender waits for a step to answer (`respondWith: "manual"`). Default 30 s. */
+  readonly answerMs?: number;
+}
+
+export interface WebhookHandlerOptions extends Omit<ResumeWebhookOptions, "store" | "key"> {
+  /** Names the delivery, for example by a header of the sender: the same key again is not delivered again. */
+  readonly key?: (request: Request) => string | null | undefined;
+}
+
+const handlerNames: OptionNames<WebhookHandlerOptions> = { key: true, waitMs: true, bodyBytesMax: true, answerMs: true };
+const resumeNames: OptionNames<ResumeWebhookOptions> = { ...handlerNames, store: true };
+
+/**
+ * Serves the webhooks of a store: a Fetch handler, to be mounted in any framework. The token is the last part of the path.
+ *
+ * @example
+ * app.all("/.well-known/onceflow/webhook/:token", (c) => webhookHandler(store)(c.req.raw));
+ */
+export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {}): (request: Request) => Promise<Response> {
+  if (store !== undefined) requireStore(store, "webhookHandler: store", "; options are the second argument");
+  knownOptions("webhookHandler", options, handlerNames);
+  const { key, ...rest } = options;
+  checkBounds(rest);
+  return async (request) => {
+    const token = tokenIn(request.url);
+    if (token === undefined) return problem(404, "NOT_FOUND", "there is no such webhook");
+    try {
+      const named = key?.(request) ?? undefined;
+      return await resumeWebhook(token, request, {
+        ...rest,
+        ...(store === undefined ? {} : { store }),
+        ...(named === undefined ? {} : { key: named }),
+      });
+    } catch (error) {
+      return refusalOf(error);
+    }
+  };
+}
+
+/**
+ * Delivers a request to the webhook that has this token, and gives the answer for its sender. The request is durable
+ * before it is answered.
+ */
+export async function resumeWebhook(token: string, request: Request, options: ResumeWebhookOptions = {}): Promise<Response> {
+  knownOptions("resumeWebhook", options, resumeNames);
+  const { key, bodyBytesMax = 1024 * 1024, answerMs = 30_000, waitMs = 0 } = options;
+  checkBounds(options);
+  if (key !== undefined) checkName("key", key);
+  const store = await readingStore(options.store);
+  const stored = storedAs(token);
+  if (waitMs > 0 && (await store.runs.hook(stored)) === undefined) await hookAppears(store, stored, store.clock.now() + waitMs);
+  const webhook = webhookOf(await store.runs.hook(stored), token);
+  if (webhook === undefined) throw new HookNotFoundError(token);
+  // The same delivery again waits for the same answer.
+  const delivery = key === undefined ? randomBytes(18).toString("base64url") : sha256(`${token}\0${key}`);
+  const answer = webhook.respond === "manual" ? delivery : null;
+  const body = await bodyOf(request, bodyBytesMax);
+  const { method, url, headers } = request;
+  const payload = encode(new WebhookRequest({ method, url, headers: [...headers], body, answer }));
+  const sent = await sendMail(store, { to: { token: stored }, kind: "hook", about: null, payload, key: `${stored}\0${delivery}` });
+  if (sent.kind !== "sent") throw new HookNotFoundError(token);
+  if (webhook.respond === "default") return new Response(null, { status: 202 });
+  if (webhook.respond !== "manual") return decode(webhook.respond.response) as Response;
+  return await awaitAnswer(store, sent.run, delivery, answerMs);
+}
+
+/** Whoever sends more than the bound is refused without being heard to the end. */
+async function bodyOf(request: Request, bytesMax: number): Promise<KeptBody | null> {
+  if (request.bodyUsed) throw new InvalidInputError("request", "has a body that was read before; hand in a clone");
+  if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw new BodyTooLongError(bytesMax);
+  if (request.body === null) return null;
+  const bytes = await readUpTo(bytesMax, request.body).catch((error: unknown) => {
+    throw error instanceof InvalidInputError ? new BodyTooLongError(bytesMax) : error;
+  });
+  return readable(bytes);
+}
+
+class BodyTooLongError extends InvalidInputError {
+  static override readonly kind: string = "BodyTooLongError";
+  constructor(bytesMax: number) {
+    super("request", `has a body of more than ${bytesMax} bytes, which is the bound`);
+  }
+}
+
+/** A step answers, in this process or in another one. */
+async function awaitAnswer(store: Store, run: string, delivery: string, answerMs: number): Promise<Response> {
+  const id = { scope: answerScope, key: delivery };
+  const until = store.clock.now() + answerMs;
+  for (let polls = 0; ; polls++) {
+    // In this order: a run that has ended answers no more, and what it answered is there.
+    const record = await store.runs.read(run);
+    const outcome = (await store.read(id))?.record.outcome;
+    if (outcome) return decode(decode(outcome) as string) as Response;
+    if (record === undefined || hasEnded(record.status))
+      return problem(502, "NOT_ANSWERED", "the request was taken in, and its run ended without an answer");
+    const leftMs = until - store.clock.now();
+    if (leftMs <= 0) return problem(504, "NOT_ANSWERED_YET", "the request was taken in, and its run has not answered it yet");
+    await store.changed(id, Math.min(pollMs(polls), leftMs));
+  }
+}
+
+/** To a stranger: what went wrong, and nothing of what is inside. */
+function refusalOf(error: unknown): Response {
+  if (error instanceof HookNotFoundError) return problem(404, "NOT_FOUND", "there is no such webhook");
+  if (error instanceof BodyTooLongError) return problem(413, "TOO_LONG", "the body is longer than this webhook takes");
+  if (error instanceof InvalidInputError) return problem(400, "INVALID", "the request cannot be taken in");
+  if (error instanceof UnreachableError || error instanceof NotKnownError)
+    return problem(503, "UNREACHABLE", "the request could not be taken in now; send it again", { "retry-after": "1" });
+  process.emitWarning(error instanceof Error ? error : String(error), { code: "ONCEFLOW_WEBHOOK_FAILED" });
+  return problem(500, "FAILED", "the request could not be taken in");
+}
+
+function problem(status: number, code: string, title: string, headers: Record<string, string> = {}): Response {
+  const body = JSON.stringify({ type: `urn:onceflow:webhook:${code.toLowerCase().replaceAll("_", "-")}`, title, status, code });
+  return new Response(body, { status, headers: { "content-type": "application/problem+json", ...headers } });
+}
+
+function checkBounds({ bodyBytesMax, answerMs, waitMs }: Pick<ResumeWebhookOptions, "bodyBytesMax" | "answerMs" | "waitMs">): void {
+  if (bodyBytesMax !== undefined && (!Number.isInteger(bodyBytesMax) || bodyBytesMax < 0))
+    throw new InvalidInputError("bodyBytesMax", "must be a whole number of bytes, from 0");
+  if (answerMs !== undefined) duration("answerMs", answerMs);
+  if (waitMs !== undefined) duration("waitMs", waitMs);
+}

@@ -1,0 +1,130 @@
+import { NotApplied, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import type { AppendLate, RunAnswer } from "../../core/runs/operation.js";
+import type { RunRecord } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+import { encodeError } from "../../core/values/stored-error.js";
+import { decodeEvents, encodeEvents } from "./codec.js";
+import type { Event, StepDone, StepFailure } from "./event.js";
+import { stepIdOf } from "./identity.js";
+import { type Resolution, resolutionIn } from "./resolution.js";
+
+/**
+ * Entries after the end of a run. They say how a step ended that was in doubt, or still running, when the run ended: its body
+ * tells, or a person does. Every writer reads the journal first and names the number that it expects to be next, so of
+ * several writers one is first, and the others see what it wrote.
+ */
+export interface EndedJournal {
+  /** The number of its last entry. */
+  readonly last: number;
+  /** The steps in doubt, with the attempt. */
+  readonly doubts: ReadonlyMap<string, number>;
+  /** What was recorded after the end. */
+  readonly late: readonly Event[];
+  hasEntry(entry: { readonly seq?: number; readonly events: string }): boolean;
+}
+
+const pageMax = 1000;
+
+/** What the whole journal of an ended run says. */
+async function readEnded(store: Store, run: string): Promise<EndedJournal> {
+  const entries = new Map<number, string>();
+  const doubts = new Map<string, number>();
+  const late: Event[] = [];
+  let ended = false;
+  for (let page = -1; page !== entries.size; ) {
+    page = entries.size;
+    for (const { seq, events } of await store.runs.journal(run, entries.size, pageMax)) {
+      entries.set(seq, events);
+      for (const event of decodeEvents(events)) {
+        if (ended) late.push(event);
+        ended ||= event.type === "end";
+        noteDoubt(doubts, event);
+      }
+    }
+  }
+  const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
+    seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
+  return { last: entries.size, doubts, late, hasEntry };
+}
+
+function noteDoubt(doubts: Map<string, number>, event: Event): void {
+  if (event.type === "doubt") doubts.set(event.id, event.attempt);
+  // A new attempt begins only after a person said that the one before it had no effect.
+  else if (event.type === "step" || event.type === "done" || event.type === "fail") doubts.delete(event.id);
+}
+
+interface Writing {
+  readonly id: string;
+  readonly epoch: number;
+  /** Undefined: it is given up. */
+  readonly send: (operation: AppendLate) => Promise<RunAnswer | undefined>;
+  /** False: the run was purged, and perhaps another one has its id. Left out: it is the one. */
+  readonly isOurs?: (journal: EndedJournal) => boolean;
+  /** What to write, by what the journal says so far. Undefined: nothing. */
+  readonly decide: (journal: EndedJournal) => readonly Event[] | undefined;
+}
+
+/**
+ * Writes an entry after the end, and resolves with whether it is there. What a person has said before the end comes first: its
+ * mail was accepted, and the run ended without having read it.
+ */
+export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide }: Writing): Promise<boolean> {
+  let mine: string | undefined;
+  for (;;) {
+    const journal = await readEnded(store, id).catch((error: unknown) => {
+      // "Nothing was written" would be a guess once something was sent.
+      throw mine !== undefined && error instanceof UnreachableError ? new NotKnownError(error.message, error) : error;
+    });
+    if (isOurs?.(journal) === false) return false;
+    if (mine !== undefined && journal.hasEntry({ events: mine })) return true;
+    const accepted = await acceptedBefore(store, id, journal);
+    const own = accepted.length > 0 ? undefined : decide(journal);
+    const events = own ?? accepted;
+    if (events.length === 0) return false;
+    const doubts = new Map(journal.doubts);
+    for (const event of events) noteDoubt(doubts, event);
+    const written = encodeEvents(events);
+    if (own !== undefined) mine = written;
+    const answer = await send({ verb: "appendLate", id, epoch, seq: journal.last + 1, events: written, unsettled: doubts.size });
+    if (own !== undefined && answer?.kind === "appended") return true;
+    if (answer?.kind !== "appended" && answer?.kind !== "overtaken") return false;
+  }
+}
+
+/** Records what people said before a run was ended without its code. If this process dies before that, their mail is still there. */
+export async function recordAccepted(store: Store, { id, epoch }: Pick<RunRecord, "id" | "epoch">): Promise<void> {
+  await writeAfterEnd(store, { id, epoch, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
+}
+
+/** Resolutions that the run has not taken in: the first one for each attempt in doubt. */
+async function acceptedBefore(store: Store, run: string, { doubts }: EndedJournal): Promise<Event[]> {
+  if (doubts.size === 0) return [];
+  const mail = (await store.runs.mail(run, 0)).filter(({ kind }) => kind === "resolve");
+  return [...doubts].flatMap(([id, attempt]): Event[] => {
+    const stepId = stepIdOf(run, id);
+    const first = mail.find(({ about, payload }) => about === stepId && resolutionIn(payload).attempt === attempt);
+    if (first === undefined) return [];
+    const { to, by = `mail ${first.seq}` } = resolutionIn(first.payload);
+    return [resolvedEvent({ id, at: first.at, attempt, to, by })];
+  });
+}
+
+export interface Resolved {
+  readonly id: string;
+  readonly at: number;
+  readonly attempt: number;
+  readonly to: Resolution;
+  readonly by: string;
+}
+
+/** What a person says, as an event after the end. Nothing is tried again then. */
+export function resolvedEvent({ id, at, attempt, to, by }: Resolved): StepDone | StepFailure {
+  if (to !== "notApplied" && "done" in to) return { type: "done", id, at, attempt, value: to.done, how: "resolved", by };
+  const error = to === "notApplied" ? notAppliedError() : to.fail;
+  return { type: "fail", id, at, attempt, error, retryAt: null, how: "resolved", by };
+}
+
+/** The stored error of an attempt that, as a person has said, did not happen. */
+export function notAppliedError(): string {
+  return encodeError(new NotApplied("a person has said that this attempt had no effect"));
+}

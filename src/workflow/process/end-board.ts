@@ -1,0 +1,30 @@
+import type { Store } from "../../core/store/store.js";
+import type { Departure, RunResult } from "../journal/departure.js";
+
+/** The callers in this process that wait for the end of a run: they need not ask the store for what happened here. */
+export class EndBoard {
+  static readonly #boards = new WeakMap<Store, EndBoard>();
+  readonly #waiting = new Map<string, Set<(end: RunResult | undefined) => void>>();
+
+  static of(store: Store): EndBoard {
+    const board = EndBoard.#boards.get(store) ?? new EndBoard();
+    EndBoard.#boards.set(store, board);
+    return board;
+  }
+
+  report(run: string, departure: Departure): void {
+    const waiting = this.#waiting.get(run);
+    if (waiting === undefined) return;
+    this.#waiting.delete(run);
+    for (const go of waiting) go(departure.why === "ended" ? departure : undefined);
+  }
+
+  /** Resolves when the run leaves this process: with its end, or with nothing when it goes on elsewhere. */
+  next(run: string): Promise<RunResult | undefined> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(run) ?? new Set();
+      this.#waiting.set(run, waiting);
+      waiting.add(resolve);
+    });
+  }
+}

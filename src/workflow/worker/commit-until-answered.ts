@@ -1,0 +1,38 @@
+import { OnceflowError, StoreRefusedError } from "../../core/errors/errors.js";
+import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
+import type { Store } from "../../core/store/store.js";
+import { afterEffect, beforeEffect } from "../../core/work/until-answered.js";
+import type { Refusal } from "../journal/departure.js";
+
+interface Committing {
+  /** False: it is of no use any more. */
+  readonly wanted: () => boolean;
+  readonly answered: (operation: RunOperation, answer: RunAnswer) => void;
+  /** It cannot be written in this process, for a reason that is not its data. */
+  readonly gaveUp: (operation: RunOperation, error: unknown) => void;
+}
+
+/**
+ * The same operation until it is answered or refused for its data: a lost reply finds its own success. The start of a run comes
+ * before every effect of it, and ends after 10 s.
+ */
+export async function commitUntilAnswered(
+  store: Store,
+  operation: RunOperation,
+  { wanted, answered, gaveUp }: Committing,
+): Promise<RunAnswer | Refusal | undefined> {
+  const write = () => store.commit({ run: operation });
+  try {
+    const answer = await (operation.verb === "start"
+      ? beforeEffect(store, write, { wanted })
+      : afterEffect(store, write, { what: `an entry of run "${"id" in operation ? operation.id : ""}"`, wanted }));
+    answered(operation, answer);
+    return answer;
+  } catch (error) {
+    if (!wanted()) return undefined;
+    // An error of our own code would come again at every try: the run fails with it, instead of being repeated by the next owner.
+    const refused = error instanceof StoreRefusedError || !(error instanceof OnceflowError);
+    if (refused && !store.closed) return { kind: "refused", error };
+    return void gaveUp(operation, error);
+  }
+}

@@ -1,0 +1,122 @@
+import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
+import type { Store } from "../../core/store/store.js";
+import { sleep } from "../../core/work/clock.js";
+import { afterEffect } from "../../core/work/until-answered.js";
+import { type EndedJournal, writeAfterEnd } from "../journal/after-end.js";
+import type { EndDeparture, Refusal } from "../journal/departure.js";
+import type { Event } from "../journal/event.js";
+import { messageOf, warnNotWritten } from "../journal/not-written.js";
+import { lateVerdict } from "../steps/late-verdict.js";
+import type { BodyOutcome, LateBody } from "../steps/step-body.js";
+
+/** Bodies that are followed at once. One that never ends is followed as long as the process lives, so there is a bound. */
+const followedMax = 1000;
+
+/** The worker that executed the run. */
+interface LateHost {
+  readonly store: Store;
+  /** The store's time. */
+  now(): number;
+  /** Tries until it is answered; undefined when it is of no use any more. */
+  commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined>;
+}
+
+interface LeavingRun {
+  readonly id: string;
+  readonly epoch: number;
+  readonly calls: { readonly lateBodies: readonly LateBody[] };
+}
+
+interface EndedRun {
+  readonly id: string;
+  readonly epoch: number;
+  /** The entry of its end: a run of the same id that was started after a purge has another one. */
+  readonly entry: { readonly seq: number; readonly events: string };
+}
+
+/**
+ * Bodies that still ran when their run ended: how they really end is recorded after the run's end. If the process dies before
+ * that, a step in doubt stays in doubt, for a person.
+ */
+export class LateEnds {
+  readonly #host: LateHost;
+  readonly #followed = new Set<LateBody>();
+  readonly #writing = new Set<Promise<void>>();
+  readonly #stopped = new AbortController();
+
+  constructor(host: LateHost) {
+    this.#host = host;
+  }
+
+  follow({ id, epoch, calls }: LeavingRun, { unsettled, entry }: EndDeparture): void {
+    const run = { id, epoch, entry };
+    // A person may have resolved a step while the run ended; their mail was accepted, and no other owner will read it.
+    if (unsettled > 0) this.#write(run, () => undefined);
+    for (const body of calls.lateBodies) this.#add(run, body);
+  }
+
+  #add(run: EndedRun, body: LateBody): void {
+    this.#followed.add(body);
+    const [oldest] = this.#followed;
+    if (this.#followed.size > followedMax && oldest !== undefined) this.#forget(oldest);
+    void body.outcome.then((outcome) => {
+      if (!this.#followed.delete(body) || this.#stopped.signal.aborted) return;
+      this.#write(run, (journal) => this.#eventOf(body, outcome, journal));
+    });
+  }
+
+  #forget(body: LateBody): void {
+    this.#followed.delete(body);
+    process.emitWarning(
+      `more than ${followedMax} step bodies still run although their runs have ended; how ${body.id} ends will not be recorded. ` +
+        "Bodies should stop when their signal aborts.",
+      { type: "OnceflowWarning", code: "ONCEFLOW_LATE_BODIES" },
+    );
+  }
+
+  /** Undefined: a person was faster. */
+  #eventOf(body: LateBody, outcome: BodyOutcome, { doubts, late }: EndedJournal): readonly Event[] | undefined {
+    const { id, attempt, inDoubt } = body;
+    const isOpen = inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
+    return isOpen ? [lateVerdict(body, outcome, this.#host.now())] : undefined;
+  }
+
+  #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined): void {
+    const { store } = this.#host;
+    const { id, epoch, entry } = run;
+    const { signal } = this.#stopped;
+    const write = () =>
+      writeAfterEnd(store, {
+        id,
+        epoch,
+        send: async (operation) => {
+          const answer = await this.#host.commit(operation, () => !signal.aborted);
+          if (answer?.kind !== "refused") return answer;
+          warnNotWritten(id, `has ended, and how one of its steps ended later is not recorded: ${messageOf(answer.error)}`);
+          return undefined;
+        },
+        isOurs: (journal) => journal.hasEntry(entry),
+        decide,
+      });
+    // A failure is one of reading: the store is closed, or its text cannot be read here. The step stays in doubt.
+    const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
+      () => {},
+      () => {},
+    );
+    this.#writing.add(writing);
+    void writing.then(() => this.#writing.delete(writing));
+  }
+
+  /** Resolves when the end of every step in doubt is recorded, or at `until`. */
+  async settled(until: number): Promise<void> {
+    const { clock } = this.#host.store;
+    const waits = () => this.#writing.size > 0 || [...this.#followed].some(({ inDoubt }) => inDoubt);
+    while (waits() && clock.now() < until) await sleep(clock, 5);
+  }
+
+  /** What still runs is left alone. */
+  stop(): void {
+    this.#stopped.abort(new Error("the worker has stopped"));
+    this.#followed.clear();
+  }
+}

@@ -1,0 +1,12 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Asks again and again until the answer is not undefined; throws what `late` says when that takes longer than the bound. */
+export async function poll<T>(boundMs: number, ask: () => Promise<T | undefined> | T | undefined, late: () => string): Promise<T> {
+  const deadline = performance.now() + boundMs;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    if (performance.now() > deadline) throw new Error(late());
+    await delay(25);
+  }
+}

@@ -1,0 +1,179 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type OpenOptions, open, type Store } from "onceflow";
+import { memoryTarget } from "onceflow/testing";
+import { type Worker, type WorkerOptions, work } from "onceflow/workflow";
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
+import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
+import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
+
+export type StoreName = "memory" | "sqlite" | "postgres";
+export const everyStore: readonly StoreName[] = ["memory", "sqlite", "postgres"];
+/** Those that outlive a process. */
+export const durableStores: readonly StoreName[] = ["sqlite", "postgres"];
+
+/** One database, nobody's yet. */
+interface Place {
+  /** Empty for memory, which no other process can open. */
+  readonly url: string;
+  open(options?: OpenOptions): Promise<Store>;
+  remove(): Promise<void>;
+}
+
+interface Workplace {
+  readonly store: Store;
+  readonly worker: Worker;
+}
+
+/** A lease that is soon over, and still longer than a round trip on a busy machine: who is not sure to hold it begins nothing. */
+export const shortMs = 250;
+
+let named = 0;
+
+/** What a case plays on: a database of its own, any number of handles and workers on it, all gone at the end. */
+export class Scene {
+  readonly on: StoreName;
+  readonly #place: Place;
+  readonly #stores: Store[] = [];
+  readonly #workers: Worker[] = [];
+  readonly #ends: (() => unknown)[] = [];
+
+  constructor(on: StoreName, place: Place) {
+    this.on = on;
+    this.#place = place;
+  }
+
+  get url(): string {
+    return this.#place.url;
+  }
+
+  /** Definitions are the process's: a name that no other case has. */
+  name(name: string): string {
+    named += 1;
+    return `${name} ${named}`;
+  }
+
+  /**
+   * Another handle, as another process would have it. Without its stand-in: that is a thread, which takes longer to start
+   * than most cases take, and would go on renewing for a process that is not really dead.
+   */
+  async open(options: OpenOptions = {}): Promise<Store> {
+    const store = await this.#place.open({ purgeEveryMs: 0, stallMsMax: 0, ...options });
+    this.#stores.push(store);
+    return store;
+  }
+
+  /** A worker on a handle of its own, as another process would be; or on one that is given. */
+  async work(options: WorkerOptions = {}, given?: Store): Promise<Workplace> {
+    const store = given ?? (await this.open());
+    const worker = await work(store, options);
+    this.#workers.push(worker);
+    return { store, worker };
+  }
+
+  /** A worker whose process will die; nobody has to stop it. */
+  async workAndDie(options: WorkerOptions = {}, opening: OpenOptions = {}): Promise<Mortal> {
+    const doomed = mortal(await this.open(opening));
+    await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
+    return doomed;
+  }
+
+  /** Called at the end, before workers are stopped. */
+  onEnd(end: () => unknown): void {
+    this.#ends.push(end);
+  }
+
+  async end(): Promise<void> {
+    for (const end of this.#ends.reverse()) await end();
+    await bounded(
+      "stop",
+      this.#workers.map((worker) => worker.stop({ graceMs: 0 })),
+    );
+    await bounded(
+      "close",
+      this.#stores.map((store) => store.close()),
+    );
+    await this.#place.remove();
+  }
+}
+
+const endMsMax = 30_000;
+
+/** A case that leaves something behind which never ends fails, instead of keeping its whole file from its end. */
+async function bounded(what: string, ends: readonly Promise<void>[]): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`what this case has opened did not ${what} within ${endMsMax} ms`)), endMsMax);
+  });
+  await Promise.race([Promise.all(ends), tooLong]).finally(() => clearTimeout(timer));
+}
+
+const memory = memoryTarget({ time: "real" });
+
+async function memoryPlace(): Promise<Place> {
+  return { url: "", ...(await memory.create()) };
+}
+
+async function sqlitePlace(): Promise<Place> {
+  const folder = await mkdtemp(join(tmpdir(), "onceflow-workflow-"));
+  const url = `sqlite:${join(folder, "onceflow.db")}`;
+  return { url, open: (options) => open(url, options), remove: () => rm(folder, { recursive: true, force: true }) };
+}
+
+let schemas = 0;
+
+/** A schema of its own: a database for each case would take longer than most cases. */
+async function postgresPlace(database: FreshDatabase): Promise<Place> {
+  schemas += 1;
+  const url = new URL(database.url);
+  url.searchParams.set("schema", `case_${schemas}`);
+  return { url: url.href, open: (options) => open(url.href, options), remove: async () => {} };
+}
+
+type SceneTest = ReturnType<typeof sceneTest>;
+
+function sceneTest(on: StoreName, place: () => Promise<Place>) {
+  return test.extend<{ scene: Scene }>({
+    // biome-ignore lint/correctness/noEmptyPattern: vitest reads a fixture's needs from its first argument
+    scene: async ({}, use) => {
+      const scene = new Scene(on, await place());
+      try {
+        await use(scene);
+      } finally {
+        await scene.end();
+      }
+    },
+  });
+}
+
+type Cases = (test: SceneTest, on: StoreName) => void;
+
+/** The same cases on each of these stores, side by side. */
+export function onStores(title: string, stores: readonly StoreName[], cases: Cases): void {
+  forStores(stores, cases, (suite, on, all) => suite.concurrent(`${title}, ${on}`, all));
+}
+
+/** One after the other, because each starts processes. */
+export function onStoresInTurn(title: string, stores: readonly StoreName[], cases: Cases): void {
+  forStores(stores, cases, (suite, on, all) => suite(`${title}, ${on}`, all));
+}
+
+type Suite = ReturnType<typeof describe.skipIf>;
+
+function forStores(stores: readonly StoreName[], cases: Cases, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
+  const server = inject("postgres");
+  for (const on of stores) {
+    make(describe.skipIf(on === "postgres" && !server.ok), on, () => {
+      let database: FreshDatabase | undefined;
+      if (on === "postgres") {
+        beforeAll(async () => {
+          if (server.ok) database = await freshDatabase(server.url);
+        });
+        afterAll(() => database?.drop());
+      }
+      const place = { memory: memoryPlace, sqlite: sqlitePlace, postgres: () => postgresPlace(database as FreshDatabase) }[on];
+      cases(sceneTest(on, place), on);
+    });
+  }
+}

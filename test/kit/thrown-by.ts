@@ -1,0 +1,9 @@
+import { expect } from "vitest";
+
+/** What a promise rejects with. */
+export async function thrownBy(promise: PromiseLike<unknown>): Promise<Error> {
+  return await promise.then(
+    () => expect.fail("it did not reject"),
+    (error: unknown) => error as Error,
+  );
+}
