@@ -2,9 +2,9 @@ import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { InHand } from "../core/packets/worker/in-hand.js";
+import { PacketLease } from "../core/packets/worker/packet-lease.js";
 import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { PacketSuspects } from "../core/packets/worker/suspects.js";
-import { PacketLease } from "../core/packets/worker/worker-lease.js";
 import { BoundedCall } from "../core/work/bounded-call.js";
 import { PollLoop } from "../core/work/poll-loop.js";
 import { afterEffect } from "../core/work/until-answered.js";
@@ -41,10 +41,10 @@ export class Relay {
     const trouble = (error: unknown) => this.#trouble(error);
     this.#lease = new PacketLease(store, this.#registration, {
       leaseMs: relay.leaseMs,
-      idle: () => this.#calls.size === 0,
-      lost: () => this.#lost(),
-      joined: () => this.wake(),
-      trouble,
+      isIdle: () => this.#calls.size === 0,
+      onLost: () => this.#lost(),
+      onRejoined: () => this.wake(),
+      reportTrouble: trouble,
     });
     this.#inHand = InHand.of(store);
     this.#suspects = new PacketSuspects({

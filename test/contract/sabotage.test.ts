@@ -142,7 +142,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     "writes the chunks of an entry that it refuses",
     "write",
     appends(async (append, pass, memory) => {
-      if (append.entry.chunks) memory.chunks.write(append.id, append.entry.chunks);
+      for (const chunk of append.entry.chunks ?? []) memory.chunks.insert(append.id, memory.chunks.next(append.id, chunk.stream), chunk);
       return await pass(append);
     }),
   ],

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { Answered } from "../store/group-commit.js";
+import type { Answered } from "../store/commit/group-commit.js";
 import { systemClock } from "../work/clock.js";
 import { AuditLog } from "./audit.js";
 

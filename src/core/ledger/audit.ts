@@ -1,4 +1,4 @@
-import type { Answered } from "../store/group-commit.js";
+import type { Answered } from "../store/commit/group-commit.js";
 import type { AuditEntry, Backend } from "../store/store.js";
 import type { Clock } from "../work/clock.js";
 

@@ -5,6 +5,7 @@ import { decode } from "../values/codec.js";
 import { decodeError } from "../values/stored-error.js";
 import { type Backoff, backoffMs } from "../work/backoff.js";
 import { effectKeyOf } from "./key.js";
+import type { OnceResult } from "./once-result.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
 import type { LedgerRecord } from "./record.js";
@@ -12,17 +13,7 @@ import { type Attempt, type AttemptRules, type Handler, runAttempt } from "./run
 import { saveOutcome, sendBegin } from "./save.js";
 import { encodeResult, failureOf } from "./settlement.js";
 
-export type OnceResult<Value> =
-  /** The handler ran here, now. */
-  | { readonly status: "executed"; readonly value: Value; readonly attempt: number }
-  /** The outcome of an earlier attempt. */
-  | { readonly status: "replayed"; readonly value: Value; readonly attempt: number }
-  /** Somebody else is running it (`onRunning: "return"`). */
-  | { readonly status: "running"; readonly value?: undefined; readonly attempt: number }
-  /** Whether the effect happened can't be told from here: ask the other side, then `resolve`. */
-  | { readonly status: "unknown"; readonly value?: undefined; readonly attempt: number };
-
-export type { Attempt, Handler };
+export type { Attempt, Handler, OnceResult };
 
 /**
  * Runs `handler` under a key: the first caller executes it, everybody else gets its outcome.

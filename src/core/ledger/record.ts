@@ -25,6 +25,11 @@ export interface RecordId {
   readonly key: string;
 }
 
+/** One text for a record's id. NUL is refused in keys and scopes, so that no two records share it. */
+export function rowOf({ scope, key }: RecordId): string {
+  return `${scope}\0${key}`;
+}
+
 export interface LedgerRecord extends RecordId {
   readonly state: State;
   readonly fingerprint: string | null;

@@ -3,7 +3,7 @@ import { rolledBack } from "../store/rolled-back.js";
 import type { Store, Tx } from "../store/store.js";
 import { decode } from "../values/codec.js";
 import { effectKeyOf } from "./key.js";
-import type { OnceResult } from "./once.js";
+import type { OnceResult } from "./once-result.js";
 import type { Answer, Begin, Settle, Settlement } from "./operation.js";
 import type { OnceOptions } from "./options.js";
 import type { RecordId } from "./record.js";

@@ -1,5 +1,5 @@
 import type { RecordId } from "../ledger/record.js";
-import type { Tx } from "../store/store.js";
+import type { Tx } from "../store/tx.js";
 import type {
   ExecutionNote,
   ExecutionRecord,

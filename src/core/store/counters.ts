@@ -1,6 +1,6 @@
 import type { AnswerKind } from "../ledger/operation.js";
 import type { RunAnswer } from "../runs/operation.js";
-import type { Answered } from "./group-commit.js";
+import type { Answered } from "./commit/group-commit.js";
 import type { Metrics } from "./store.js";
 
 type Counts = Omit<Metrics, "flushes">;

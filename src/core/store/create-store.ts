@@ -1,11 +1,11 @@
+import { AttemptLeases } from "../ledger/attempt-leases.js";
 import { AuditLog } from "../ledger/audit.js";
 import { Cipher, type EncryptionOptions } from "../values/cipher.js";
-import { LeaseKeeper } from "../work/lease-keeper.js";
 import { Closing } from "./closing.js";
-import { commitBy } from "./commit-routing.js";
+import { GroupCommit } from "./commit/group-commit.js";
+import { commitBy } from "./commit/routing.js";
 import { Counters } from "./counters.js";
-import { encryptedBackend } from "./encrypted-backend.js";
-import { GroupCommit } from "./group-commit.js";
+import { encryptedBackend } from "./encrypted/backend.js";
 import { PurgeLoop } from "./purge-loop.js";
 import { RecordWaiters } from "./record-waiters.js";
 import { RunWatchers } from "./run-watchers.js";
@@ -38,7 +38,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     },
   });
   const standIn = backend.standIn?.();
-  const leases = new LeaseKeeper({ clock, submit: (renew) => group.submit(renew), standIn });
+  const leases = new AttemptLeases({ clock, submit: (renew) => group.submit(renew), standIn });
 
   const closed = () => (group.closed ? closedError(backend) : undefined);
   const open = whileOpen(backend, closed);

@@ -1,6 +1,6 @@
-import type { RecordId } from "../ledger/record.js";
+import { type RecordId, rowOf } from "../ledger/record.js";
 import type { Clock } from "../work/clock.js";
-import { type Answered, rowOf } from "./group-commit.js";
+import type { Answered } from "./commit/group-commit.js";
 
 /** Callers of this process that wait for a record which this process may settle: they wake at once instead of at the next poll. */
 export class RecordWaiters {

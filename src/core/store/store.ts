@@ -4,6 +4,7 @@ import type { AttemptEntry, LedgerRecord, RecordId, State } from "../ledger/reco
 import type { PacketAnswer, PacketBackend } from "../packets/operation.js";
 import type { RenewQuery, RunAnswer, RunBackend, RunChange, WhatChanged } from "../runs/operation.js";
 import type { Clock } from "../work/clock.js";
+import type { Tx, TxRunner } from "./tx.js";
 
 export interface Capabilities {
   /** The settle can ride a transaction of the user's own in the same database. */
@@ -57,10 +58,7 @@ export interface AuditedEntry extends AuditEntry {
   readonly at: number;
 }
 
-/** A handle on an open transaction: whatever the store's driver calls one. */
-export type Tx = object;
-/** Runs `work` in a transaction of the user's own database layer, commits when it resolves, rolls back when it rejects. */
-export type TxRunner = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+export type { Tx, TxRunner };
 
 /** What a flush found out about one operation. */
 export interface Verdicted {

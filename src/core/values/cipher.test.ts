@@ -5,7 +5,7 @@ import { fc } from "../../../test/kit/properties.js";
 import { EncryptionError, InvalidInputError } from "../errors/errors.js";
 import type { Operation } from "../ledger/operation.js";
 import type { RunOperation } from "../runs/operation.js";
-import { encryptedBackend } from "../store/encrypted-backend.js";
+import { encryptedBackend } from "../store/encrypted/backend.js";
 import type { Backend } from "../store/store.js";
 import { Cipher, type EncryptionKey, type EncryptionOptions } from "./cipher.js";
 

@@ -2,9 +2,9 @@ import { types } from "node:util";
 import { lineageOf, OnceflowError, revivedOurs } from "../errors/errors.js";
 import { usersFrames } from "../errors/frames.js";
 import { mustBeClear } from "./cipher.js";
-import { decode, encode } from "./codec.js";
 import { addKind } from "./kinds.js";
 import { isRegistered } from "./serializable.js";
+import { decode, encode } from "./value-text.js";
 
 /**
  * An error as it is kept: what a caller may act on. JSON, readable by a person; members that JSON can't hold are encoded

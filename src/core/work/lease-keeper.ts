@@ -1,158 +1,151 @@
-import type { Answer, Begin, Operation, Renew } from "../ledger/operation.js";
-import type { HeartbeatThread, HeldLease } from "../store/store.js";
 import { backoffMs, storeBackoff } from "./backoff.js";
 import { type Clock, storeStepMs } from "./clock.js";
 
-/**
- * One heartbeat for everything this process holds in a store. It learns what is held from the answers that
- * pass by, renews each lease at a third of its length, and tells whoever watches when a lease is lost: because
- * the store says so, or because the store could not be reached for a whole lease.
- *
- * When the event loop is stuck this timer does not fire; the heartbeat thread renews in its place.
- */
-interface Held extends HeldLease {
+/** A lease that this process holds in the store: what to renew, and what its loss means. */
+export abstract class Lease {
+  readonly leaseMs: number;
+  readonly renewEveryMs: number;
+  /** When the next renewal is due, by this process's clock. */
   renewAt: number;
+  /** From this time on, by this process's clock, the lease may be over in the store. */
+  expiresAt: number;
   /** Renewals in a row that failed. */
-  failures: number;
-  renewal?: Renew;
-  /** Local time after which, unrenewed, somebody else may have taken over. */
-  lapsesAt: number;
-  renewing: boolean;
+  failures = 0;
+  /** The renewal that is under way. */
+  renewal: Promise<void> | undefined;
+  /** Another renewal was asked for while one was under way. */
+  isRequested = false;
+
+  /** `sentAt`: when the lease was asked for. In the store it began later, never earlier. */
+  constructor(leaseMs: number, sentAt: number, renewEveryMs = leaseMs / 3) {
+    this.leaseMs = leaseMs;
+    this.renewEveryMs = renewEveryMs;
+    this.renewAt = sentAt + renewEveryMs;
+    this.expiresAt = expiryOf(leaseMs, sentAt);
+  }
+
+  /** Renews the lease in the store. False: another owner has it. Throws when the store cannot do it now. */
+  abstract renew(): Promise<boolean>;
+
+  /** Called when `renew` has returned false. */
+  abstract onTaken(): void;
+
+  /** Called when `renew` has thrown; it is repeated. `isExpired`: there was no renewal for a whole lease. */
+  abstract onFailure(error: unknown, isExpired: boolean): void;
+
+  /** Delay after a failed renewal. Waiting for the next regular one would leave two tries in a lease. */
+  retryMs(): number {
+    return backoffMs(storeBackoff, this.failures);
+  }
 }
 
-export interface LeaseKeeperOptions {
+interface LeaseKeeperOptions {
   readonly clock: Clock;
-  readonly submit: (operation: Renew) => Promise<Answer>;
-  readonly standIn: HeartbeatThread | undefined;
+  /** The timer does not keep the process alive. */
+  readonly background: boolean;
+  /** Called at every beat of the timer: the event loop runs. */
+  readonly onBeat?: () => void;
 }
 
+/**
+ * Renews any number of leases with one timer: each at a third of its length, and sooner after a failure.
+ *
+ * While the event loop is stuck the timer does not fire; the heartbeat thread of the store renews instead.
+ */
 export class LeaseKeeper {
-  readonly #clock: Clock;
-  readonly #submit: (operation: Renew) => Promise<Answer>;
-  readonly #standIn: HeartbeatThread | undefined;
-  readonly #held = new Map<string, Held>();
-  readonly #watchers = new Map<string, (why: string) => void>();
-  #cancelTimer: (() => void) | undefined;
-  #wakeAt = Number.POSITIVE_INFINITY;
+  readonly #options: LeaseKeeperOptions;
+  readonly #leases = new Map<string, Lease>();
+  #cancelTimer: () => void = () => {};
+  #beatAt = Number.POSITIVE_INFINITY;
 
-  constructor({ clock, submit, standIn }: LeaseKeeperOptions) {
-    this.#clock = clock;
-    this.#submit = submit;
-    this.#standIn = standIn;
+  constructor(options: LeaseKeeperOptions) {
+    this.#options = options;
   }
 
-  /** Called with all that a flush has answered, before any handler can start and block the event loop. */
-  note(answered: readonly { readonly operation: Operation; readonly answer: Answer; readonly sentAt: number }[]): void {
-    const begun: Held[] = [];
-    const ended: string[] = [];
-    for (const { operation, answer, sentAt } of answered) {
-      if (operation.verb === "begin" && answer.kind === "started") begun.push(this.#hold(operation, answer.attempt, sentAt));
-      if (operation.verb === "settle" && this.#held.delete(operation.owner)) ended.push(operation.owner);
-    }
-    if (ended.length > 0) this.#standIn?.drop(ended);
-    if (begun.length > 0) {
-      this.#standIn?.hold(begun);
-      this.#schedule(Math.min(...begun.map((h) => h.renewAt)));
-    }
+  keep(id: string, lease: Lease): void {
+    this.#leases.set(id, lease);
+    this.#beatBy(lease.renewAt);
   }
 
-  /** After a stall the timer is late: what is due goes out before anything that could take these leases over. */
+  /** False: it was not kept. */
+  drop(id: string): boolean {
+    return this.#leases.delete(id);
+  }
+
+  /** Renews at once; if a renewal is under way, once more after it. */
+  renewNow(id: string): void {
+    const lease = this.#leases.get(id);
+    if (lease === undefined) return;
+    if (lease.renewal === undefined) this.#start(id, lease);
+    else lease.isRequested = true;
+  }
+
+  /** After a stall of the event loop the timer is late: due renewals go out before any operation that could take these leases over. */
   catchUp(): void {
-    if (this.#clock.now() >= this.#wakeAt) this.#beat();
+    if (this.#options.clock.now() >= this.#beatAt) this.#beat();
   }
 
-  onLost(owner: string, lost: (why: string) => void): () => void {
-    this.#watchers.set(owner, lost);
-    return () => void this.#watchers.delete(owner);
+  stop(): void {
+    this.#cancelTimer();
+    this.#leases.clear();
   }
 
-  release(owner: string): boolean {
-    if (!this.#held.delete(owner)) return false;
-    this.#standIn?.drop([owner]);
-    return true;
-  }
-
-  async close(): Promise<void> {
-    this.#cancelTimer?.();
-    this.#held.clear();
-    await this.#standIn?.close();
-  }
-
-  #hold({ scope, key, owner, leaseMs }: Begin, attempt: number, sentAt: number): Held {
-    const held: Held = {
-      scope,
-      key,
-      owner,
-      attempt,
-      leaseMs,
-      renewAt: sentAt + leaseMs / 3,
-      lapsesAt: lapseOf(sentAt, leaseMs),
-      renewing: false,
-      failures: 0,
-    };
-    this.#held.set(owner, held);
-    return held;
-  }
-
-  #schedule(at: number): void {
-    if (at >= this.#wakeAt) return;
-    this.#cancelTimer?.();
-    this.#wakeAt = at;
-    this.#cancelTimer = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#beat(), true);
+  #beatBy(at: number): void {
+    if (at >= this.#beatAt) return;
+    const { clock, background } = this.#options;
+    this.#cancelTimer();
+    this.#beatAt = at;
+    this.#cancelTimer = clock.after(Math.max(0, at - clock.now()), () => this.#beat(), background);
   }
 
   #beat(): void {
-    this.#cancelTimer?.();
-    this.#wakeAt = Number.POSITIVE_INFINITY;
-    this.#standIn?.alive();
-    const now = this.#clock.now();
+    const { clock, onBeat } = this.#options;
+    this.#cancelTimer();
+    this.#beatAt = Number.POSITIVE_INFINITY;
+    onBeat?.();
+    const now = clock.now();
     let next = Number.POSITIVE_INFINITY;
-    for (const held of this.#held.values()) {
-      if (now >= held.renewAt) {
-        held.renewAt = now + held.leaseMs / 3;
-        if (!held.renewing) void this.#renew(held, now);
+    for (const [id, lease] of this.#leases) {
+      if (now >= lease.renewAt) {
+        if (lease.renewal === undefined) this.#start(id, lease);
+        else lease.renewAt = now + lease.renewEveryMs;
       }
-      next = Math.min(next, held.renewAt);
+      next = Math.min(next, lease.renewAt);
     }
-    if (next < Number.POSITIVE_INFINITY) this.#schedule(next);
+    if (next < Number.POSITIVE_INFINITY) this.#beatBy(next);
   }
 
-  async #renew(held: Held, sentAt: number): Promise<void> {
-    const { scope, key, owner, attempt, leaseMs } = held;
-    held.renewing = true;
+  #start(id: string, lease: Lease): void {
+    const sentAt = this.#options.clock.now();
+    lease.renewAt = sentAt + lease.renewEveryMs;
+    lease.isRequested = false;
+    lease.renewal = this.#renew(id, lease, sentAt);
+  }
+
+  async #renew(id: string, lease: Lease, sentAt: number): Promise<void> {
+    const { clock } = this.#options;
+    // Dropped while the renewal was under way: its answer says nothing about a loss.
+    const isKept = () => this.#leases.get(id) === lease;
     try {
-      // The same object at every try: group commit knows by it what has failed alone.
-      held.renewal ??= { verb: "renew", scope, key, owner, attempt, leaseMs };
-      const answer = await this.#submit(held.renewal);
-      held.failures = 0;
-      if (answer.kind === "renewed") held.lapsesAt = lapseOf(sentAt, leaseMs);
-      else this.#lose(held, "it lapsed, and another attempt or a person took over");
-    } catch {
-      // The store can't do it now. It is tried again soon, until the lease is over by our own clock.
-      if (this.#clock.now() >= held.lapsesAt) this.#lose(held, "the store could not be reached for a whole lease");
-      else this.#renewSoon(held);
+      const isRenewed = await lease.renew();
+      lease.failures = 0;
+      if (isRenewed) lease.expiresAt = expiryOf(lease.leaseMs, sentAt);
+      else if (isKept()) lease.onTaken();
+      if (lease.isRequested) lease.renewAt = clock.now();
+    } catch (error) {
+      if (isKept()) {
+        lease.failures += 1;
+        lease.onFailure(error, clock.now() >= lease.expiresAt);
+        lease.renewAt = Math.min(lease.renewAt, clock.now() + lease.retryMs());
+      }
     } finally {
-      held.renewing = false;
+      lease.renewal = undefined;
     }
-  }
-
-  /** Waiting for the next beat would leave two tries in a lease. */
-  #renewSoon(held: Held): void {
-    if (!this.#held.has(held.owner)) return;
-    held.failures += 1;
-    held.renewAt = Math.min(held.renewAt, this.#clock.now() + backoffMs(storeBackoff, held.failures));
-    this.#schedule(held.renewAt);
-  }
-
-  #lose(held: Held, why: string): void {
-    // Settled while the renewal was under way: nothing was lost.
-    if (!this.#held.delete(held.owner)) return;
-    this.#standIn?.drop([held.owner]);
-    this.#watchers.get(held.owner)?.(why);
+    if (isKept()) this.#beatBy(lease.renewAt);
   }
 }
 
-/** From then on it may be over in the store. */
-function lapseOf(sentAt: number, leaseMs: number): number {
+/** Stores count in whole milliseconds: a lease may be one millisecond shorter there. */
+function expiryOf(leaseMs: number, sentAt: number): number {
   return sentAt + leaseMs - storeStepMs;
 }

@@ -1,4 +1,4 @@
-import { rowOf } from "../../core/store/group-commit.js";
+import { rowOf } from "../../core/ledger/record.js";
 import type { Backend } from "../../core/store/store.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { apply } from "./ledger/flush.js";
@@ -6,7 +6,8 @@ import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { type MemoryRecords, putRecord } from "./ledger/records.js";
 import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./packets/packets.js";
-import { createMemoryRuns, type MemoryRuns, memoryRunBackend } from "./runs/runs.js";
+import { memoryRunBackend } from "./runs/runs.js";
+import { createMemoryRuns, type MemoryRuns } from "./runs/table.js";
 
 /** What a database would hold. */
 export interface MemoryLedger extends MemoryRecords {

@@ -1,7 +1,6 @@
 import { crc32 } from "node:zlib";
 import { InvalidInputError } from "../../core/errors/errors.js";
-import type { RecordId } from "../../core/ledger/record.js";
-import { rowOf } from "../../core/store/group-commit.js";
+import { type RecordId, rowOf } from "../../core/ledger/record.js";
 
 /**
  * Where things are. A record and all that belongs to it are in one of 64 shards; the shard's number is the hash tag of

@@ -1,8 +1,7 @@
-import type { AttemptEntry, LedgerRecord, RecordId } from "../../core/ledger/record.js";
+import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packets/packet.js";
 import { never } from "../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/rules/table.js";
-import { rowOf } from "../../core/store/group-commit.js";
 import { DueHeap } from "./due-heap.js";
 
 /** The ledger as packets use it. */

@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import type { MemoryRuns } from "../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../stores/memory/runs/table.js";
 import { instantOf } from "../../workflow/define/duration.js";
 import type { Bodies } from "./bodies.js";
 import { type RunSituation, situationOf } from "./run-situation.js";

@@ -36,7 +36,7 @@ export async function acceptCall(ref: CallRef): Promise<void> {
   const about = stepId ?? stepIdOf(runId, callId ?? "");
   const call = await readCall(runId, about, { store });
   if (call === undefined) throw new InvalidInputError(callId === undefined ? "stepId" : "callId", "names no step that this run has called");
-  // Its next attempt would run with arguments that nobody has seen, under the key of those that the journal has.
+  // Its next attempt would run with arguments that no attempt had before, under the key of those that the journal has.
   if (!call.settled)
     throw new InvalidInputError(callId === undefined ? "stepId" : "callId", `names step ${call.id}, which has no outcome in the journal`);
   const payload = JSON.stringify({ accept: call.id });

@@ -27,7 +27,7 @@ export interface StepRef extends InStore {
 export type StepResolution = { readonly completed: unknown } | { readonly failed: unknown } | "notApplied";
 
 /**
- * Says what became of a step whose outcome is unknown. Its run goes on; if the run has ended, the outcome is recorded after its
+ * Settles a step whose outcome is unknown. Its run goes on; if the run has ended, the outcome is recorded after its
  * end. Of several callers exactly one succeeds. NotUnknownError when that attempt is not in doubt, or another caller was first.
  *
  * @example
@@ -41,7 +41,7 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   noticeOverdue(store, [run]);
-  if (hasEnded(run.status) || (await tellRun(store, decision)) === "ended") await resolveAfterEnd(store, decision);
+  if (hasEnded(run.status) || (await sendToRun(store, decision)) === "ended") await resolveAfterEnd(store, decision);
 }
 
 async function resolutionOf(resolution: StepResolution, store: Store): Promise<Resolution> {
@@ -59,7 +59,7 @@ interface Decision extends Required<Omit<ResolutionMail, "accept">> {
 }
 
 /** By mail, which its owner takes in together with what follows from it. */
-async function tellRun(store: Store, decision: Decision): Promise<"told" | "ended"> {
+async function sendToRun(store: Store, decision: Decision): Promise<"sent" | "ended"> {
   const { runId, stepId, attempt, to, by } = decision;
   const last = (await readAttempts(runId, stepId, { store })).at(-1);
   if (last?.attempt !== attempt || last.verdict !== "unknown")
@@ -71,7 +71,7 @@ async function tellRun(store: Store, decision: Decision): Promise<"told" | "ende
   if (answer.kind === "ended") return "ended";
   if (answer.kind === "sent" && answer.duplicate && !(await isMine(store, decision)))
     throw notUnknown(decision, "another caller has resolved it");
-  return "told";
+  return "sent";
 }
 
 /** The mail that the store took first may be our own: the reply to it was lost, and it was sent again. */

@@ -180,7 +180,7 @@ export class Run<Result = unknown> {
     throw new RunCancelledError(this.id);
   }
 
-  /** What is executed here tells us; what is executed elsewhere is looked at, often at first, then patiently. */
+  /** The end of a run that is executed here is reported here; a run that is executed elsewhere is polled, often at first, then patiently. */
   async #end(store: Store): Promise<RunResult> {
     for (let looks = 0; ; looks++) {
       if (workerOf(store)?.has(this.id)) {

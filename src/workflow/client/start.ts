@@ -124,7 +124,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "refused") throw departure.error;
   if (departure?.why === "exists") return found(store, create, departure.run, asked);
-  // No worker here, none with room, or it was interrupted: whoever claims it executes it.
+  // No worker here, none with room, or it was interrupted: the worker that claims it executes it.
   const answer = await sendSafely(store, create);
   if (worker === undefined) lookForOverdue(store, create.workflow);
   return answer.kind === "exists" ? found(store, create, answer.run, asked) : new Run(create.id, store);

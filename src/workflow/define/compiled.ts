@@ -15,7 +15,7 @@ type Names = string | readonly [id: string, ...former: string[]];
 /** What the transform calls a default export that has no name. */
 const unnamed = "__onceflow_default";
 
-/** A declaration: `call` is hoisted, so that it may be called before this is; whoever comes first defines it. */
+/** A declaration: `call` is hoisted, so that it may be called before this is; the first of the two defines it. */
 export function hoistedStep(call: Body, names: Names, body: Body): StepDefinition {
   const existing = stepDefinitionOf(call);
   if (existing) return existing;

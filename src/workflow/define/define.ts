@@ -79,7 +79,7 @@ interface StepToDefine {
   readonly options?: object;
 }
 
-/** Checks it, and makes what an execution needs to know of it. Whoever has the function in hand finds it there. */
+/** Checks it, and makes what an execution needs to know of it. It is found from the function from now on. */
 export function stepDefinition({ what, name, former = [], fn, call, options = {} }: StepToDefine): StepDefinition {
   checkDefinition(what, name, fn);
   checkOptionNames(name, options);

@@ -86,7 +86,7 @@ export function workflowNamed(name: string, among: ReadonlyMap<string, WorkflowD
   return defined === undefined || defined.name === name ? defined : { ...defined, name };
 }
 
-/** From now on whoever has this function in hand finds its definition there. */
+/** From now on the definition is found from the function. */
 export function registerStep(call: StepDefinition["call"], defined: StepDefinition): void {
   register("step", defined.name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }), defined.former);
 }

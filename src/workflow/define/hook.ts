@@ -3,7 +3,7 @@ import type { HookConflictError } from "./errors.js";
 
 /**
  * Something from outside that a workflow waits for. Awaited, it gives the next payload; as an async iterable, one after
- * the other. Payloads that come while nobody awaits it are kept, in order.
+ * the other. Payloads that come while the code does not await it are kept, in order.
  */
 export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIterable<Payload> {
   readonly token: string;
@@ -14,9 +14,9 @@ export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIter
 }
 
 export interface HookOptions {
-  /** What the outside resumes it by. Unique while the hook exists. Default: one that nobody can guess. */
+  /** What the outside resumes it by. Unique while the hook exists. Default: one that cannot be guessed. */
   readonly token?: string;
-  /** Kept with the hook, for whoever looks it up by its token. */
+  /** Kept with the hook, for callers that look it up by its token. */
   readonly metadata?: unknown;
 }
 

@@ -6,7 +6,7 @@ import { random, uuid as uuidOfRun } from "./primitives.js";
 
 /**
  * What transformed code has in place of globals. Outside of workflows they are those globals, looked up when they are
- * called: whoever replaces one in a test is heard.
+ * called: a replacement in a test counts.
  */
 export function newDate(): Date {
   const execution = currentExecution();
@@ -53,7 +53,7 @@ const checkedImmediate = onlyOutside("setImmediate", () => globalThis.setImmedia
 
 export { checkedFetch as fetch, checkedImmediate as setImmediate, checkedInterval as setInterval, checkedTimeout as setTimeout };
 
-/** What each global was before anybody replaced it, and what it is handed on as; and back. */
+/** Each global as it was when this module was loaded, and what it is handed on as; and back. */
 const handedOnAs = new Map<unknown, Anything>();
 const originalOf = new Map<unknown, unknown>();
 
@@ -81,7 +81,7 @@ handOn(realNow, () => currentExecution()?.answers.codeClock ?? realNow());
 handOn(realRandom, () => (currentExecution() ? random() : realRandom()));
 for (const real of [randomUUID, globalThis.crypto.randomUUID]) handOn(real, () => uuidOfRun());
 
-/** A global that is handed on as a value. What somebody has put in its place is theirs, and is handed on as it is. */
+/** A global that is handed on as a value. What user code has put in its place is handed on as it is. */
 export function held(value: unknown): unknown {
   return handedOnAs.get(value) ?? value;
 }

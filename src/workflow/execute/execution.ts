@@ -339,10 +339,6 @@ export class Execution implements WorkflowContext {
     return this.#state;
   }
 
-  get isReturning(): boolean {
-    return this.#state === "returning";
-  }
-
   get gone(): boolean {
     return this.departure !== undefined;
   }

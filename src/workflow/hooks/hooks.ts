@@ -14,7 +14,7 @@ import { type HookedRun, RunHook } from "./run-hook.js";
 
 const tokenCharsMax = 512;
 const lookAgainMs = 100;
-/** 192 bits: nobody guesses it. */
+/** 192 bits: it cannot be guessed. */
 const tokenBytes = 24;
 
 /** The run that has the hooks. */
@@ -104,7 +104,7 @@ export class Hooks {
     else hook?.settle(false);
   }
 
-  /** The run that has the token is part of what the code is told. Undefined when it has dropped the hook meanwhile. */
+  /** The run that has the token is part of the answer to the code. Undefined when that run has dropped the hook meanwhile. */
   async #findHolder(hook: RunHook | undefined): Promise<void> {
     const { store } = this.#run;
     while (hook && !this.#run.gone) {

@@ -23,7 +23,7 @@ export interface RequestWithResponse extends Request {
   respondWith(response: Response): Promise<void>;
 }
 
-/** Answers live in the ledger: there the first one wins, whoever asks learns of it, and old ones are removed. */
+/** Answers live in the ledger: there the first one wins, later callers get it, and old ones are removed. */
 export const answerScope = "onceflow:webhook";
 const answerRetentionMs = 3_600_000;
 const answerBytesMax = 1024 * 1024;

@@ -12,7 +12,7 @@ import { withoutWritable } from "../streams/writable.js";
 import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
 
 export interface WebhookOptions extends HookOptions {
-  /** What the sender is told. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
+  /** The answer to the sender. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
   readonly respondWith?: Response | "manual";
 }
 
@@ -61,7 +61,7 @@ export function createWebhook(given: WebhookOptions = {}): Webhook {
 }
 
 /**
- * Looked up by its digest: how long the database takes to compare tells nothing about the token, and whoever reads the
+ * Looked up by its digest: how long the database takes to compare tells nothing about the token, and a reader of the
  * database's table of hooks cannot send to them.
  */
 export function storedAs(token: string): string {

@@ -49,7 +49,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
   if (event.type === "doubt") doubts.set(event.id, event.attempt);
-  // A new attempt begins only when somebody has said that the one before it had no effect.
+  // A new attempt begins only after a person said that the one before it had no effect.
   else if (event.type === "step" || event.type === "done" || event.type === "fail") doubts.delete(event.id);
 }
 

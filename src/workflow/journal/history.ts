@@ -17,7 +17,7 @@ import {
 export class History {
   /** What the code asked for, by id. Taken out as the code asks for it again. */
   readonly requests = new Map<string, Request>();
-  /** What the code was told, in order. */
+  /** What the code got, in order. */
   deliveries: Delivery[] = [];
   /** Everything about a step that its next attempt has to know. */
   readonly attempts = new Map<string, (AttemptEvent | Claim)[]>();
@@ -51,7 +51,7 @@ export class History {
 
   #read(events: readonly Event[]): void {
     for (const event of events) {
-      // What was recorded after the end is for people: the code was not told.
+      // What was recorded after the end is for people: the code did not get it.
       if (this.end !== undefined) break;
       this.startedAt ??= event.at;
       if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);

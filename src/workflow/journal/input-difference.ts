@@ -2,7 +2,7 @@ import { inShort } from "../../core/errors/in-short.js";
 import { decode, encode } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 
-/** More of them do not help anybody to find the line. */
+/** More differences than these do not help to find the line. */
 const differencesMax = 3;
 
 /** What differs between two lists of arguments, in words: the places, and the values there. Empty when nothing that can be shown does. */

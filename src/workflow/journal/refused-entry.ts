@@ -7,7 +7,7 @@ const withParts: ReadonlySet<EventType> = new Set(["hook", "drop", "child", "wri
 export interface Split {
   /** What was recorded before the first request that may have been refused. A journal that ends here can be replayed. */
   readonly before: readonly Event[];
-  /** What was recorded after it, without such requests: to be written with the end of the run, which nobody replays. */
+  /** What was recorded after it, without such requests: to be written with the end of the run, which is never replayed. */
   readonly after: readonly Event[];
 }
 

@@ -19,9 +19,9 @@ function writing(heldAt: number) {
     commit: async (): Promise<RunAnswer> => ({ kind: "appended", now: Math.floor(at.now), conflicts: [] }),
   };
   const trial = { changedBy: () => ({}), noteWritten() {} };
-  const told = { confirm() {}, deliver() {}, touch() {}, leave() {}, lose() {}, failRefused() {} };
-  const state = { gone: false, isReturning: false, ending: { refused: false }, trial };
-  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...told };
+  const callbacks = { confirm() {}, deliver() {}, touch() {}, leave() {}, lose() {}, failRefused() {} };
+  const state = { gone: false, state: "live" as const, ending: { refused: false }, trial };
+  const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...callbacks };
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 

@@ -33,8 +33,8 @@ interface Author {
   readonly parent: string | null;
   readonly host: WriterHost;
   readonly gone: boolean;
-  /** On its way back to the store: nothing is written but what says so. */
-  readonly isReturning: boolean;
+  /** returning: on its way back to the store, and nothing is written but what says so. */
+  readonly state: "replaying" | "live" | "returning";
   /** An entry was refused before: only the end is left to be written. */
   readonly ending: { readonly refused: boolean };
   /** What the deaths of its owners mean for it. */
@@ -165,13 +165,13 @@ export class RunWriter {
    */
   async #saveRefused(taken: Taken, error: unknown): Promise<void> {
     const author = this.#author;
-    if (author.isReturning) return author.lose(error);
+    if (author.state === "returning") return author.lose(error);
     if (author.ending.refused) return await this.#endBare(taken, error);
     const { before, after } = splitRefused(taken.events);
     const begun = withheld(before);
     // Written alone where a replay could begin from it; a run that is not in the store yet has done nothing.
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
-    // With the mail that it follows from: if we die after this entry, the next owner must not tell the code the same mail again.
+    // With the mail that it follows from: if we die after this entry, the next owner must not give the code the same mail again.
     const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
     if (kept && (await this.#send({ entry, events: begun, after: [] })) === undefined) {
       if (author.gone) return;
@@ -181,7 +181,7 @@ export class RunWriter {
     author.failRefused(error);
   }
 
-  /** Even the end was refused. It is written without values, and tried until it is: nobody else may do the steps again. */
+  /** Even the end was refused. It is written without values, and tried until it is: the next owner must not do the steps again. */
   async #endBare({ events, entry: { then } }: Taken, error: unknown): Promise<void> {
     const author = this.#author;
     const { clock } = author.host.store;

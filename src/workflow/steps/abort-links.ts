@@ -21,10 +21,10 @@ interface Link {
 
 /**
  * The code's controllers stay the code's. What it aborts reaches the bodies at once. What a body aborts is journaled and
- * told to the code like a result, so that a replay, which runs no body, aborts at the same place.
+ * delivered to the code like a result, so that a replay, which runs no body, aborts at the same place.
  */
 export function linkAborts(run: LinkingRun, call: string, args: readonly unknown[]): AbortLinks | undefined {
-  // Most calls have plain values only: they are told by one look.
+  // Most calls have plain values only: one look shows that.
   if (!args.some((arg) => typeof arg === "object" && arg !== null)) return undefined;
   const links = [...find(call, args)];
   if (links.length === 0) return undefined;

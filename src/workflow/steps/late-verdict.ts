@@ -22,7 +22,7 @@ export function lateVerdict({ id, attempt, definition }: LateBody, outcome: Body
       : fail(notKeptError(definition.name, outcome.notKept));
   const { error } = outcome;
   const options = definition.options();
-  const tells = error instanceof NotApplied || (options.effect === "reconcile" && FatalError.is(error));
-  if (mayRepeat(options) || tells) return fail(error);
+  const isKnown = error instanceof NotApplied || (options.effect === "reconcile" && FatalError.is(error));
+  if (mayRepeat(options) || isKnown) return fail(error);
   return { type: "doubt", id, at: now, attempt, why: `after the run's end it threw ${error instanceof Error ? error.name : typeof error}` };
 }

@@ -64,6 +64,8 @@ export class StepCall implements WatchedCall {
   readonly #run: CallingRun;
   /** Its options are wrong: no attempt begins here. */
   readonly #wrong: WrongOptions | undefined;
+  /** It waits for code with right options. An attempt that the last owner began has no body here, so nothing is under way. */
+  #isRefused = false;
   #failures = 0;
   /** The last thing that was thrown, encoded. */
   #failure = "";
@@ -101,6 +103,7 @@ export class StepCall implements WatchedCall {
 
   /** Something of it is under way in this process. */
   get busy(): boolean {
+    if (this.#isRefused) return false;
     return this.state === "starting" || this.state === "running" || (this.state === "asking" && this.dueAt === undefined);
   }
 
@@ -108,8 +111,13 @@ export class StepCall implements WatchedCall {
 
   /** The first attempt: its started entry is the request, which is recorded already. */
   begin(at: number): void {
-    if (this.#wrong !== undefined) return this.#run.parking.refuseStep(this.#wrong.message);
+    if (this.#wrong !== undefined) return this.#refuse(this.#wrong);
     this.#start(1, at);
+  }
+
+  #refuse({ message }: WrongOptions): void {
+    this.#isRefused = true;
+    this.#run.parking.refuseStep(message);
   }
 
   /** After a replay: goes on where the last owner stopped. */
@@ -117,7 +125,7 @@ export class StepCall implements WatchedCall {
     if (this.state === "settled") return;
     const { last } = this.#restore(log);
     const hasBegun = last?.type !== "step" || last.attempt > 0;
-    if (this.#wrong !== undefined && (!hasBegun || this.#wrong.unusable)) this.#run.parking.refuseStep(this.#wrong.message);
+    if (this.#wrong !== undefined && (!hasBegun || this.#wrong.unusable)) this.#refuse(this.#wrong);
     else if (!hasBegun) this.#startNext();
     else if (last?.type === "step") this.#takeOver();
     else if (last?.type === "fail") this.#waitUntil(last.retryAt ?? this.#run.now());

@@ -37,7 +37,7 @@ interface CallsRun extends CallingRun, ServingRun {
 export class StepCalls {
   readonly #run: CallsRun;
   readonly #calls = new Map<string, StepCall>();
-  /** Those that the code was not told the end of: a run of a thousand steps looks at one of them, not at all. */
+  /** Those whose end the code has not got: a run of a thousand steps looks at one of them, not at all. */
   readonly #open = new Set<StepCall>();
   /** Those whose promise the code has not looked at. */
   readonly #unobserved = new Set<WatchedCall>();

@@ -13,7 +13,7 @@ export class StepPromise<T> extends Promise<T> {
     return this.#observed;
   }
 
-  /** The code may look at it later, or never: until then its rejection is nobody's fault. */
+  /** The code may look at it later, or never: until then its rejection is no mistake of the code. */
   ignoreRejection(): void {
     const seen = this.#observed;
     this.#observed = true;

@@ -5,7 +5,7 @@ import type { StreamTarget } from "../define/stream-target.js";
 import type { ChunkAuthor, ChunkBuffer } from "./chunk-buffer.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 
-/** Not in the store yet, of one attempt: from here on whoever writes has to wait. */
+/** Not in the store yet, of one attempt: from here on a writer has to wait. */
 const unsavedChunksMax = 1000;
 const unsavedBytesMax = 1024 * 1024;
 
@@ -60,7 +60,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
     return [...this.#ends.values()];
   }
 
-  /** All that was written is in the store, also what nobody has waited for. */
+  /** All that was written is in the store, also what the body has not waited for. */
   async settled(): Promise<void> {
     const { clock } = this.#body.execution.store;
     for (let before = -1; before !== this.#total; ) {

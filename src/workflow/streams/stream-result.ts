@@ -15,7 +15,7 @@ interface StreamReference {
 
 const references = new WeakMap<ReadableStream, StreamReference>();
 
-/** Where values are decoded for somebody who gave a store: their streams are read there. */
+/** The store of a caller that decodes values of it: streams in them are read there. */
 let givenStore: Store | undefined;
 
 export function inStore<T>(store: Store, decoding: () => T): T {
@@ -68,7 +68,7 @@ async function drain(source: ReadableStream, stream: string, writer: StreamTarge
   await writer.end(stream);
 }
 
-/** The streams in a value that nobody has kept yet, in order. Each object is looked at once: a value may have cycles. */
+/** The streams in a value that are not kept yet, in order. Each object is looked at once: a value may have cycles. */
 function streamsIn(value: unknown): readonly ReadableStream[] {
   if (typeof value !== "object" || value === null) return [];
   const seen = new Set<unknown>();

@@ -8,7 +8,7 @@ export interface Waiting {
   readonly stop: () => void;
 }
 
-/** `ms` is how long nobody has to tell us. `chunks`: also when only a stream of it has grown. */
+/** `ms`: how long to wait for a notification. `chunks`: also when only a stream of it has grown. */
 export function waitForChange(store: Store, id: string, ms: number, chunks: boolean): Waiting {
   let stop = () => {};
   const changed = new Promise<void>((resolve) => {

@@ -1,20 +1,20 @@
 /**
- * Node emits "beforeExit" when nothing keeps the process alive. Workers in the background hand their runs back then, so that other
+ * Node emits "beforeExit" when nothing keeps the process alive. Workers in the background release their runs then, so that other
  * workers need not wait for their leases.
  */
-const handBacks = new Set<() => Promise<void>>();
+const releases = new Set<() => Promise<void>>();
 
-export function onBeforeExit(handBack: () => Promise<void>): () => void {
+export function onBeforeExit(release: () => Promise<void>): () => void {
   // One listener for all workers: Node warns of a leak when there are many.
-  if (handBacks.size === 0) process.on("beforeExit", handBackAll);
-  handBacks.add(handBack);
+  if (releases.size === 0) process.on("beforeExit", releaseAll);
+  releases.add(release);
   return () => {
-    handBacks.delete(handBack);
-    if (handBacks.size === 0) process.off("beforeExit", handBackAll);
+    releases.delete(release);
+    if (releases.size === 0) process.off("beforeExit", releaseAll);
   };
 }
 
-function handBackAll(): void {
+function releaseAll(): void {
   // When the store does not answer, the lease runs out.
-  for (const handBack of handBacks) void handBack().catch(() => {});
+  for (const release of releases) void release().catch(() => {});
 }

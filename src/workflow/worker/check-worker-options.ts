@@ -11,7 +11,7 @@ export interface WorkerOptions {
   readonly concurrency?: number;
   /** How long this process may fall silent before others take its runs over. Default 10 s. */
   readonly leaseMs?: number;
-  /** How often it looks for work that nobody told it of. Default 1 s. */
+  /** How often it polls for work that it was not notified of. Default 1 s. */
   readonly pollMs?: number;
   /** False: it works only when `tick` is called. Default true. */
   readonly auto?: boolean;

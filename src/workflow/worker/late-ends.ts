@@ -50,7 +50,7 @@ export class LateEnds {
 
   follow({ id, epoch, calls }: LeavingRun, { unsettled, entry }: EndDeparture): void {
     const run = { id, epoch, entry };
-    // A person may have resolved a step while the run ended; their mail was accepted, and nobody else will read it.
+    // A person may have resolved a step while the run ended; their mail was accepted, and no other owner will read it.
     if (unsettled > 0) this.#write(run, () => undefined);
     for (const body of calls.lateBodies) this.#add(run, body);
   }
@@ -107,7 +107,7 @@ export class LateEnds {
     void writing.then(() => this.#writing.delete(writing));
   }
 
-  /** Resolves when every step in doubt has told its end, or at `until`. */
+  /** Resolves when the end of every step in doubt is recorded, or at `until`. */
   async settled(until: number): Promise<void> {
     const { clock } = this.#host.store;
     const waits = () => this.#writing.size > 0 || [...this.#followed].some(({ inDoubt }) => inDoubt);

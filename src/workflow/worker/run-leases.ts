@@ -1,11 +1,14 @@
 import { LeaseLostError } from "../../core/errors/errors.js";
 import type { Renewed, RenewQuery } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
-import { sleep, storeStepMs } from "../../core/work/clock.js";
+import { sleep } from "../../core/work/clock.js";
+import { LeaseKeeper } from "../../core/work/lease-keeper.js";
+import { WorkerLease } from "../../core/work/worker-lease.js";
 import type { Execution } from "../execute/execution.js";
 
 /** How long a worker that stops waits for the store to remove its row. */
 const leaveMsMax = 1000;
+const leaseId = "runs";
 
 interface LeaseHolder {
   readonly store: Store;
@@ -37,35 +40,34 @@ interface RunLeasesOptions {
 export class RunLeases {
   readonly #holder: LeaseHolder;
   readonly #options: RunLeasesOptions;
-  readonly #lease: { readonly alive: () => void; readonly release: () => void };
-  #cancel: () => void = () => {};
-  #renewing: Promise<void> | undefined;
-  #again = false;
-  #renewedAt: number;
-  /** In a row. */
-  #failures = 0;
+  readonly #heartbeat: { readonly alive: () => void; readonly release: () => void };
+  readonly #keeper: LeaseKeeper;
+  readonly #lease: WorkerLease;
+  /** The runs that the last renewal was sent for. A run that was claimed after it has a lease of its own. */
+  #held: readonly Execution[] = [];
 
   constructor(holder: LeaseHolder, options: RunLeasesOptions) {
     const { store, owner, leaseMs, signOfLife } = holder;
     this.#holder = holder;
     this.#options = options;
-    this.#renewedAt = store.clock.now();
-    this.#lease = store.holdRuns({ owner, leaseMs, signOfLife });
-    this.#schedule(Math.max(10, leaseMs / 3));
+    this.#heartbeat = store.holdRuns({ owner, leaseMs, signOfLife });
+    this.#keeper = new LeaseKeeper({ clock: store.clock, background: true });
+    this.#lease = new WorkerLease(leaseMs, store.clock.now(), {
+      renew: () => this.#renew(),
+      onFailure: (error, isExpired) => this.#onFailure(error, isExpired),
+    });
+    this.#keeper.keep(leaseId, this.#lease);
   }
 
-  /** At once; if it is doing so already, once more afterwards. */
+  /** Renews at once; if a renewal is under way, once more after it. */
   renewNow(): void {
-    this.#again = true;
-    if (this.#renewing !== undefined) return;
-    this.#cancel();
-    this.#begin();
+    this.#keeper.renewNow(leaseId);
   }
 
-  /** Nothing is renewed from now on, and the worker is no longer in the list of workers. */
+  /** Stops renewing, and removes the worker from the list of workers. */
   async release(): Promise<void> {
-    this.#cancel();
-    this.#lease.release();
+    this.#keeper.stop();
+    this.#heartbeat.release();
     // A store that does not answer must not keep the worker from its end: for a lease, the row says that the worker lives.
     await Promise.race([this.#leave(), sleep(this.#holder.store.clock, leaveMsMax)]);
   }
@@ -73,54 +75,45 @@ export class RunLeases {
   async #leave(): Promise<void> {
     const { store, owner } = this.#holder;
     // A renewal that arrives after the row was removed would write the row again.
-    await this.#renewing;
+    await this.#lease.renewal;
     await store.runs.leave(owner).catch(() => {});
   }
 
-  #schedule(ms: number): void {
-    this.#cancel = this.#holder.store.clock.after(ms, () => this.#begin(), true);
-  }
-
-  #begin(): void {
-    this.#renewing = this.#renew().finally(() => {
-      this.#renewing = undefined;
-    });
-  }
-
   async #renew(): Promise<void> {
-    const { store, owner, leaseMs, signOfLife } = this.#holder;
-    const { live, isStarting, fetchMail } = this.#options;
-    let nextMs = Math.max(10, leaseMs / 3);
-    this.#again = false;
-    this.#lease.alive();
+    const { store, owner, leaseMs, signOfLife, stopped } = this.#holder;
+    const { live, isStarting } = this.#options;
+    if (stopped && live.size === 0) return;
+    this.#heartbeat.alive();
     const sentAt = store.clock.now();
-    const held = [...live.values()].filter((execution) => !isStarting(execution.id));
-    try {
-      const renewed = await store.runs.renew({ owner, leaseMs, signOfLife });
-      this.#renewedAt = sentAt;
-      this.#failures = 0;
-      const still = new Map(renewed.map((each) => [each.id, each]));
-      for (const execution of held) {
-        const mine = still.get(execution.id);
-        if (execution.gone || live.get(execution.id) !== execution) continue;
-        if (mine?.epoch !== execution.epoch) {
-          execution.lose(lost(execution, "another worker has taken the run over"));
-          continue;
-        }
-        execution.writer.confirmHeld(sentAt);
-        if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
+    this.#held = [...live.values()].filter((execution) => !isStarting(execution.id));
+    const renewed = await store.runs.renew({ owner, leaseMs, signOfLife });
+    this.#check(new Map(renewed.map((each) => [each.id, each])), sentAt);
+    void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
+  }
+
+  #check(renewed: ReadonlyMap<string, Renewed>, sentAt: number): void {
+    const { live, fetchMail } = this.#options;
+    for (const execution of this.#held) {
+      const mine = renewed.get(execution.id);
+      if (execution.gone || live.get(execution.id) !== execution) continue;
+      if (mine?.epoch !== execution.epoch) {
+        execution.lose(lost(execution, "another worker has taken the run over"));
+        continue;
       }
-      void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
-      if (this.#again) nextMs = 0;
-    } catch (error) {
-      this.#failures += 1;
-      this.#holder.troubled("renewing the leases of runs", this.#failures, error);
-      // Other workers may take the runs over now, so bodies should stop. The runs stay here: if no other worker was faster when
-      // the store is back, what the bodies bring counts. A commit finds its place in the journal taken, or it does not.
-      if (store.clock.now() - this.#renewedAt >= leaseMs - storeStepMs)
-        for (const execution of held) execution.calls.abort(lost(execution, "the store could not be reached for a whole lease"));
+      execution.writer.confirmHeld(sentAt);
+      if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
     }
-    if (!this.#holder.stopped || live.size > 0) this.#schedule(nextMs);
+  }
+
+  /**
+   * When the lease has expired, other workers may take the runs over, so bodies should stop. The runs stay here: if no other
+   * worker was faster when the store is back, the outcomes of the bodies count. A commit finds its place in the journal
+   * taken, or it does not.
+   */
+  #onFailure(error: unknown, isExpired: boolean): void {
+    this.#holder.troubled("renewing the leases of runs", this.#lease.failures, error);
+    if (!isExpired) return;
+    for (const execution of this.#held) execution.calls.abort(lost(execution, "the store could not be reached for a whole lease"));
   }
 
   /**

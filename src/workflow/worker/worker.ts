@@ -27,16 +27,12 @@ import { Claims } from "./claims.js";
 import { commitUntilAnswered } from "./commit-until-answered.js";
 import { findAwaitedRun } from "./find-awaited-run.js";
 import { LateEnds } from "./late-ends.js";
-import { MailLook } from "./mail-look.js";
+import { MailFetch } from "./mail-fetch.js";
 import { Quarantine } from "./quarantine.js";
 import { RunLeases } from "./run-leases.js";
+import { type StartOutcome, Starts } from "./starts.js";
+import { Turns } from "./turns.js";
 import { type CheckedWorkerOptions, checkedWorkerOptions } from "./worker-options.js";
-
-/** A run that is being started here and is not in the store yet. */
-interface Starting {
-  readonly over: Promise<unknown>;
-  readonly settle: (departure: Departure | "created") => void;
-}
 
 interface StopOptions {
   /** How long step bodies may take to finish. Default 10 s. */
@@ -44,7 +40,7 @@ interface StopOptions {
 }
 
 /**
- * Executes the runs of a store: claims what is due, renews what it holds, hands back when it stops. Any number of them
+ * Executes the runs of a store: claims what is due, renews what it holds, releases them when it stops. Any number of them
  * work on one store; none of them is special.
  */
 export class Worker implements Host {
@@ -55,20 +51,19 @@ export class Worker implements Host {
   readonly random: () => number;
   readonly #options: CheckedWorkerOptions;
   readonly #live = new Map<string, Execution>();
-  readonly #starting = new Map<string, Starting>();
+  readonly #starts = new Starts();
+  readonly #turns: Turns;
   readonly #ends: EndBoard;
   readonly #late: LateEnds;
   readonly #trouble: StoreTrouble;
   readonly #adoption: Adoption;
   readonly #quarantine: Quarantine;
   readonly #claims: Claims;
-  readonly #mail: MailLook;
+  readonly #mail: MailFetch;
   readonly #leases: RunLeases;
   readonly #stopWatching: () => void;
   readonly #forgetClose: () => void;
   readonly #forgetExit: () => void;
-  #touched: HostedRun[] = [];
-  #turn = false;
   #resting: (() => void)[] = [];
   /** Store's time minus ours. */
   #offset: number | undefined;
@@ -84,6 +79,7 @@ export class Worker implements Host {
     this.leaseMs = leaseMs;
     this.rehearse = replayCheck ? rehearse : undefined;
     this.random = random;
+    this.#turns = new Turns(store.clock, () => this.#checkRest());
     this.#ends = EndBoard.of(store);
     this.#trouble = new StoreTrouble(store.clock);
     guardRejections();
@@ -106,12 +102,12 @@ export class Worker implements Host {
       },
     });
     this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
-    this.#mail = new MailLook({ store, live, due: () => this.#claims.pollNow() });
+    this.#mail = new MailFetch({ store, live, claimDue: () => this.#claims.pollNow() });
     this.#leases = new RunLeases(this, {
       live,
-      isStarting: (id) => this.#starting.has(id),
+      isStarting: (id) => this.#starts.has(id),
       has: (id) => this.#adoption.has(id) || this.#quarantine.holds(id),
-      fetchMail: (execution) => this.#mail.of(execution),
+      fetchMail: (execution) => this.#mail.fetch(execution),
       claimsOver: () => this.#claims.claimEnds(),
     });
     this.#stopWatching = store.onRunChange((run, ended, what) => what === "run" && this.#changed(run, ended));
@@ -151,10 +147,10 @@ export class Worker implements Host {
     return claimed;
   }
 
-  /** Stops claiming, lets step bodies finish within `graceMs`, and hands every run back to the store. */
+  /** Stops claiming, lets step bodies finish within `graceMs`, and releases every run to the store. */
   stop(options: StopOptions = {}): Promise<void> {
     const { graceMs = 10_000 } = options;
-    // Not an error: a process that is about to end has to hand its runs back all the same.
+    // Not an error: a process that is about to end has to release its runs all the same.
     if (typeof options === "object") warnOfUnknownOption("worker.stop", options, { graceMs: true });
     this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
@@ -202,20 +198,14 @@ export class Worker implements Host {
    * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
    * in the store; undefined when this worker can't take it.
    */
-  async start(create: StartRun): Promise<Departure | "created" | undefined> {
-    // The first look at the store tells its time, and a run must not go by this machine's.
+  async start(create: StartRun): Promise<StartOutcome | undefined> {
+    // The first claim learns the store's time, and a run must not go by this machine's.
     if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
-    // Two starts of one id: the second one, which executes nothing, would create the run before the first one does.
-    const first = this.#starting.get(create.id);
-    if (first) await first.over;
+    if (this.#starts.has(create.id)) await this.#starts.over(create.id);
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     const input = inputOfStart(create);
-    let settle: Starting["settle"] = () => {};
-    const over = new Promise<Departure | "created">((resolve) => {
-      settle = resolve;
-    });
     const execution = new Execution({
       host: this,
       workflow,
@@ -233,9 +223,9 @@ export class Worker implements Host {
       hooks: [],
     });
     this.#live.set(create.id, execution);
-    this.#starting.set(create.id, { over, settle });
+    const outcome = this.#starts.begin(create.id);
     runOutside(() => execution.start());
-    return await over;
+    return await outcome;
   }
 
   /** Whether the run is alive in this process, so that its end will be heard of here. */
@@ -286,24 +276,8 @@ export class Worker implements Host {
   }
 
   touch(execution: HostedRun): void {
-    if (execution.touched) return;
-    execution.touched = true;
-    this.#touched.push(execution);
-    if (this.#turn) return;
-    this.#turn = true;
-    this.store.clock.soon(this.#onTurn);
+    this.#turns.touch(execution);
   }
-
-  readonly #onTurn = (): void => {
-    this.#turn = false;
-    const touched = this.#touched;
-    this.#touched = [];
-    for (const execution of touched) {
-      execution.touched = false;
-      execution.advance();
-    }
-    this.#checkRest();
-  };
 
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined> {
     return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp });
@@ -324,7 +298,7 @@ export class Worker implements Host {
 
   remove(execution: HostedRun, departure: Departure): void {
     this.#live.delete(execution.id);
-    this.#settleStart(execution.id, departure);
+    this.#starts.settle(execution.id, departure);
     this.#ends.report(execution.id, departure);
     this.#quarantine.noteLeft(execution);
     if (departure.why === "ended") this.#late.follow(execution, departure);
@@ -335,25 +309,19 @@ export class Worker implements Host {
     if (this.#claims.hasMore || due) this.#claims.pollNow();
     // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
     if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
-    // Nobody else tells us of its timer.
+    // The store does not notify of timers.
     if (departure.why === "released" && departure.wakeAt !== null) this.#claims.pollWithin(departure.wakeAt - this.now());
     this.#checkRest();
   }
 
-  #settleStart(id: string, departure: Departure | "created"): void {
-    const starting = this.#starting.get(id);
-    this.#starting.delete(id);
-    starting?.settle(departure);
-  }
-
   readonly #answered = (operation: RunOperation, { kind }: RunAnswer): void => {
-    if (kind === "created" && operation.verb === "start") this.#settleStart(operation.id, "created");
+    if (kind === "created" && operation.verb === "start") this.#starts.settle(operation.id, "created");
   };
 
   /** The store was closed under the run, or is not what it should be. The run is left to lapse. */
   readonly #gaveUp = (operation: RunOperation, error: unknown): void => {
     const id = operation.verb === "send" ? "" : operation.id;
-    // Nothing of it has happened, and whoever starts it gets the error. If its reply was lost and it is in the store, the next
+    // Nothing of it has happened, and the caller of start gets the error. If its reply was lost and it is in the store, the next
     // renewal finds it there and gives it back to be claimed.
     if (operation.verb === "start") return this.#live.get(id)?.leave({ why: "refused", error });
     warnNotWritten(id, `is given up by this worker, because it could not be written: ${messageOf(error)}`);
@@ -364,8 +332,8 @@ export class Worker implements Host {
     if (this.#stopped || ended) return;
     if (run !== null) {
       const execution = this.#live.get(run);
-      if (execution) return void this.#mail.of(execution);
-    } else this.#mail.all();
+      if (execution) return void this.#mail.fetch(execution);
+    } else this.#mail.fetchAll();
     this.#claims.pollNow();
   }
 

@@ -349,6 +349,22 @@ test.each(wrongNested)(
   },
 );
 
+test("a step inside a workflow whose attempt had begun, and whose options cannot be read now, parks its run as well", async () => {
+  const { calls, assigned } = await nestedStep();
+  const store = await memory();
+  assigned.now = { maxRetries: -1 };
+  const events: Parameters<typeof writeRun>[1]["events"] = [
+    ["step", "step//outer.ts//note#0", 1, 1, '["noted a"]'],
+    ["step", "step//outer.ts//outer/inner#0", 1, 1, '["a"]'],
+  ];
+  await writeRun(store, { id: "begun", workflow: "workflow//outer.ts//outer", events, input: '["a"]' });
+  const worker = await work(store);
+  await until("the run is parked", async () => (await getRun("begun", { store }).status) === "diverged");
+  expect(await getRun("begun", { store }).trouble).toContain("maxRetries: must be a whole number");
+  expect(calls).not.toContain("a");
+  await worker.stop();
+});
+
 function isAttemptOfInner({ type, id, attempt = 0 }: JournalItem): boolean {
   return type === "step" && id.includes("inner") && attempt > 0;
 }

@@ -2,8 +2,7 @@ import type { Alert } from "../operation.js";
 import type { PacketNote } from "../packet.js";
 import { leave } from "./lane.js";
 import { rowOf } from "./row.js";
-import type { PacketRow } from "./table.js";
-import type { Tally } from "./tally.js";
+import type { PacketChanges, PacketRow } from "./table.js";
 
 /** Whoever delivered it says how it failed; else the store says why, and sends the alert that nobody else would. */
 type Why = { readonly history: string | null } | { readonly note: PacketNote };
@@ -12,11 +11,11 @@ type Why = { readonly history: string | null } | { readonly note: PacketNote };
  * Makes a dead letter of it, or drops it where its edge wants none: then false. Its key, and what its execution counts,
  * are the caller's business.
  */
-export function toDead(tally: Tally, row: PacketRow, why: Why): boolean {
-  const { table, now } = tally;
+export function toDead(changes: PacketChanges, row: PacketRow, why: Why): boolean {
+  const { table, now } = changes;
   if (row.letter === null) {
     table.remove(row);
-    leave(tally, row);
+    leave(changes, row);
     return false;
   }
   const { name, retentionMs, alert } = row.letter;
@@ -29,12 +28,12 @@ export function toDead(tally: Tally, row: PacketRow, why: Why): boolean {
     dead: { name, at: now, expiresAt: retentionMs === null ? null : now + retentionMs },
     ...(row.deadBlocks ? {} : { place: null }),
   });
-  if (alert !== undefined && "note" in why) send(tally, row, alert, why.note);
-  if (!row.deadBlocks) leave(tally, row);
+  if (alert !== undefined && "note" in why) send(changes, row, alert, why.note);
+  if (!row.deadBlocks) leave(changes, row);
   return true;
 }
 
-function send({ table, now }: Tally, { flow }: PacketRow, alert: Alert, note: PacketNote): void {
+function send({ table, now }: PacketChanges, { flow }: PacketRow, alert: Alert, note: PacketNote): void {
   const nothing = { execution: null, key: null, lane: null, join: null, letter: null };
   const row = rowOf({ ...alert, flow, delayMs: 0, claim: false, ...nothing }, now);
   table.insert(row);

@@ -1,24 +1,23 @@
-import type { PacketRow, PacketTable, QueueId } from "./table.js";
-import type { Tally } from "./tally.js";
+import type { PacketChanges, PacketRow, PacketTable, QueueId } from "./table.js";
 
-/** Whoever waits for another packet to go, and not for a time. */
+/** `dueAt` of a packet that waits for another packet to leave, not for a time. */
 export const never = Number.MAX_SAFE_INTEGER;
 
 type Entered = Pick<PacketRow, "place"> & Partial<Pick<PacketRow, "state" | "hold" | "dueAt">>;
 
-/** Takes the last place of a lane; behind somebody else it is held. */
+/** Takes the last place of a lane. A packet behind another one is held. */
 export function enter(table: PacketTable, queue: QueueId, lane: string | null): Entered {
   if (lane === null) return { place: null };
   const last = table.lastPlace(queue, lane);
   return last === null ? { place: 1 } : { place: last + 1, state: "held", hold: "lane", dueAt: never };
 }
 
-/** The row is gone, or has no place any more: the next one is due. */
-export function leave(tally: Tally, row: PacketRow): void {
+/** The row is removed, or has lost its place: the next packet of its lane is due. */
+export function leave(changes: PacketChanges, row: PacketRow): void {
   if (row.lane === null || row.place === null) return;
-  const { table, now } = tally;
+  const { table, now } = changes;
   const next = table.head(row, row.lane);
   if (next?.hold !== "lane") return;
   table.change(next, { state: "due", hold: null, dueAt: now });
-  tally.wake(next, "due");
+  changes.wake(next, "due");
 }

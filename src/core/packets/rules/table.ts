@@ -1,5 +1,5 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../ledger/record.js";
-import type { DeadLetter, NewPart } from "../operation.js";
+import type { DeadLetter, NewPart, Woken } from "../operation.js";
 import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "../packet.js";
 
 /**
@@ -51,6 +51,13 @@ export interface PacketTable {
   /** When the first lease of others ends. */
   nextLapse(except: number): number | null;
   removeWorker(no: number): void;
+}
+
+/** One verb at work: its table, its time, and how it reports packets that it wakes. */
+export interface PacketChanges {
+  readonly table: PacketTable;
+  readonly now: number;
+  wake(row: PacketRow, to: Woken["to"]): void;
 }
 
 export interface QueueId {

@@ -1,6 +1,6 @@
 import { UnreachableError } from "../../errors/errors.js";
-import { isConnectionLoss } from "../flush-failure.js";
 import { AloneTurns } from "./alone-turns.js";
+import { isConnectionLoss } from "./flush-failure.js";
 import { fail, type Member } from "./member.js";
 import { byRow, takeInOrder, takeOnePerRow } from "./take-together.js";
 

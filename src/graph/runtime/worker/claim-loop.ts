@@ -1,8 +1,8 @@
 import { UnreachableError } from "../../../core/errors/errors.js";
 import type { PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
+import type { PacketLease } from "../../../core/packets/worker/packet-lease.js";
 import type { WorkerRegistration } from "../../../core/packets/worker/registration.js";
-import type { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { PollLoop } from "../../../core/work/poll-loop.js";

@@ -1,6 +1,6 @@
 import type { PacketRecord } from "../../../core/packets/packet.js";
+import type { PacketLease } from "../../../core/packets/worker/packet-lease.js";
 import type { WorkerRegistration } from "../../../core/packets/worker/registration.js";
-import type { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { afterEffect } from "../../../core/work/until-answered.js";

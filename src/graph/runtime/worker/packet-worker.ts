@@ -1,9 +1,8 @@
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
-import { InHand } from "../../../core/packets/worker/in-hand.js";
+import { PacketLease } from "../../../core/packets/worker/packet-lease.js";
 import { WorkerRegistration } from "../../../core/packets/worker/registration.js";
 import { PacketSuspects } from "../../../core/packets/worker/suspects.js";
-import { PacketLease } from "../../../core/packets/worker/worker-lease.js";
 import type { Store } from "../../../core/store/store.js";
 import { PagedMap } from "../../../core/work/paged-map.js";
 import { NodeError } from "../../node/node-error.js";
@@ -24,6 +23,7 @@ import { marksOf } from "../memory-edges/memory-mark.js";
 import { MemoryQueues } from "../memory-edges/memory-queues.js";
 import type { ResolvedOptions } from "../runtime-options.js";
 import type { EventReporter } from "../views/event-reporter.js";
+import { Admission } from "./admission.js";
 import { Capacity } from "./capacity.js";
 import { ClaimLoop } from "./claim-loop.js";
 import { IdleWatch } from "./idle-watch.js";
@@ -64,7 +64,7 @@ export class PacketWorker {
   readonly #lease: PacketLease;
   readonly #ownership: Ownership;
   readonly #claimLoop: ClaimLoop;
-  readonly #inHand: InHand;
+  readonly #admission: Admission;
   readonly #suspects: PacketSuspects<Suspect>;
   readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
@@ -72,106 +72,28 @@ export class PacketWorker {
   readonly #ports: RunPorts & CommitPorts;
   readonly #deliveries = new PagedMap<Delivery>();
   #deliveryCount = 0;
-  #reopening: Promise<void> | undefined;
   #stopped = false;
 
   constructor(store: Store, routes: RouteTable, options: ResolvedOptions, reporter: EventReporter) {
-    const { leaseMs, concurrency, pollMs, timeoutMs, graceMs, crashMax, random } = options;
     this.#store = store;
     this.#routes = routes;
     this.#options = options;
     this.#reporter = reporter;
-    this.capacity = new Capacity(concurrency);
-    this.registration = new WorkerRegistration(store, leaseMs);
-    this.#idleWatch = new IdleWatch(() => !this.#claimLoop.isPending && this.#hasNoWork());
+    this.capacity = new Capacity(options.concurrency);
+    this.registration = new WorkerRegistration(store, options.leaseMs);
+    this.#admission = new Admission(store, () => this.#resume());
     this.#checkpoints = new Checkpoints(store.clock);
-    this.#inHand = InHand.of(store);
+    this.#idleWatch = new IdleWatch(() => !this.#claimLoop.isPending && this.#hasNoWork());
     const deliverWaiting = () => this.memoryQueues.deliverWaiting();
     this.states = new FlowStates({ store, unclaimed: routes.unclaimedFlows, deliverWaiting });
     this.#lease = this.#makeLease();
     this.#ownership = new Ownership(store, this.registration, this.#lease);
     this.sender = this.#makeSender();
     this.memoryQueues = this.#makeMemoryQueues();
-    this.#batches = new Batches(store.clock, {
-      deliver: (route, packet, member) => this.#begin(route, packet, undefined, member),
-      togetherMax: (route) => this.capacity.togetherMax(route),
-      pass: (route, work, packets) => this.capacity.pass(route, work, packets),
-    });
-    this.#suspects = new PacketSuspects({
-      ...{ store, leaseMs, inHand: this.#inHand },
-      isOver: (_packet, died) => died > crashMax,
-      stopped: () => this.#stopped,
-      deliver: (suspect) => this.#deliverAlone(suspect),
-      left: ({ route }) => this.#releaseSlot(route),
-      trouble: (error) => reporter.reportTrouble(error),
-    });
-    this.#claimLoop = new ClaimLoop({
-      ...{
-        store,
-        registration: this.registration,
-        lease: this.#lease,
-        capacity: this.capacity,
-        routes: routes.claimed,
-        concurrency,
-        pollMs,
-      },
-      receive: (query, claims) => this.#receive(query, claims),
-      isBlocked: () => this.#isBlocked(),
-      ownsNothing: () => this.#ownsNothing(),
-      reportTrouble: (error) => reporter.reportTrouble(error),
-      checkIdle: () => this.#idleWatch.check(),
-    });
-    this.#ports = {
-      ...{ store, sender: this.sender, clock: store.clock, timeoutMs, graceMs, crashMax, random },
-      shareSlot: (delivery) => this.#shareSlot(delivery),
-      checkMemoryRoom: (sent) => this.memoryQueues.checkRoom(sent),
-      cancelSend: (packets) => this.sender.cancelSend(packets),
-    };
-  }
-
-  #makeLease(): PacketLease {
-    return new PacketLease(this.#store, this.registration, {
-      leaseMs: this.#options.leaseMs,
-      background: !this.#options.work,
-      renewing: () => this.states.refresh(),
-      // Marks of packets in memory carry this worker's number: it must not change while there are any.
-      idle: () => this.capacity.taken === 0 && this.memoryQueues.length === 0,
-      lost: () => {
-        this.#reporter.reportLeaseLost();
-        this.#abortDeliveries(leaseLost());
-      },
-      joined: () => this.poll(),
-      trouble: (error) => this.#reporter.reportTrouble(error),
-    });
-  }
-
-  #makeSender(): PacketSender {
-    return new PacketSender({
-      ...{ registration: this.registration, routes: this.#routes, reporter: this.#reporter, options: this.#options },
-      valueBytesMax: this.#store.valueBytesMax,
-      takeSlot: (route) => this.#mayClaimOnSend(route) && this.capacity.take(route),
-      releaseSlot: (route) => this.#releaseSlot(route),
-      deliver: (route, packet, payload) => {
-        this.#claimLoop.noteStarted(packet);
-        this.#dispatch(route, packet, payload);
-      },
-      poll: () => this.poll(),
-    });
-  }
-
-  #makeMemoryQueues(): MemoryQueues {
-    return new MemoryQueues({
-      ...{ store: this.#store, reporter: this.#reporter, options: this.#options },
-      commits: new MemoryCommits(this.#store, this.sender),
-      next: this.registration.next,
-      takeSlot: (route) => this.states.isActive(route.flow.id) && !this.#isBlocked() && this.capacity.take(route) && this.#enter(route),
-      releaseSlot: (route) => {
-        this.#leave(route);
-        this.#releaseSlot(route);
-      },
-      ownsMark: ({ worker }) => worker === this.registration.worker,
-      poll: () => this.poll(),
-    });
+    this.#batches = this.#makeBatches();
+    this.#suspects = this.#makeSuspects();
+    this.#claimLoop = this.#makeClaimLoop();
+    this.#ports = this.#makeDeliveryPorts();
   }
 
   // ——— 1. start
@@ -215,15 +137,10 @@ export class PacketWorker {
     }
   }
 
-  /** A suspect runs alone, or is about to: nothing may be claimed or begun until it has ended. */
-  #isBlocked(): boolean {
-    if (this.#inHand.isOpen) return false;
-    this.#reopening ??= this.#inHand.opening()?.then(() => {
-      this.#reopening = undefined;
-      this.memoryQueues.deliverWaiting();
-      this.poll();
-    });
-    return true;
+  /** A suspect has ended: deliver what has waited. */
+  #resume(): void {
+    this.memoryQueues.deliverWaiting();
+    this.poll();
   }
 
   #ownsNothing(): boolean {
@@ -234,8 +151,8 @@ export class PacketWorker {
   // ——— 3. dispatch
 
   #dispatch(route: Route, packet: PacketRecord, payload?: Payload): void {
-    if (!this.#enter(route)) {
-      void this.#inHand.opening()?.then(() => this.#dispatch(route, packet, payload));
+    if (!this.#admission.enter(route)) {
+      void this.#admission.opening()?.then(() => this.#dispatch(route, packet, payload));
       return;
     }
     if (route.delivery.batch.size <= 1) void this.#begin(route, packet, payload);
@@ -244,17 +161,8 @@ export class PacketWorker {
 
   /** Resolves when the delivery has ended. */
   #deliverAlone({ route, packet }: Suspect): Promise<void> {
-    if (!waitsForChild(route)) this.#inHand.enterAlone();
+    this.#admission.enterAlone(route);
     return route.delivery.batch.size <= 1 ? this.#begin(route, packet) : this.#batches.deliver(route, [packet]);
-  }
-
-  /** False: a suspect runs alone. Packets that wait for a child do not count as being in hand. */
-  #enter(route: Route): boolean {
-    return waitsForChild(route) || this.#inHand.enter();
-  }
-
-  #leave(route: Route): void {
-    if (!waitsForChild(route)) this.#inHand.leave();
   }
 
   /** `payload`: as this process sent it. `member`: the packet shares a call with others. Resolves when the delivery has ended. */
@@ -314,7 +222,7 @@ export class PacketWorker {
   /** Whether the commit that sends a packet of this route may claim it for this worker, if a slot is free. */
   #mayClaimOnSend({ node, flow }: Route): boolean {
     if (node.work === undefined || !this.#options.work || this.#stopped || !this.states.isActive(flow.id)) return false;
-    return !this.#claimLoop.isInDoubt && this.#inHand.isOpen;
+    return !this.#claimLoop.isInDoubt && this.#admission.isOpen;
   }
 
   // ——— 6. release
@@ -322,7 +230,7 @@ export class PacketWorker {
   #release(delivery: Delivery): void {
     const { route } = delivery;
     this.#deliveries.delete(delivery.no);
-    this.#leave(route);
+    this.#admission.leave(route);
     if (delivery.hasReturned) this.capacity.unshare(route);
     this.capacity.release(route);
     this.#checkpoints.flushIfLast(route);
@@ -371,6 +279,96 @@ export class PacketWorker {
 
   #abortDeliveries(reason: NodeError): void {
     for (const delivery of this.#deliveries.values()) delivery.abort(reason);
+  }
+
+  // ——— the parts, each with the ports that it declares
+
+  #makeLease(): PacketLease {
+    return new PacketLease(this.#store, this.registration, {
+      leaseMs: this.#options.leaseMs,
+      background: !this.#options.work,
+      beforeRenewal: () => this.states.refresh(),
+      // Marks of packets in memory carry this worker's number: it must not change while there are any.
+      isIdle: () => this.capacity.taken === 0 && this.memoryQueues.length === 0,
+      onLost: () => {
+        this.#reporter.reportLeaseLost();
+        this.#abortDeliveries(leaseLost());
+      },
+      onRejoined: () => this.poll(),
+      reportTrouble: (error) => this.#reporter.reportTrouble(error),
+    });
+  }
+
+  #makeClaimLoop(): ClaimLoop {
+    const { concurrency, pollMs } = this.#options;
+    return new ClaimLoop({
+      ...{ store: this.#store, registration: this.registration, lease: this.#lease, capacity: this.capacity, concurrency, pollMs },
+      routes: this.#routes.claimed,
+      receive: (query, claims) => this.#receive(query, claims),
+      isBlocked: () => this.#admission.isBlocked(),
+      ownsNothing: () => this.#ownsNothing(),
+      reportTrouble: (error) => this.#reporter.reportTrouble(error),
+      checkIdle: () => this.#idleWatch.check(),
+    });
+  }
+
+  #makeSuspects(): PacketSuspects<Suspect> {
+    return new PacketSuspects({
+      ...{ store: this.#store, leaseMs: this.#options.leaseMs, inHand: this.#admission.inHand },
+      isOver: (_packet, died) => died > this.#options.crashMax,
+      stopped: () => this.#stopped,
+      deliver: (suspect) => this.#deliverAlone(suspect),
+      left: ({ route }) => this.#releaseSlot(route),
+      trouble: (error) => this.#reporter.reportTrouble(error),
+    });
+  }
+
+  #makeBatches(): Batches {
+    return new Batches(this.#store.clock, {
+      deliver: (route, packet, member) => this.#begin(route, packet, undefined, member),
+      togetherMax: (route) => this.capacity.togetherMax(route),
+      pass: (route, work, packets) => this.capacity.pass(route, work, packets),
+    });
+  }
+
+  #makeDeliveryPorts(): RunPorts & CommitPorts {
+    const { timeoutMs, graceMs, crashMax, random } = this.#options;
+    return {
+      ...{ store: this.#store, sender: this.sender, clock: this.#store.clock, timeoutMs, graceMs, crashMax, random },
+      shareSlot: (delivery) => this.#shareSlot(delivery),
+      checkMemoryRoom: (sent) => this.memoryQueues.checkRoom(sent),
+      cancelSend: (packets) => this.sender.cancelSend(packets),
+    };
+  }
+
+  #makeSender(): PacketSender {
+    return new PacketSender({
+      ...{ registration: this.registration, routes: this.#routes, reporter: this.#reporter, options: this.#options },
+      valueBytesMax: this.#store.valueBytesMax,
+      takeSlot: (route) => this.#mayClaimOnSend(route) && this.capacity.take(route),
+      releaseSlot: (route) => this.#releaseSlot(route),
+      deliver: (route, packet, payload) => {
+        this.#claimLoop.noteStarted(packet);
+        this.#dispatch(route, packet, payload);
+      },
+      poll: () => this.poll(),
+    });
+  }
+
+  #makeMemoryQueues(): MemoryQueues {
+    return new MemoryQueues({
+      ...{ store: this.#store, reporter: this.#reporter, options: this.#options },
+      commits: new MemoryCommits(this.#store, this.sender),
+      next: this.registration.next,
+      takeSlot: (route) =>
+        this.states.isActive(route.flow.id) && !this.#admission.isBlocked() && this.capacity.take(route) && this.#admission.enter(route),
+      releaseSlot: (route) => {
+        this.#admission.leave(route);
+        this.#releaseSlot(route);
+      },
+      ownsMark: ({ worker }) => worker === this.registration.worker,
+      poll: () => this.poll(),
+    });
   }
 }
 

@@ -1,5 +1,4 @@
-import type { RecordId } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { type RecordId, rowOf } from "../../../core/ledger/record.js";
 
 /** What this process takes the time from. Tests bring clocks that are wrong. */
 export interface Time {

@@ -1,5 +1,4 @@
-import type { RecordId } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { type RecordId, rowOf } from "../../../core/ledger/record.js";
 import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
 import type { MemoryRecords } from "./records.js";
 

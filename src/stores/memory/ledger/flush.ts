@@ -1,6 +1,6 @@
 import { decide } from "../../../core/ledger/decide.js";
 import type { Operation } from "../../../core/ledger/operation.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { rowOf } from "../../../core/ledger/record.js";
 import type { Verdicted } from "../../../core/store/store.js";
 import { type MemoryRecords, putRecord } from "./records.js";
 

@@ -1,5 +1,4 @@
-import { stateAt } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { rowOf, stateAt } from "../../../core/ledger/record.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
 import type { MemoryRecords } from "./records.js";
 

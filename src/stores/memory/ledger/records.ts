@@ -1,5 +1,4 @@
-import type { AttemptEntry, LedgerRecord } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { type AttemptEntry, type LedgerRecord, rowOf } from "../../../core/ledger/record.js";
 import type { AuditedEntry } from "../../../core/store/store.js";
 
 /** What a database would hold of the ledger: the records by row, the ended attempts of each, and who asked for it. */

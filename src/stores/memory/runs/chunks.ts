@@ -1,56 +1,77 @@
 import { type Chunk, type ChunkQuery, type ChunkRecord, endsStream, sizeOf, type Voided } from "../../../core/runs/chunk.js";
 
-/** The chunks of all streams. A chunk's place is its position in its stream's array: places never move. */
-export interface MemoryChunks {
-  write(run: string, chunks: readonly Chunk[]): void;
-  void(run: string, voided: Voided): void;
-  ended(run: string, stream: string): boolean;
-  read(query: ChunkQuery): ChunkRecord[];
-  tail(run: string, stream: string): number;
-  delete(run: string): void;
-}
-
+/** A chunk's place is its position in the array: places never move. */
 interface Stream {
   readonly chunks: Chunk[];
   /** By writer and count. */
   readonly places: Map<string, number>;
 }
 
-export function createMemoryChunks(): MemoryChunks {
-  const runs = new Map<string, Map<string, Stream>>();
-  const streamOf = (run: string, stream: string): readonly Chunk[] => runs.get(run)?.get(stream)?.chunks ?? [];
-  return {
-    write(run, chunks) {
-      const streams = runs.get(run) ?? new Map<string, Stream>();
-      runs.set(run, streams);
-      for (const chunk of chunks) {
-        const stream: Stream = streams.get(chunk.stream) ?? { chunks: [], places: new Map() };
-        streams.set(chunk.stream, stream);
-        const name = `${chunk.writer}\0${chunk.n}`;
-        const place = stream.places.get(name);
-        if (place === undefined) stream.places.set(name, stream.chunks.push(chunk) - 1);
-        else if ((stream.chunks[place] as Chunk).attempt <= chunk.attempt) stream.chunks[place] = chunk;
-      }
-    },
-    void(run, { writer, attempt }) {
-      for (const { chunks } of runs.get(run)?.values() ?? [])
-        for (const [i, chunk] of chunks.entries())
-          if (chunk.writer === writer && chunk.attempt < attempt) chunks[i] = { ...chunk, attempt, kind: "void", data: null };
-    },
-    ended: (run, stream) => streamOf(run, stream).some(endsStream),
-    read({ run, stream, from, limit, bytesMax }) {
-      const page: ChunkRecord[] = [];
-      let bytes = 0;
-      for (const [i, { kind, data }] of streamOf(run, stream)
-        .slice(from, from + limit)
-        .entries()) {
-        if (page.length > 0 && bytes >= bytesMax) break;
-        bytes += sizeOf({ data });
-        page.push(Object.freeze({ index: from + i, kind, data }));
-      }
-      return page;
-    },
-    tail: (run, stream) => streamOf(run, stream).findLastIndex(({ kind }) => kind === "bytes" || kind === "value"),
-    delete: (run) => void runs.delete(run),
-  };
+/** The chunks of all streams, by run and stream. */
+export class MemoryChunks {
+  readonly #runs = new Map<string, Map<string, Stream>>();
+
+  ended(run: string, stream: string): boolean {
+    return this.#chunks(run, stream).some(endsStream);
+  }
+
+  next(run: string, stream: string): number {
+    return this.#chunks(run, stream).length;
+  }
+
+  insert(run: string, place: number, chunk: Chunk): boolean {
+    const streams = this.#runs.get(run) ?? new Map<string, Stream>();
+    this.#runs.set(run, streams);
+    const stream: Stream = streams.get(chunk.stream) ?? { chunks: [], places: new Map() };
+    streams.set(chunk.stream, stream);
+    if (stream.places.has(nameOf(chunk))) return false;
+    stream.places.set(nameOf(chunk), place);
+    stream.chunks[place] = chunk;
+    return true;
+  }
+
+  attempt(run: string, chunk: Chunk): number {
+    const stream = this.#runs.get(run)?.get(chunk.stream);
+    return stream?.chunks[stream.places.get(nameOf(chunk)) ?? -1]?.attempt ?? 0;
+  }
+
+  replace(run: string, chunk: Chunk): void {
+    const stream = this.#runs.get(run)?.get(chunk.stream);
+    const place = stream?.places.get(nameOf(chunk));
+    if (stream !== undefined && place !== undefined) stream.chunks[place] = chunk;
+  }
+
+  void(run: string, { writer, attempt }: Voided): void {
+    for (const { chunks } of this.#runs.get(run)?.values() ?? [])
+      for (const [i, chunk] of chunks.entries())
+        if (chunk.writer === writer && chunk.attempt < attempt) chunks[i] = { ...chunk, attempt, kind: "void", data: null };
+  }
+
+  read({ run, stream, from, limit, bytesMax }: ChunkQuery): ChunkRecord[] {
+    const page: ChunkRecord[] = [];
+    let bytes = 0;
+    const chunks = this.#chunks(run, stream).slice(from, from + limit);
+    for (const [i, { kind, data }] of chunks.entries()) {
+      if (page.length > 0 && bytes >= bytesMax) break;
+      bytes += sizeOf({ data });
+      page.push(Object.freeze({ index: from + i, kind, data }));
+    }
+    return page;
+  }
+
+  tail(run: string, stream: string): number {
+    return this.#chunks(run, stream).findLastIndex(({ kind }) => kind === "bytes" || kind === "value");
+  }
+
+  delete(run: string): void {
+    this.#runs.delete(run);
+  }
+
+  #chunks(run: string, stream: string): readonly Chunk[] {
+    return this.#runs.get(run)?.get(stream)?.chunks ?? [];
+  }
+}
+
+function nameOf({ writer, n }: Chunk): string {
+  return `${writer}\0${n}`;
 }

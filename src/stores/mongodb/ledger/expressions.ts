@@ -5,7 +5,7 @@ export type Expression = unknown;
 export const now: Expression = { $toDouble: "$$NOW" };
 
 /** What comes from outside is never an expression: a key or a result may begin with "$". */
-export const literal = (value: string | number | null | readonly string[]): Expression => ({ $literal: value });
+export const literal = (value: string | number | boolean | null | readonly string[]): Expression => ({ $literal: value });
 
 export const and = (...all: readonly Expression[]): Expression => ({ $and: all });
 export const or = (...all: readonly Expression[]): Expression => ({ $or: all });

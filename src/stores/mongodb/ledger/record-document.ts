@@ -1,5 +1,4 @@
-import { type AttemptEntry, effectClasses, type LedgerRecord, type RecordId } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { type AttemptEntry, effectClasses, type LedgerRecord, type RecordId, rowOf } from "../../../core/ledger/record.js";
 import type { Reading } from "../../../core/store/store.js";
 import { now } from "./expressions.js";
 

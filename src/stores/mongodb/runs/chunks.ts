@@ -1,18 +1,10 @@
 import type { Binary } from "mongodb";
 import { StoreRefusedError } from "../../../core/errors/errors.js";
-import {
-  type Chunk,
-  type ChunkQuery,
-  type ChunkRecord,
-  endsStream,
-  sizeOf,
-  type Voided,
-  withoutDoubles,
-} from "../../../core/runs/chunk.js";
-import type { RunAnswer, WriteChunks } from "../../../core/runs/operation.js";
+import { type Chunk, type ChunkQuery, type ChunkRecord, endsStream, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
+import type { LoadedChunk, LoadedRuns, LoadedStream, RunChanges } from "../../shared/loaded-run-table.js";
 import type { SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
-import { type ChunkDocument, isOver } from "./document.js";
+import type { ChunkDocument } from "./document.js";
 import { findRun } from "./load.js";
 
 const digits = 12;
@@ -24,54 +16,77 @@ const placesFrom = (no: string, stream: string, place: number) => ({
 });
 const endOf = (no: string, stream: string): string => `${no}\0${stream}`;
 
-/** Inside a transaction. It writes the run's document, too: a claim at the same time makes one of the two go again. */
-export async function writeChunks(
-  collections: Collections,
-  { id, epoch, chunks }: WriteChunks,
+/** The chunks that are there of those that may be written, the next places of their streams, and which of these have ended. */
+export async function loadChunks(
+  { chunks }: Collections,
+  numbers: ReadonlyMap<string, string>,
+  sought: readonly { readonly run: string; readonly chunk: Chunk }[],
+  mayBeClosed: boolean,
   options: SessionOption,
-): Promise<RunAnswer> {
-  const run = await findRun(collections, id, options);
-  if (run === undefined || run.epoch !== epoch || run.owner === undefined || isOver(run)) return { kind: "overtaken" };
-  const streams = [...new Set(chunks.map(({ stream }) => stream))];
-  const ends = await collections.chunks
-    .find({ ends: { $in: streams.map((stream) => endOf(run.no, stream)) } }, { ...options, projection: { stream: 1 } })
-    .toArray();
-  const closed = streams.filter((stream) => ends.some((end) => end.stream === stream));
-  const open = chunks.filter(({ stream }) => !closed.includes(stream));
-  await putChunks(collections, run, open, options);
-  return { kind: "written", closed };
+): Promise<Pick<LoadedRuns, "chunks" | "streams">> {
+  const found: LoadedChunk[] = [];
+  const streams: LoadedStream[] = [];
+  for (const [run, of] of byRun(sought)) {
+    const no = numbers.get(run) as string;
+    const names = withoutDoubles(of).map(({ writer, stream, n }) => ({ writer, stream, n }));
+    const known = await chunks.find({ no, $or: names }, { ...options, projection: { data: 0 } }).toArray();
+    found.push(...known.map(({ stream, writer, n, attempt }) => ({ run, stream, writer, n, attempt })));
+    const theirs = [...new Set(of.map(({ stream }) => stream))];
+    const ended = mayBeClosed ? await endedOf(chunks, no, theirs, options) : new Set();
+    for (const stream of theirs)
+      streams.push({ run, stream, next: (await lastPlace(chunks, no, stream, options)) + 1, ended: ended.has(stream) });
+  }
+  return { chunks: found, streams };
 }
 
-/** Inside a transaction. The count in the run's document is what others are told of the change by. */
-export async function putChunks(
-  { runs, chunks: collection }: Collections,
-  { _id, no }: { readonly _id: string; readonly no: string },
-  asked: readonly Chunk[],
+function byRun(sought: readonly { readonly run: string; readonly chunk: Chunk }[]): Map<string, Chunk[]> {
+  const runs = new Map<string, Chunk[]>();
+  for (const { run, chunk } of sought) runs.set(run, [...(runs.get(run) ?? []), chunk]);
+  return runs;
+}
+
+async function endedOf(
+  chunks: Collections["chunks"],
+  no: string,
+  streams: readonly string[],
+  options: SessionOption,
+): Promise<Set<string>> {
+  const ends = streams.map((stream) => endOf(no, stream));
+  const found = await chunks.find({ ends: { $in: ends } }, { ...options, projection: { stream: 1 } }).toArray();
+  return new Set(found.map(({ stream }) => stream));
+}
+
+/** First the void ones: what is written after that counts. */
+export async function writeChunks(
+  { chunks }: Collections,
+  { voids, chunksInserted, chunksReplaced }: RunChanges,
+  numberOf: (run: string) => string,
   options: SessionOption,
 ): Promise<void> {
-  const chunks = withoutDoubles(asked);
-  if (chunks.length === 0) return;
-  await runs.updateOne({ _id, no }, { $inc: { grown: 1 } }, options);
-  const known = await collection
-    .find({ no, $or: chunks.map(({ writer, stream, n }) => ({ writer, stream, n })) }, { ...options, projection: { data: 0 } })
-    .toArray();
-  const next = new Map<string, number>();
-  const writes = [];
-  for (const chunk of chunks) {
-    const { stream, writer, n, attempt, kind, data } = chunk;
-    if (sizeOf(chunk) > bytesMax)
-      throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes, and does not fit into a document`);
-    const there = known.find((one) => one.writer === writer && one.stream === stream && one.n === n);
-    if (there !== undefined) {
-      writes.push({ updateOne: { filter: { _id: there._id, attempt: { $lte: attempt } }, update: { $set: { attempt, kind, data } } } });
-      continue;
-    }
-    const place = next.get(stream) ?? (await lastPlace(collection, no, stream, options)) + 1;
-    next.set(stream, place + 1);
-    const document: ChunkDocument = { _id: placeId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
-    writes.push({ insertOne: { document: endsStream(chunk) ? { ...document, ends: endOf(no, stream) } : document } });
-  }
-  await collection.bulkWrite(writes, options);
+  for (const { run, writer, attempt } of voids)
+    await chunks.updateMany(
+      { no: numberOf(run), writer, attempt: { $lt: attempt } },
+      { $set: { attempt, kind: "void", data: null }, $unset: { ends: "" } },
+      options,
+    );
+  for (const { chunk } of [...chunksInserted, ...chunksReplaced]) requireSize(chunk);
+  const writes = [
+    ...chunksReplaced.map(({ run, chunk: { stream, writer, n, attempt, kind, data } }) => ({
+      updateOne: { filter: { no: numberOf(run), stream, writer, n }, update: { $set: { attempt, kind, data } } },
+    })),
+    ...chunksInserted.map(({ run, place, chunk }) => {
+      const { stream, writer, n, attempt, kind, data } = chunk;
+      const no = numberOf(run);
+      const document: ChunkDocument = { _id: placeId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
+      return { insertOne: { document: endsStream(chunk) ? { ...document, ends: endOf(no, stream) } : document } };
+    }),
+  ];
+  if (writes.length > 0) await chunks.bulkWrite(writes, options);
+}
+
+function requireSize(chunk: Chunk): void {
+  if (sizeOf(chunk) <= bytesMax) return;
+  throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes, and does not fit into a document`);
 }
 
 async function lastPlace(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
@@ -81,15 +96,6 @@ async function lastPlace(chunks: Collections["chunks"], no: string, stream: stri
     .limit(1)
     .toArray();
   return last?.place ?? -1;
-}
-
-export async function voidChunks({ chunks }: Collections, no: string, voids: readonly Voided[], options: SessionOption): Promise<void> {
-  for (const { writer, attempt } of voids)
-    await chunks.updateMany(
-      { no, writer, attempt: { $lt: attempt } },
-      { $set: { attempt, kind: "void", data: null }, $unset: { ends: "" } },
-      options,
-    );
 }
 
 /** Read one after the other, and no more than asked for: the driver fetches a few at a time. */

@@ -1,32 +1,33 @@
 import type { Filter } from "mongodb";
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
-import { isSuspect } from "../../../core/runs/run.js";
+import { type Candidate, chooseDue, claimableAt, claimedBy, mayClaimSuspects, nextClaimAt } from "../../../core/runs/rules/claim.js";
 import { Gate } from "../../../core/work/gate.js";
 import { asking } from "../connection/ask.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
-import { absent, add, choose, eq, gte, isMissing, literal, now, orElse } from "../ledger/expressions.js";
+import { add, gte, literal, now, orElse } from "../ledger/expressions.js";
 import { serverTime } from "../ledger/read.js";
 import type { RunDocument } from "./document.js";
 import { loadRun } from "./load.js";
 import { inTransaction } from "./transaction.js";
 
-interface Candidate {
+interface Found {
   readonly _id: string;
   readonly epoch: number;
   readonly owner?: string;
   readonly wakeAt: number;
   readonly deaths?: number;
+  readonly crashes?: number;
+  readonly alone?: boolean;
   readonly avoid?: readonly string[];
   readonly avoidUntil?: number;
+  readonly startedAt: number | null;
   readonly now: number;
 }
 
 /** What this owner may claim, and when. */
-interface Queued {
-  readonly run: Candidate;
-  readonly at: number;
-  readonly suspect: boolean;
+interface Queued extends Candidate {
+  readonly run: Found;
 }
 
 const gate = new Gate(16);
@@ -36,27 +37,19 @@ const roundsMax = 3;
 /** Looks at the head of the queue, takes what is due one by one, and loads it. Reads only when nothing is due. */
 export async function claimRuns(client: MongoClient, collections: Collections, query: ClaimQuery): Promise<Claims> {
   const claimed: Claimed[] = [];
-  let suspects = query.suspects ?? true;
+  const taken: Queued[] = [];
   for (let round = 1; ; round++) {
     const limit = query.limit - claimed.length;
     const found = await asking("a claim", () => headOfQueue(collections, query, limit + 1));
-    const queue = found.filter(({ suspect }) => suspects || !suspect);
+    const suspects = mayClaimSuspects(query, taken);
     const time = found[0]?.run.now ?? (await asking("a claim", () => serverTime(collections)));
-    const due = chosen(queue, time, limit);
+    const due = chooseDue(found, { ...query, limit, suspects }, time);
     const enough = due.length === 0 || limit === 0 || round > roundsMax;
-    if (enough) return { now: time, claimed, nextAt: queue[0]?.at ?? null };
-    const taken = (await gate.runAll(due, ({ run }) => claim(client, collections, query, run))).flat();
-    claimed.push(...taken);
-    const suspect = due.find((one) => one.suspect)?.run._id;
-    if (taken.some(({ run }) => run.id === suspect)) suspects = false;
+    if (enough) return { now: time, claimed, nextAt: nextClaimAt(found, suspects) };
+    const each = (await gate.runAll(due, ({ run }) => claim(client, collections, query, run))).flat();
+    claimed.push(...each);
+    taken.push(...due.filter(({ run }) => each.some((one) => one.run.id === run._id)));
   }
-}
-
-/** The oldest that are due, and of suspects only the first. */
-function chosen(queue: readonly Queued[], time: number, limit: number): Queued[] {
-  const due = queue.filter(({ at }) => at <= time);
-  const first = due.find(({ suspect }) => suspect);
-  return due.filter((one) => one === first || !one.suspect).slice(0, limit);
 }
 
 /** What every worker of its workflow may claim, by the index of the queue; and all of the few others, by theirs. */
@@ -74,50 +67,43 @@ async function headOfQueue(collections: Collections, { workflows, owner, run }: 
           candidates(collections, { ...of, $or: [{ deaths: { $gte: 2 } }, { avoidUntil: { $exists: true } }] }, 0),
         ])
       : [await candidates(collections, { ...open, _id: run }, 1)];
-  const queue = found.flat().map((one) => ({ run: one, at: claimableAt(one, owner), suspect: isSuspect({ deaths: one.deaths ?? 0 }) }));
+  const queue = found.flat().map((one) => {
+    const { wakeAt, avoid = [], avoidUntil = null, deaths = 0 } = one;
+    return { run: one, deaths, at: claimableAt({ wakeAt, avoid, avoidUntil }, owner) };
+  });
   return queue.sort((a, b) => a.at - b.at);
 }
 
-async function candidates({ runs }: Collections, filter: Filter<RunDocument>, limit: number): Promise<Candidate[]> {
+const projection = {
+  ...{ epoch: 1, owner: 1, wakeAt: 1, startedAt: 1, now },
+  ...{ deaths: 1, crashes: 1, alone: 1, avoid: 1, avoidUntil: 1 },
+};
+
+async function candidates({ runs }: Collections, filter: Filter<RunDocument>, limit: number): Promise<Found[]> {
   const found = await runs
-    .find(filter, { projection: { epoch: 1, owner: 1, wakeAt: 1, deaths: 1, avoid: 1, avoidUntil: 1, now } })
+    .find(filter, { projection })
     // By nothing else: this is the order of the index, so that a long queue is not read to its end.
     .sort({ wakeAt: 1 })
     .limit(limit)
     .toArray();
-  return found as unknown as Candidate[];
-}
-
-/** A worker that is to be avoided waits longer than the others. */
-function claimableAt({ wakeAt, avoid = [], avoidUntil = 0 }: Candidate, owner: string): number {
-  return avoid.includes(owner) ? Math.max(wakeAt, avoidUntil) : wakeAt;
+  return found as unknown as Found[];
 }
 
 /**
- * The epoch is compared: whoever else claims it raises it. So is the time, by the server at the write: a renewal counts.
- * And whether it is a suspect or to be avoided, which its late owner may have written in between. The death of an owner
- * that fell silent is counted in the same write.
+ * The epoch is compared: whoever else claims it raises it. So is the time, by the server at the write: a renewal counts. And
+ * everything else that the rule was given, which its late owner may have written in between.
  */
-async function claim(
-  client: MongoClient,
-  collections: Collections,
-  { owner, leaseMs }: ClaimQuery,
-  { _id, epoch, wakeAt, owner: before, deaths, avoidUntil }: Candidate,
-): Promise<Claimed[]> {
+async function claim(client: MongoClient, collections: Collections, { owner, leaseMs }: ClaimQuery, found: Found): Promise<Claimed[]> {
+  const { _id, epoch, wakeAt, owner: before, deaths, crashes, alone, avoidUntil, startedAt, now: time } = found;
+  const was = { owner: before ?? null, epoch, deaths: deaths ?? 0, crashes: crashes ?? 0, alone: alone ?? false, startedAt };
+  const same = Object.fromEntries(
+    Object.entries({ owner: before, deaths, crashes, alone, avoidUntil }).map(([name, value]) => [name, asFound(value)]),
+  );
+  const to = Object.entries(claimedBy(owner, was, time)).map(([name, value]) => [name, literal(value)]);
   const taken = await asking("a claim", () =>
     collections.runs.updateOne(
-      { _id, epoch, wakeAt, deaths: asFound(deaths), avoidUntil: asFound(avoidUntil), $expr: gte(now, "$wakeAt") },
-      [
-        {
-          $set: {
-            ...{ owner: literal(owner), epoch: add("$epoch", 1), wakeAt: add(now, leaseMs), status: "running", trouble: null },
-            startedAt: orElse("$startedAt", now),
-            deaths: add(orElse("$deaths", 0), died),
-            crashes: add(orElse("$crashes", 0), choose(eq("$alone", true), died, 0)),
-            alone: absent,
-          },
-        },
-      ],
+      { _id, epoch, wakeAt, ...same, $expr: gte(now, "$wakeAt") },
+      [{ $set: { ...Object.fromEntries(to), startedAt: orElse("$startedAt", now), wakeAt: add(now, leaseMs) } }],
       collections.bounded,
     ),
   );
@@ -128,8 +114,6 @@ async function claim(
   return [{ ...loaded, lapsed: before !== undefined }];
 }
 
-const died = choose(isMissing("$owner"), 0, 1);
-
-function asFound(value: number | undefined) {
+function asFound(value: string | number | boolean | undefined) {
   return value === undefined ? { $exists: false } : { $eq: value };
 }

@@ -1,6 +1,7 @@
-import type { Binary } from "mongodb";
+import type { Binary, UpdateFilter } from "mongodb";
 import type { ChunkKind } from "../../../core/runs/chunk.js";
-import { type HookRecord, hasEnded, type JournalEntry, type Mail, type RunRecord, type WorkerRecord } from "../../../core/runs/run.js";
+import type { RunUpdate } from "../../../core/runs/rules/table.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { now } from "../ledger/expressions.js";
 
 /**
@@ -98,7 +99,32 @@ export function toRun(document: RunDocument, input: string): RunRecord {
   };
 }
 
-export const isOver = ({ status }: RunDocument): boolean => hasEnded(status);
+/** A new run. Members that are rare are left out while they say nothing. */
+export function toDocument(run: RunRecord, no: string): RunDocument {
+  const { id: _id, input, owner, wakeAt, deaths: _d, crashes: _c, alone: _a, avoid: _v, avoidUntil: _u, unsettled: _s, ...kept } = run;
+  return {
+    ...{ _id, no, ...kept, input: input.length > inputLengthMax ? null : input },
+    ...(owner !== null && { owner }),
+    ...(wakeAt !== null && { wakeAt }),
+  };
+}
+
+const absentWhenNull = new Set(["owner", "wakeAt", "expiresAt", "avoidUntil"]);
+
+/** A change of the rules as MongoDB takes it. */
+export function updateOf(to: RunUpdate): UpdateFilter<RunDocument> {
+  const members = Object.entries(to).map(([name, value]) => {
+    const isAbsent =
+      value === null ? absentWhenNull.has(name) : Array.isArray(value) ? value.length === 0 : name === "unsettled" && value === 0;
+    return [name, isAbsent ? undefined : value] as const;
+  });
+  const set = members.filter(([, value]) => value !== undefined);
+  const unset = members.filter(([, value]) => value === undefined).map(([name]) => [name, ""]);
+  return {
+    ...(set.length > 0 && { $set: Object.fromEntries(set) }),
+    ...(unset.length > 0 && { $unset: Object.fromEntries(unset) }),
+  } as UpdateFilter<RunDocument>;
+}
 
 export function toEntry({ seq, epoch, at, events }: EntryDocument): JournalEntry {
   return { seq, epoch, at, events };

@@ -1,15 +1,15 @@
-import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
+import type { Append, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
+import { applyRun } from "../../../core/runs/rules/apply.js";
 import type { Gate } from "../../../core/work/gate.js";
+import { LoadedRunTable } from "../../shared/loaded-run-table.js";
 import { again, asking } from "../connection/ask.js";
 import type { MongoClient, SessionOption } from "../driver.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
-import { append, isOneEntry } from "./append.js";
-import { writeChunks } from "./chunks.js";
-import { appendLate } from "./late.js";
-import { sendMail } from "./send.js";
-import { isOneDocument, startRun } from "./start.js";
+import { isOneDocument, startAlone } from "./start.js";
+import { loadTouched } from "./touched.js";
 import { inTransaction } from "./transaction.js";
+import { writeChanges } from "./write.js";
 
 /**
  * Each operation is atomic by itself, and they go side by side. If one of them fails, all are sent again, and find what
@@ -26,23 +26,37 @@ export async function flushRuns(
 
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {
   const what = `a run's ${operation.verb}`;
-  if (operation.verb === "append" && isOneEntry(operation)) return await asking(what, () => again(() => append(collections, operation)));
+  if (operation.verb === "append" && isOneEntry(operation))
+    return await asking(what, () => again(() => appendAlone(collections, operation)));
   if (operation.verb === "start" && isOneDocument(operation))
     return await asking(what, () => again(() => startAlone(collections, operation)));
-  return await inTransaction(client, what, (options) => write(collections, operation, options));
+  return await inTransaction(client, what, (options) => decide(collections, operation, options));
 }
 
-function write(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
-  if (operation.verb === "append") return append(collections, operation, options);
-  if (operation.verb === "appendLate") return appendLate(collections, operation, options);
-  if (operation.verb === "write") return writeChunks(collections, operation, options);
-  return operation.verb === "start" ? startRun(collections, operation, options) : sendMail(collections, operation, options);
+/** Loads what the operation may touch, applies the rules to it, and writes the difference: inside a transaction. */
+export async function decide(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
+  const { loaded, numbers } = await loadTouched(collections, operation, options);
+  const table = new LoadedRunTable(loaded);
+  const answer = applyRun(table, operation);
+  await writeChanges(collections, table.changes(), numbers, options);
+  return answer;
 }
 
-/** Two who insert the same document at once: MongoDB tells one of them that it exists, who then finds it. */
-async function startAlone(collections: Collections, operation: Extract<RunOperation, { verb: "start" }>): Promise<RunAnswer | "again"> {
-  return await startRun(collections, operation, {}).catch((error: unknown) => {
-    if (isDuplicateKey(error)) return "again" as const;
-    throw error;
-  });
+/** The entry and nothing else: one document, which is its own fence. */
+function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial } }: Append): boolean {
+  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
+  return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
+}
+
+/**
+ * Without a transaction. What is read before the entry can only have changed by an entry in its place, which its own id then
+ * finds taken: then it is decided once more.
+ */
+async function appendAlone(collections: Collections, append: Append): Promise<RunAnswer> {
+  try {
+    return await decide(collections, append, {});
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+    return await decide(collections, append, {});
+  }
 }

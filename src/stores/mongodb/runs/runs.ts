@@ -4,10 +4,9 @@ import { asking } from "../connection/ask.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { asSession, clientOf } from "../transactions/transact.js";
-import { append } from "./append.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
-import { flushRuns } from "./flush.js";
+import { decide, flushRuns } from "./flush.js";
 import { loadRun } from "./load.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
@@ -48,7 +47,7 @@ export function mongoRuns(
     watch: watching.watch,
     appendWithin(tx, asked) {
       const session = asSession(tx);
-      return append(collections.by(clientOf(session)), asked, { session });
+      return decide(collections.by(clientOf(session)), asked, { session });
     },
   };
   return { runs, close: watching.close };

@@ -2,24 +2,42 @@ import { randomUUID } from "node:crypto";
 import { assert } from "../../../core/errors/errors.js";
 import type { RunAnswer, StartRun } from "../../../core/runs/operation.js";
 import type { SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { absent, add, choose, isMissing, literal, now } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
-import { putChunks } from "./chunks.js";
-import { entryId, inputLengthMax, type RunAndNow, runAndNow } from "./document.js";
+import { inputLengthMax, type RunAndNow, runAndNow } from "./document.js";
 import { withInputs } from "./load.js";
-import { conflictsAfter, follow, insertEntry } from "./write.js";
 
 /** Only the document of the run itself: no transaction is needed for it. */
 export function isOneDocument({ first, input, chunks }: StartRun): boolean {
   return first === null && chunks === undefined && input.length <= inputLengthMax;
 }
 
-export async function startRun(collections: Collections, start: StartRun, options: SessionOption): Promise<RunAnswer> {
-  const { id, first } = start;
+/** The start of rules/start.ts for a run that is one document. Two who insert it at once: MongoDB tells one of them that it exists, who then finds it. */
+export async function startAlone(collections: Collections, start: StartRun): Promise<RunAnswer | "again"> {
+  try {
+    const { run, created } = await createRun(collections, start, {});
+    if (created || run.creator === start.creator) return { kind: "created", now: run.now, conflicts: [] };
+    const [record] = await withInputs(collections, [run], {});
+    assert(record !== undefined, "a run has its input as long as it is there");
+    return { kind: "exists", run: record };
+  } catch (error) {
+    if (isDuplicateKey(error)) return "again";
+    throw error;
+  }
+}
+
+/** Creates the document of a run at the server's time, and reads it or the one that is there, in one trip. */
+export async function createRun(
+  { runs }: Collections,
+  start: StartRun,
+  options: SessionOption,
+): Promise<{ readonly run: RunAndNow; readonly created: boolean }> {
   const no = randomUUID();
   requireRoom(start.input);
-  const found = await collections.runs.findOneAndUpdate({ _id: id }, create(start, no), {
+  const update = create(start, no);
+  const found = await runs.findOneAndUpdate({ _id: start.id }, update, {
     ...options,
     upsert: true,
     returnDocument: "after",
@@ -28,44 +46,10 @@ export async function startRun(collections: Collections, start: StartRun, option
   assert(found !== null, "an upsert finds what it inserts");
   // Sent again by the driver, an insert is answered without the projection: the time of it is in the document.
   const told = found as unknown as Omit<RunAndNow, "now"> & { readonly now?: number };
-  const run: RunAndNow = { ...told, now: told.now ?? told.createdAt };
-  if (run.no !== no) return await existing(collections, run, start, options);
-  const place = { id, no, parent: start.parent, now: run.now };
-  if (start.input.length > inputLengthMax) {
-    const aside = { _id: entryId(no, 0), seq: 0, epoch: 0, at: run.now, events: start.input };
-    await collections.journal.insertOne(aside, options);
-  }
-  if (start.chunks) await putChunks(collections, { _id: id, no }, start.chunks, options);
-  if (first === null) return { kind: "created", now: run.now, conflicts: [] };
-  const { events } = first.entry;
-  if (events !== null) await insertEntry(collections, place, { seq: 1, epoch: 1, events }, options);
-  await follow(collections, place, first.entry, options);
-  return { kind: "created", now: run.now, conflicts: await conflictsAfter(collections, no, first.entry, options) };
+  return { run: { ...told, now: told.now ?? told.createdAt }, created: told.no === no };
 }
 
-/** Most of them are one document each, and go in one trip. */
-export async function startChildren(collections: Collections, children: readonly StartRun[], options: SessionOption): Promise<void> {
-  const upserts = children.filter(isOneDocument).map((child) => ({
-    updateOne: { filter: { _id: child.id }, update: create(child, randomUUID()), upsert: true },
-  }));
-  if (upserts.length > 0) await collections.runs.bulkWrite(upserts, options);
-  for (const child of children) if (!isOneDocument(child)) await startRun(collections, child, options);
-}
-
-async function existing(
-  collections: Collections,
-  run: RunAndNow,
-  { creator, first }: StartRun,
-  options: SessionOption,
-): Promise<RunAnswer> {
-  if (run.creator === creator)
-    return { kind: "created", now: run.now, conflicts: await conflictsAfter(collections, run.no, first?.entry, options) };
-  const [record] = await withInputs(collections, [run], options);
-  assert(record !== undefined, "a run has its input as long as it is there");
-  return { kind: "exists", run: record };
-}
-
-/** A new document, or the one that is there, which MongoDB then does not write. */
+/** The new run of rules/start.ts, or the document that is there, which MongoDB then does not write. */
 function create(
   { id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun,
   no: string,

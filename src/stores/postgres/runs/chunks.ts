@@ -1,4 +1,4 @@
-import { type Chunk, type ChunkQuery, type ChunkRecord, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
+import { type ChunkQuery, type ChunkRecord, sizeOf, withoutDoubles } from "../../../core/runs/chunk.js";
 import type { RunAnswer, RunOperation, WriteChunks } from "../../../core/runs/operation.js";
 import type { PgClient } from "../driver.js";
 import { codeOf } from "../errors.js";
@@ -31,9 +31,11 @@ const chunkColumns: Columns = [
  * Places are given on the statement's snapshot. Whoever writes at the same time can only be an owner that was overtaken,
  * and takes a place that is unique: the one that comes later is told so by an error, has written nothing, and goes again.
  */
-function statement(held: string, told: string): string {
+function statement(told: string): string {
   return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),
-held AS MATERIALIZED (${held}),
+held AS MATERIALIZED (
+  SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
+  WHERE r.epoch = a.epoch AND r.owner IS NOT NULL AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE OF r),
 streams AS MATERIALIZED (
   SELECT s.run, s.stream,
     coalesce((SELECT c.place FROM $schema.chunks c WHERE c.run = s.run AND c.stream = s.stream ORDER BY c.place DESC LIMIT 1), -1) AS last,
@@ -41,7 +43,7 @@ streams AS MATERIALIZED (
   FROM (SELECT DISTINCT run, stream FROM asked WHERE run IN (SELECT id FROM held)) s
 ), found AS MATERIALIZED (
   SELECT a.*, s.last, (SELECT c.place FROM $schema.chunks c WHERE c.run = a.run AND c.writer = a.writer AND c.stream = a.stream AND c.n = a.n) AS place
-  FROM asked a JOIN streams s ON s.run = a.run AND s.stream = a.stream WHERE NOT s.closed OR a.epoch IS NULL
+  FROM asked a JOIN streams s ON s.run = a.run AND s.stream = a.stream WHERE NOT s.closed
 ), replaced AS (
   UPDATE $schema.chunks c SET attempt = f.attempt, kind = f.kind, size = f.size, value = f.value, bytes = f.bytes
   FROM found f WHERE c.run = f.run AND c.stream = f.stream AND c.place = f.place AND c.attempt <= f.attempt
@@ -54,20 +56,7 @@ SELECT json_build_object('held', (SELECT json_agg(id) FROM held), 'closed', (SEL
   'told', ${told})::text AS answer`;
 }
 
-const stillHeld = `SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
-  WHERE r.epoch = a.epoch AND r.owner IS NOT NULL AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE OF r`;
-
-/** With an entry, inside its transaction: the run is locked, and its fence has been passed. */
-export const putChunks = statement("SELECT DISTINCT run AS id FROM asked", `(SELECT count(${tellOfChunks("id")}) FROM held)`);
-
-export const voidChunks = `UPDATE $schema.chunks SET attempt = $3::int, kind = 'void', size = 0, value = NULL, bytes = NULL
-  WHERE run = $1::text AND writer = $2::text AND attempt < $3::int`;
-
-export function chunkValues(run: string, epoch: number | null, chunks: readonly Chunk[]): Buffer[] {
-  return binaryColumns(rowsOf(run, epoch, chunks), chunkColumns);
-}
-
-function rowsOf(run: string, epoch: number | null, chunks: readonly Chunk[]): (Scalar | Uint8Array)[][] {
+function rowsOf({ id: run, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[][] {
   return withoutDoubles(chunks).map((chunk) => {
     const { stream, writer, n, attempt, kind, data } = chunk;
     const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
@@ -116,11 +105,8 @@ async function writeBatch(
   const loud = writes.length <= endsToldMax;
   const query = {
     name: `onceflow-runs-chunks${loud ? "-told" : ""}`,
-    text: inSchema(statement(stillHeld, loud ? `(SELECT count(${tellOfChunks("id")}) FROM held)` : "0"), schema),
-    values: binaryColumns(
-      writes.flatMap(({ id, epoch, chunks }) => rowsOf(id, epoch, chunks)),
-      chunkColumns,
-    ),
+    text: inSchema(statement(loud ? `(SELECT count(${tellOfChunks("id")}) FROM held)` : "0"), schema),
+    values: binaryColumns(writes.flatMap(rowsOf), chunkColumns),
   };
   const answer = await answered(client, query);
   return new Map(writes.map((write) => [write, answer === "again" ? answer : answerTo(write, answer)]));

@@ -85,7 +85,11 @@ const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch ${last
 const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
     ELSE (SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch AND j.closing IS NULL ${lastEntry}) END`;
 
+const insertHold = `INSERT INTO $schema.journal (run, seq, epoch, at, events)
+SELECT a.id, a.seq, a.epoch, ${serverNow}, a.events FROM ${onlyRow(entryColumns, 0)} WHERE ${canFollow}`;
+
 /** A hold by itself, which is what a run without company commits. No row when it does not fit. */
-const onlyHold = `INSERT INTO $schema.journal (run, seq, epoch, at, events)
-SELECT a.id, a.seq, a.epoch, ${serverNow}, a.events FROM ${onlyRow(entryColumns, 0)} WHERE ${canFollow}
-RETURNING at AS now`;
+const onlyHold = `${insertHold} RETURNING at AS now`;
+
+/** The same in a user's transaction, which an error would end: no row either when another process takes the place meanwhile. */
+export const holdWithin = `${insertHold} ON CONFLICT DO NOTHING RETURNING json_build_object('now', at)::text AS answer`;

@@ -60,7 +60,7 @@ function quickOf(operations: readonly RunOperation[]): Quick {
   for (const [i, operation] of operations.entries()) {
     if (operation.verb === "start" && isPlainStart(operation)) quick.starts.push([i, operation]);
     if (operation.verb !== "append" || !isPlain(operation.entry)) continue;
-    if (onlyJournals(operation.entry)) quick.holds.push([i, operation]);
+    if (isHold(operation.entry)) quick.holds.push([i, operation]);
     else if (!endsSilently(operation.entry)) quick.changes.push([i, operation]);
   }
   return quick;
@@ -104,6 +104,11 @@ function isPlainStart({ first, chunks }: StartRun): boolean {
   if (first === null) return true;
   const { entry } = first;
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
+}
+
+/** An entry that the run itself is not changed by: only the journal is written. */
+export function isHold(entry: Entry): boolean {
+  return isPlain(entry) && onlyJournals(entry);
 }
 
 function isPlain({ hooks, children, voids, chunks, trial, then }: Entry): boolean {

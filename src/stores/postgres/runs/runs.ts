@@ -7,7 +7,8 @@ import type { PgClient, PgModule } from "../driver.js";
 import { explain } from "../errors.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
-import { appendWithin, flushRuns, runStatements } from "./flush.js";
+import { appendWithin } from "./decide.js";
+import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
@@ -34,7 +35,6 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
   const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
   const watch = openWatch(pg, config, channelOf(schema));
-  const statements = runStatements(schema);
   /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
   const oneFlush = new Gate(1);
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
@@ -43,7 +43,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     });
 
   const runs: RunBackend = {
-    flush: (operations) => oneFlush.run(() => flusher.run("a flush of runs", (client) => flushRuns(client, statements, operations))),
+    flush: (operations) => oneFlush.run(() => flusher.run("a flush of runs", (client) => flushRuns(client, schema, operations))),
     claim(query) {
       // Whoever claims is about to write.
       flusher.connect();
@@ -62,7 +62,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     tail: (run, stream) => asking("a read", () => readTail(pool, schema, run, stream)),
     purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),
     watch: (changed) => watch.watch(changed),
-    appendWithin: (tx, append) => appendWithin(tx, statements, append),
+    appendWithin: (tx, append) => appendWithin(tx, schema, append),
   };
   return {
     runs,

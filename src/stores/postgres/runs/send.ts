@@ -21,7 +21,7 @@ export function mailStatement(to: "run" | "token"): string {
       ? "SELECT r.id, r.hook_rev, r.ended_at, $3::text AS about FROM $schema.runs r WHERE r.id = $1::text"
       : `SELECT r.id, r.hook_rev, r.ended_at, coalesce(h.about, $3::text) AS about FROM $schema.hooks h JOIN $schema.runs r ON r.id = h.run
       WHERE h.token = $1::text`;
-  return `WITH clock AS MATERIALIZED (SELECT coalesce($6::bigint, ${serverNow}) AS now),
+  return `WITH clock AS MATERIALIZED (SELECT ${serverNow} AS now),
     box AS MATERIALIZED (SELECT b.*, (SELECT true FROM $schema.mail m WHERE m.run = b.id AND m.key = $5::text) AS known FROM (${box}) b),
     taken AS (
       UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN r.owner IS NULL THEN least(r.wake_at, now) ELSE r.wake_at END,
@@ -43,9 +43,8 @@ export interface Posted {
   readonly sent: number;
 }
 
-/** The values of a mail statement; `now` when an instant is given already. */
-export function mailValues({ to, kind, about, payload, key }: Send, now: number | null): Scalar[] {
-  return ["token" in to ? to.token : to.run, kind, about, payload, storedKey(key), now];
+export function mailValues({ to, kind, about, payload, key }: Send): Scalar[] {
+  return ["token" in to ? to.token : to.run, kind, about, payload, storedKey(key)];
 }
 
 export function postedAnswer(posted: Posted | undefined): RunAnswer | "again" {
@@ -58,10 +57,6 @@ export function postedAnswer(posted: Posted | undefined): RunAnswer | "again" {
 }
 
 /** NUL, which parts the names in some keys, is what no text can hold here. No key has the other one. */
-function storedKey(key: string): string {
+export function storedKey(key: string): string {
   return key.replaceAll("\0", "\u0001");
-}
-
-export function childMail(parent: string, id: string, payload: string): Send {
-  return { verb: "send", to: { run: parent }, kind: "child", about: id, payload, key: `child\0${id}` };
 }

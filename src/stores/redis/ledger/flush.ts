@@ -2,7 +2,7 @@ import { assert, StoreRefusedError } from "../../../core/errors/errors.js";
 import { decide, forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
 import type { Operation, Resolve, Settle } from "../../../core/ledger/operation.js";
 import { effectClasses } from "../../../core/ledger/record.js";
-import { isConnectionLoss } from "../../../core/store/flush-failure.js";
+import { isConnectionLoss } from "../../../core/store/commit/flush-failure.js";
 import type { Verdicted } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { RedisLink } from "../connection/link.js";

@@ -1,5 +1,4 @@
-import { type RecordId, stateAt } from "../../../core/ledger/record.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { type RecordId, rowOf, stateAt } from "../../../core/ledger/record.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";

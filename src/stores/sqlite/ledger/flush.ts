@@ -1,6 +1,6 @@
 import { decide } from "../../../core/ledger/decide.js";
 import type { Begin, Operation, Settle } from "../../../core/ledger/operation.js";
-import { rowOf } from "../../../core/store/group-commit.js";
+import { rowOf } from "../../../core/ledger/record.js";
 import type { Verdicted } from "../../../core/store/store.js";
 import type { SqliteDatabase } from "../driver.js";
 import type { OwnTransactions } from "../transactions/own-transactions.js";

@@ -1,9 +1,11 @@
 import type { Claimed, ClaimQuery, Claims } from "../../../core/runs/operation.js";
-import { isSuspect, type RunRecord } from "../../../core/runs/run.js";
+import { type Candidate, chooseDue, claimableAt, claimedBy, mayClaimSuspects, nextClaimAt } from "../../../core/runs/rules/claim.js";
+import type { RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
 import { loadRuns } from "./load.js";
 import type { RunNumbers } from "./numbers.js";
 import { storeNow, text } from "./row.js";
+import type { SqliteRunTable } from "./table.js";
 
 /** Every worker of its workflow may claim it. The others are rare, and are found by an index of their own. */
 const unrestricted = "r.deaths < 2 AND r.avoid IS NULL";
@@ -22,30 +24,27 @@ const selectLanes = `WITH RECURSIVE owners (owner) AS (
     SELECT min(r.wake_at) FROM onceflow_runs r WHERE r.ended_at IS NULL AND r.owner IS o.owner AND r.workflow = w.value AND ${unrestricted}
   ) AS wakeAt
   FROM owners o CROSS JOIN json_each(?) w WHERE o.owner IS NOT ?`;
-const selectDue = `SELECT no, owner, wake_at AS at, deaths FROM onceflow_runs r
+const selectDue = `SELECT no, wake_at AS at, deaths FROM onceflow_runs r
   WHERE ended_at IS NULL AND owner IS ? AND workflow = ? AND wake_at <= ? AND ${unrestricted} ORDER BY wake_at, no LIMIT ?`;
-/** When this owner may claim it: a worker that is to be avoided waits longer than the others. */
-const selectedAt = `no, owner, deaths,
-  CASE WHEN avoid IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(avoid) a WHERE a.value = ?) THEN max(wake_at, avoid_until) ELSE wake_at END AS at`;
+const restricted = "no, deaths, wake_at AS wakeAt, avoid, avoid_until AS avoidUntil";
 // The index's own condition, to the letter: so that it is known to hold what is asked for.
-const selectRestricted = `SELECT ${selectedAt} FROM onceflow_runs INDEXED BY onceflow_runs_restricted
+const selectRestricted = `SELECT ${restricted} FROM onceflow_runs INDEXED BY onceflow_runs_restricted
   WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL)
     AND owner IS NOT ? AND workflow IN (SELECT value FROM json_each(?))`;
-const selectOne = `SELECT ${selectedAt} FROM onceflow_runs WHERE ended_at IS NULL AND wake_at IS NOT NULL AND owner IS NOT ? AND id = ?`;
-/** The death of an owner that fell silent is counted here, before any code of the run executes. */
-const take = `UPDATE onceflow_runs SET owner = ?, epoch = epoch + 1, wake_at = ?, status = 'running', trouble = NULL,
-  started_at = coalesce(started_at, ?), deaths = deaths + (owner IS NOT NULL), crashes = crashes + (owner IS NOT NULL AND alone), alone = 0
-  WHERE no = ?`;
-
+const selectOne = `SELECT ${restricted} FROM onceflow_runs WHERE ended_at IS NULL AND wake_at IS NOT NULL AND owner IS NOT ? AND id = ?`;
 interface Lane {
   readonly owner: string | null;
   readonly workflow: string;
   readonly wakeAt: number;
 }
 
-interface Candidate extends Pick<RunRecord, "owner" | "deaths"> {
+interface Queued extends Candidate {
   readonly no: number;
-  readonly at: number;
+}
+
+interface RestrictedRow extends Pick<RunRecord, "deaths" | "wakeAt" | "avoidUntil"> {
+  readonly no: number;
+  readonly avoid: string | null;
 }
 
 /** Without a lock. Undefined when something is due: then it is worth one. */
@@ -56,39 +55,36 @@ export function nothingDue(sql: Prepared, query: ClaimQuery): Claims | undefined
 }
 
 /** Inside a write transaction: looks again, because whoever was faster has taken what was due. */
-export function takeDue(sql: Prepared, numbers: RunNumbers, query: ClaimQuery): Claims {
+export function takeDue(sql: Prepared, table: SqliteRunTable, numbers: RunNumbers, query: ClaimQuery): Claims {
   const { owner, leaseMs } = query;
-  const now = storeNow(sql);
+  const now = table.begin().now();
   const due = dueAt(sql, query, now);
-  for (const { no } of due) sql(take).run(owner, now + leaseMs, now, no);
-  const nextAt = nextOf(sql, query, (query.suspects ?? true) && !due.some(isSuspect));
   const loaded = loadRuns(
     sql,
     due.map(({ no }) => no),
   );
-  const claimed = due.map(({ no, owner: before }): Claimed => {
-    const parts = loaded.get(no) as Omit<Claimed, "lapsed">;
-    numbers.set(parts.run.id, no);
-    return { ...parts, lapsed: before !== null };
+  const claimed = due.map(({ no }): Claimed => {
+    const { run, ...parts } = loaded.get(no) as Omit<Claimed, "lapsed">;
+    const taken = { ...claimedBy(owner, run, now), wakeAt: now + leaseMs };
+    table.changeRun(run.id, taken);
+    numbers.set(run.id, no);
+    return { run: { ...run, ...taken }, ...parts, lapsed: run.owner !== null };
   });
-  return { now, claimed, nextAt };
+  return { now, claimed, nextAt: nextOf(sql, query, mayClaimSuspects(query, due)) };
 }
 
-/** What is claimed now: the oldest, and of suspects one at most. */
-function dueAt(sql: Prepared, query: ClaimQuery, now: number): Candidate[] {
-  const { suspects = true, limit } = query;
+/** The oldest behind every lane that is due, and the few runs that not every worker may claim: enough for the rule to choose from. */
+function dueAt(sql: Prepared, query: ClaimQuery, now: number): Queued[] {
   const lanes = lanesOf(sql, query).filter(({ wakeAt }) => wakeAt <= now);
-  const queued = lanes.flatMap((lane) => sql(selectDue).all(lane.owner, lane.workflow, now, limit) as Candidate[]);
-  const due = [...queued, ...restrictedOf(sql, query).filter(({ at }) => at <= now)].sort((a, b) => a.at - b.at || a.no - b.no);
-  const suspect = suspects ? due.find(isSuspect) : undefined;
-  return due.filter((one) => one === suspect || !isSuspect(one)).slice(0, limit);
+  const queued = lanes.flatMap((lane) => sql(selectDue).all(lane.owner, lane.workflow, now, query.limit) as Queued[]);
+  const queue = [...queued, ...restrictedOf(sql, query)].sort((a, b) => a.at - b.at || a.no - b.no);
+  return chooseDue(queue, query, now);
 }
 
 /** When this owner can claim the next run, as far as is known now. */
 function nextOf(sql: Prepared, query: ClaimQuery, suspects: boolean): number | null {
-  const restricted = restrictedOf(sql, query).filter((one) => suspects || !isSuspect(one));
-  const times = [...lanesOf(sql, query).map(({ wakeAt }) => wakeAt), ...restricted.map(({ at }) => at)];
-  return times.length === 0 ? null : times.reduce((a, b) => Math.min(a, b));
+  const heads = lanesOf(sql, query).map(({ wakeAt }) => ({ at: wakeAt, deaths: 0 }));
+  return nextClaimAt([...heads, ...restrictedOf(sql, query)], suspects);
 }
 
 function lanesOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Lane[] {
@@ -100,7 +96,11 @@ function lanesOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Lane[] {
 }
 
 /** Runs that not every worker may claim, or the one run that is asked for. */
-function restrictedOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Candidate[] {
-  if (run !== undefined) return sql(selectOne).all(owner, owner, text(run)) as Candidate[];
-  return sql(selectRestricted).all(owner, owner, JSON.stringify([...new Set(workflows)])) as Candidate[];
+function restrictedOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Queued[] {
+  const rows =
+    run === undefined ? sql(selectRestricted).all(owner, JSON.stringify([...new Set(workflows)])) : sql(selectOne).all(owner, text(run));
+  return (rows as RestrictedRow[]).map(({ no, deaths, wakeAt, avoid, avoidUntil }) => {
+    const avoided = avoid === null ? [] : (JSON.parse(avoid) as string[]);
+    return { no, deaths, at: claimableAt({ wakeAt, avoid: avoided, avoidUntil }, owner) };
+  });
 }

@@ -1,9 +1,7 @@
 import type { RunAnswer, RunOperation } from "../../../core/runs/operation.js";
-import type { Prepared } from "../connection/prepared.js";
+import { applyRun } from "../../../core/runs/rules/apply.js";
 import type { OwnTransactions } from "../transactions/own-transactions.js";
-import type { RunNumbers } from "./numbers.js";
-import { storeNow } from "./row.js";
-import { RunWriter } from "./write.js";
+import type { SqliteRunTable } from "./table.js";
 
 /**
  * One flush is one transaction: if we die before it is committed, nothing of it is there; after that, all of it, and
@@ -11,36 +9,36 @@ import { RunWriter } from "./write.js";
  * group commit then sends them one by one.
  */
 export class RunFlush {
-  readonly #sql: Prepared;
+  readonly #table: SqliteRunTable;
   readonly #transactions: OwnTransactions;
-  readonly #writer: RunWriter;
-  #parents: string[] = [];
 
-  constructor(sql: Prepared, transactions: OwnTransactions, numbers: RunNumbers) {
-    this.#sql = sql;
+  constructor(table: SqliteRunTable, transactions: OwnTransactions) {
+    this.#table = table;
     this.#transactions = transactions;
-    this.#writer = new RunWriter(sql, numbers, (parent) => this.#parents.push(parent));
   }
 
   /** The answers, and the parents that got mail by the end of a child, which no answer names. */
   run(operations: readonly RunOperation[]): { readonly answers: RunAnswer[]; readonly parents: readonly string[] } {
-    this.#parents = [];
+    const quick = this.#appendAlone(operations);
+    const answers = quick ?? this.#transactions.write(() => this.#apply(operations));
+    return { answers, parents: this.#table.parents };
+  }
+
+  /** The entry and nothing else: a single statement is its own transaction. What it refuses is explained inside one. */
+  #appendAlone(operations: readonly RunOperation[]): RunAnswer[] | undefined {
     const [only] = operations;
-    const alone = operations.length === 1 && only !== undefined && isOneStatement(only);
-    const answers = alone ? this.#apply(operations) : this.#transactions.write(() => this.#apply(operations));
-    return { answers, parents: this.#parents };
+    if (operations.length !== 1 || only?.verb !== "append") return undefined;
+    const { events, consumed, hooks, children, then, voids, chunks, trial } = only.entry;
+    if (events === null || consumed !== null || hooks.length > 0 || children.length > 0 || then.kind !== "hold") return undefined;
+    if (voids !== undefined || chunks !== undefined || trial !== undefined) return undefined;
+    const now = this.#table.begin().now();
+    const { id, seq, epoch } = only;
+    if (!this.#table.insertFenced(id, { seq, epoch, at: now, events })) return undefined;
+    return [{ kind: "appended", now, conflicts: [] }];
   }
 
   #apply(operations: readonly RunOperation[]): RunAnswer[] {
-    const now = storeNow(this.#sql);
-    return operations.map((operation) => this.#writer.apply(operation, now));
+    this.#table.begin();
+    return operations.map((operation) => applyRun(this.#table, operation));
   }
-}
-
-/** The entry and nothing else: a single statement is its own transaction, and what explains a refusal only reads. */
-function isOneStatement(operation: RunOperation): boolean {
-  if (operation.verb !== "append") return false;
-  const { events, consumed, hooks, children, then, voids, chunks, trial } = operation.entry;
-  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
-  return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }

@@ -1,6 +1,8 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
+import type { RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
+import type { SqliteValue } from "../driver.js";
 import { clockSql } from "../ledger/row.js";
 
 /**
@@ -40,6 +42,37 @@ export const selectedRun = Object.entries(columns)
   .map(([column, member]) => `r.${column} AS "${member}"`)
   .concat("coalesce(r.input, (SELECT l.events FROM onceflow_journal l WHERE l.run = r.no AND l.seq = 0)) AS input")
   .join(", ");
+
+/** The part by which the rules decide, without the long texts. */
+export const selectedState = Object.entries(columns)
+  .filter(([, member]) => !["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil", "createdAt"].includes(member))
+  .map(([column, member]) => `r.${column} AS "${member}"`)
+  .join(", ");
+
+const columnOf = new Map<string, string>([
+  ...Object.entries(columns).map(([column, member]) => [member, column] as const),
+  ["expiresAt", "expires_at"],
+]);
+
+/** The columns and values of a change. Few texts in all: the same members change together. */
+export function updateOf(to: RunUpdate): {
+  readonly sets: string;
+  readonly values: SqliteValue[];
+} {
+  const entries = Object.entries(to);
+  return {
+    sets: entries.map(([member]) => `${columnOf.get(member)} = ?`).join(", "),
+    values: entries.map(([member, value]) => boundValue(member, value)),
+  };
+}
+
+function boundValue(member: string, value: string | number | boolean | null | readonly string[]): SqliteValue {
+  if (typeof value === "boolean") return value ? 1 : 0;
+  if (typeof value === "object" && value !== null) return value.length === 0 ? null : JSON.stringify(value);
+  // Words for people: better without its NUL than a run that cannot be released.
+  if (member === "trouble" && typeof value === "string") return value.replaceAll("\0", "\uFFFD");
+  return typeof value === "string" ? text(value) : value;
+}
 
 export const selectedEntry = "j.seq, j.epoch, j.at, j.events";
 export const selectedMail = "m.seq, m.kind, m.about, m.payload, m.at";

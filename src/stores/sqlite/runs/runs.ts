@@ -12,6 +12,7 @@ import { RunNumbers } from "./numbers.js";
 import { purgeRuns } from "./purge.js";
 import { renewRuns } from "./renew.js";
 import { type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./row.js";
+import { SqliteRunTable } from "./table.js";
 import type { RunWatch } from "./watch.js";
 import { listWorkers, removeWorker } from "./workers.js";
 
@@ -36,7 +37,8 @@ const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JO
 /** Queue and journal in the file of the ledger. */
 export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
   const numbers = new RunNumbers();
-  const flush = new RunFlush(sql, transactions, numbers);
+  const table = new SqliteRunTable(sql, numbers);
+  const flush = new RunFlush(table, transactions);
   return {
     flush: (operations) =>
       flushing(() => flush.run(operations)).then(({ answers, parents }) => {
@@ -46,7 +48,7 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
       }),
     async claim(query) {
       const nothing = await reading(() => nothingDue(sql, query));
-      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, numbers, query))));
+      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, table, numbers, query))));
     },
     workers: () => reading(() => listWorkers(sql)),
     leave: (owner) => writing(() => removeWorker(sql, owner)),

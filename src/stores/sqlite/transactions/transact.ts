@@ -3,6 +3,7 @@ import type { Answer, Settle } from "../../../core/ledger/operation.js";
 import type { PacketAnswer, SendPackets } from "../../../core/packets/operation.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import type { Append, RunAnswer } from "../../../core/runs/operation.js";
+import { appendEntry } from "../../../core/runs/rules/append.js";
 import type { Tx } from "../../../core/store/store.js";
 import type { Clock } from "../../../core/work/clock.js";
 import { undo, whenFree } from "../connection/connections.js";
@@ -12,8 +13,7 @@ import { explain } from "../errors.js";
 import { RecordStatements } from "../ledger/record-statements.js";
 import { SqlitePacketTable } from "../packets/table.js";
 import { RunNumbers } from "../runs/numbers.js";
-import { storeNow } from "../runs/row.js";
-import { RunWriter } from "../runs/write.js";
+import { SqliteRunTable } from "../runs/table.js";
 
 /** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
 export interface SqliteTx {
@@ -85,7 +85,7 @@ export function settleWithin(tx: Tx, settle: Settle): Answer {
 
 export function appendWithin(tx: Tx, append: Append): RunAnswer {
   const sql = prepareOnce(handleOf(tx));
-  return new RunWriter(sql, new RunNumbers()).append(append, storeNow(sql));
+  return appendEntry(new SqliteRunTable(sql, new RunNumbers()).begin(), append);
 }
 
 export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {

@@ -4,7 +4,7 @@ import { createStore } from "../../../core/store/create-store.js";
 import type { StoreOptions } from "../../../core/store/store-options.js";
 import { createMemoryLedger, type MemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
 import type { MemoryPackets } from "../../../stores/memory/packets/packets.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { ManualClock } from "../manual-clock.js";
 import type { ContractTarget } from "./target.js";
 

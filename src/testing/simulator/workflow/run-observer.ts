@@ -11,7 +11,7 @@ import type {
   Trial,
 } from "../../../core/runs/operation.js";
 import { isSuspect, type JournalEntry } from "../../../core/runs/run.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { decodeEvents } from "../../../workflow/journal/codec.js";
 import { isRequest } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";

@@ -2,7 +2,7 @@ import type { RunBackend } from "../../../core/runs/operation.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { createStore } from "../../../core/store/create-store.js";
 import { createMemoryLedger, memoryBackend } from "../../../stores/memory/backend.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { EffectLedger } from "../../effect-ledger.js";
 import { startBlows } from "../blows.js";
 import type { Customer } from "../customer.js";

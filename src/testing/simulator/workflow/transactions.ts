@@ -1,7 +1,7 @@
 import { UnreachableError } from "../../../core/errors/errors.js";
 import type { Append, RunAnswer } from "../../../core/runs/operation.js";
 import type { Tx } from "../../../core/store/store.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import type { WithRuns } from "./run-faults.js";
 
 /** What a transaction has written so far: business rows, and the entry that goes with them. */

@@ -1,6 +1,6 @@
+import { rowOf } from "../../../../core/ledger/record.js";
 import { never } from "../../../../core/packets/rules/lane.js";
 import type { PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
-import { rowOf } from "../../../../core/store/group-commit.js";
 import type { Locked } from "../transaction/lock.js";
 import type { Loaded } from "../transaction/read.js";
 import { LoadedTable } from "../transaction/table.js";

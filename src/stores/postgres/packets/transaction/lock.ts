@@ -1,5 +1,4 @@
-import type { RecordId } from "../../../../core/ledger/record.js";
-import { rowOf } from "../../../../core/store/group-commit.js";
+import { type RecordId, rowOf } from "../../../../core/ledger/record.js";
 import { arrayLiteral } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
 import type { Wishes } from "./wishes.js";

@@ -1,8 +1,7 @@
 import { assert } from "../../../../core/errors/errors.js";
-import type { AttemptEntry, LedgerRecord, RecordId } from "../../../../core/ledger/record.js";
+import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../../../core/ledger/record.js";
 import type { ExecutionNote } from "../../../../core/packets/packet.js";
 import type { ExecutionRow, PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
-import { rowOf } from "../../../../core/store/group-commit.js";
 import { MemoryTable } from "../../../shared/memory-table.js";
 import type { Locked } from "./lock.js";
 import type { Loaded } from "./read.js";

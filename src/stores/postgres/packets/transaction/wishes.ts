@@ -1,7 +1,6 @@
-import type { RecordId } from "../../../../core/ledger/record.js";
+import { type RecordId, rowOf } from "../../../../core/ledger/record.js";
 import type { NewPacket, NewPart, PacketOperation } from "../../../../core/packets/operation.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
-import { rowOf } from "../../../../core/store/group-commit.js";
 import type { SeenPackets } from "./seen.js";
 
 export interface Lane extends QueueId {

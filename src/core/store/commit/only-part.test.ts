@@ -1,8 +1,8 @@
 import { open, type Store } from "onceflow";
 import { expect, onTestFinished, test } from "vitest";
-import { beginOf } from "../../testing/contract/ledger/operations.js";
-import { InvalidInputError } from "../errors/errors.js";
-import type { StartRun } from "../runs/operation.js";
+import { beginOf } from "../../../testing/contract/ledger/operations.js";
+import { InvalidInputError } from "../../errors/errors.js";
+import type { StartRun } from "../../runs/operation.js";
 
 const begin = beginOf({ key: "batch" });
 const start: StartRun = {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
-import type { NewPacket, PacketAnswer, PacketOperation, SettlePacket } from "../packets/operation.js";
-import { systemClock } from "../work/clock.js";
+import { NotKnownError, StoreRefusedError, UnreachableError } from "../../errors/errors.js";
+import type { NewPacket, PacketAnswer, PacketBackend, PacketOperation, SettlePacket } from "../../packets/operation.js";
+import { systemClock } from "../../work/clock.js";
+import type { Backend } from "../store.js";
 import { GroupCommit } from "./group-commit.js";
-import type { Backend } from "./store.js";
 
 const settle = (no: number): SettlePacket => ({
   verb: "settlePacket",
@@ -27,7 +27,7 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
     },
   };
   const noRecords: Backend["flush"] = async () => [];
-  const packets = backend as unknown as NonNullable<Backend["packets"]>;
+  const packets = backend as PacketBackend;
   const group = new GroupCommit({ backend: { name: "test", flush: noRecords, packets }, clock: systemClock, onAnswers: () => {} });
   const commit = { submit: (operation: PacketOperation) => group.submitPacket(operation), close: () => group.close() };
   return { flushes, commit };

@@ -1,5 +1,5 @@
-import { InvalidInputError } from "../errors/errors.js";
-import type { Batch } from "../ledger/operation.js";
+import { InvalidInputError } from "../../errors/errors.js";
+import type { Batch } from "../../ledger/operation.js";
 
 const parts: readonly string[] = ["ledger", "run", "packet"];
 

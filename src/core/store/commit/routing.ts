@@ -1,14 +1,14 @@
-import { InvalidInputError } from "../errors/errors.js";
-import type { Batch } from "../ledger/operation.js";
-import type { LeaseKeeper } from "../work/lease-keeper.js";
+import { InvalidInputError } from "../../errors/errors.js";
+import type { AttemptLeases } from "../../ledger/attempt-leases.js";
+import type { Batch } from "../../ledger/operation.js";
+import { type Backend, requirePackets, requireRuns, type Store } from "../store.js";
 import type { GroupCommit } from "./group-commit.js";
 import { onlyPart } from "./only-part.js";
-import { type Backend, requirePackets, requireRuns, type Store } from "./store.js";
 
 interface Routes {
   readonly backend: Backend;
   readonly group: GroupCommit;
-  readonly leases: LeaseKeeper;
+  readonly leases: AttemptLeases;
 }
 
 /** `Store.commit`: the one part of a batch goes to group commit. */

@@ -7,10 +7,10 @@ import type {
   PacketOperation,
   Placed,
   SendPackets,
-} from "../packets/operation.js";
-import type { ExecutionRecord, PacketRecord, PartRecord } from "../packets/packet.js";
-import type { Cipher, Place } from "../values/cipher.js";
-import { lazily, withMembers } from "../values/sealed.js";
+} from "../../packets/operation.js";
+import type { ExecutionRecord, PacketRecord, PartRecord } from "../../packets/packet.js";
+import type { Cipher, Place } from "../../values/cipher.js";
+import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
  * Packets without what is kept in them: payloads, histories, inputs and outputs of executions. Numbers, queues, keys,

@@ -1,8 +1,8 @@
-import type { Chunk, ChunkQuery, ChunkRecord } from "../runs/chunk.js";
-import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "../runs/operation.js";
-import type { HookRecord, JournalEntry, Mail, RunRecord } from "../runs/run.js";
-import type { Cipher, Place } from "../values/cipher.js";
-import { lazily, withMembers } from "../values/sealed.js";
+import type { Chunk, ChunkQuery, ChunkRecord } from "../../runs/chunk.js";
+import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "../../runs/operation.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../runs/run.js";
+import type { Cipher, Place } from "../../values/cipher.js";
+import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
  * Queue and journal without what is kept in them: input and output of runs, their trouble, the events of the journal,

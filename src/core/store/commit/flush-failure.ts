@@ -1,4 +1,4 @@
-import { NotKnownError, UnreachableError } from "../errors/errors.js";
+import { NotKnownError, UnreachableError } from "../../errors/errors.js";
 
 /** There was no connection, or it broke: no member of the flush is the cause, and sending them one by one would not help. */
 export function isConnectionLoss(error: unknown): boolean {

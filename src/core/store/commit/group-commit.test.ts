@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
-import { decide } from "../ledger/decide.js";
-import type { Begin, Operation, Settle } from "../ledger/operation.js";
-import type { LedgerRecord } from "../ledger/record.js";
-import type { SettlePacket } from "../packets/operation.js";
-import { systemClock } from "../work/clock.js";
+import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../errors/errors.js";
+import { decide } from "../../ledger/decide.js";
+import type { Begin, Operation, Settle } from "../../ledger/operation.js";
+import type { LedgerRecord } from "../../ledger/record.js";
+import type { SettlePacket } from "../../packets/operation.js";
+import { systemClock } from "../../work/clock.js";
+import type { Backend } from "../store.js";
 import { GroupCommit } from "./group-commit.js";
-import type { Backend } from "./store.js";
 
 const begin = (key: string, owner: string): Begin => ({
   verb: "begin",

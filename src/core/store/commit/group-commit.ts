@@ -1,12 +1,12 @@
-import { decide } from "../ledger/decide.js";
-import type { Answer, Operation } from "../ledger/operation.js";
-import type { RecordId } from "../ledger/record.js";
-import type { PacketAnswer, PacketOperation } from "../packets/operation.js";
-import type { RunAnswer, RunOperation } from "../runs/operation.js";
-import type { Clock } from "../work/clock.js";
-import { type Answered as AnsweredBy, type CommitKind, KindCommit } from "./commit/kind-commit.js";
-import type { Backend, Verdicted } from "./store.js";
-import { closedError } from "./while-open.js";
+import { decide } from "../../ledger/decide.js";
+import type { Answer, Operation } from "../../ledger/operation.js";
+import { rowOf } from "../../ledger/record.js";
+import type { PacketAnswer, PacketOperation } from "../../packets/operation.js";
+import type { RunAnswer, RunOperation } from "../../runs/operation.js";
+import type { Clock } from "../../work/clock.js";
+import type { Backend, Verdicted } from "../store.js";
+import { closedError } from "../while-open.js";
+import { type Answered as AnsweredBy, type CommitKind, KindCommit } from "./kind-commit.js";
 
 export interface GroupCommitOptions {
   readonly backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs" | "packets">;
@@ -158,11 +158,6 @@ function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<Pack
     answerOf: (answer) => answer,
     onAnswers: () => {},
   };
-}
-
-/** NUL is refused in keys and scopes, so that no two records share a row id. */
-export function rowOf({ scope, key }: RecordId): string {
-  return `${scope}\0${key}`;
 }
 
 function rowOfRun(operation: RunOperation): string {

@@ -1,10 +1,10 @@
-import type { Answer, Operation, Settlement } from "../ledger/operation.js";
-import type { LedgerRecord, RecordId } from "../ledger/record.js";
-import type { Cipher } from "../values/cipher.js";
-import { lazily, withMembers } from "../values/sealed.js";
-import { encryptedPackets } from "./encrypted-packets.js";
-import { encryptedRuns } from "./encrypted-runs.js";
-import type { Backend, Reading, Verdicted } from "./store.js";
+import type { Answer, Operation, Settlement } from "../../ledger/operation.js";
+import type { LedgerRecord, RecordId } from "../../ledger/record.js";
+import type { Cipher } from "../../values/cipher.js";
+import { lazily, withMembers } from "../../values/sealed.js";
+import type { Backend, Reading, Verdicted } from "../store.js";
+import { encryptedPackets } from "./packets.js";
+import { encryptedRuns } from "./runs.js";
 
 /**
  * A backend that never sees what is kept: values are encrypted on their way in, and decrypted when they are read. Keys,

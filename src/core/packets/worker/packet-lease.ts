@@ -1,0 +1,101 @@
+import type { Store } from "../../store/store.js";
+import { LeaseKeeper } from "../../work/lease-keeper.js";
+import { WorkerLease } from "../../work/worker-lease.js";
+import type { WorkerRegistration } from "./registration.js";
+
+export interface LeaseHost {
+  readonly leaseMs: number;
+  /** The timer does not keep the process alive. Default: false. */
+  readonly background?: boolean;
+  /** Called before every renewal. */
+  beforeRenewal?(): Promise<void>;
+  /** Whether the worker has no packets: it may take another number. */
+  isIdle(): boolean;
+  /** Called when another worker has its packets, or may have them: the store could not be reached for a whole lease. */
+  onLost(): void;
+  /** Called when the worker has a new number after it lost the old one. */
+  onRejoined(): void;
+  reportTrouble(error: unknown): void;
+}
+
+const leaseId = "worker";
+
+/**
+ * The lease of a worker that claims packets: renews it, and joins again under another number when the renewal came too late.
+ * While the event loop is stuck, the store's heartbeat thread renews instead.
+ */
+export class PacketLease {
+  readonly #store: Store;
+  readonly #registration: WorkerRegistration;
+  readonly #host: LeaseHost;
+  readonly #keeper: LeaseKeeper;
+  #held: { readonly alive: () => void; readonly release: () => void } | undefined;
+  #joining: Promise<void> | undefined;
+  #isLost = false;
+  #stopped = false;
+
+  constructor(store: Store, registration: WorkerRegistration, host: LeaseHost) {
+    this.#store = store;
+    this.#registration = registration;
+    this.#host = host;
+    this.#keeper = new LeaseKeeper({ clock: store.clock, background: host.background ?? false });
+  }
+
+  /** Called when the worker has joined. */
+  start(): void {
+    this.#hold();
+    const ports = { renew: () => this.#renew(), onFailure: (error: unknown) => this.#onFailure(error) };
+    this.#keeper.keep(leaseId, new WorkerLease(this.#host.leaseMs, this.#store.clock.now(), ports));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#keeper.stop();
+    this.#held?.release();
+  }
+
+  /**
+   * The store no longer knows `worker`: it was silent for too long and has `lost` its packets, or it has left. A claim and a
+   * renewal may both find that out; the second one must not take the new number from under what was claimed with it.
+   */
+  async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
+    if (worker !== this.#registration.worker || this.#stopped) return;
+    this.#joining ??= this.#join(lost).finally(() => {
+      this.#joining = undefined;
+    });
+    await this.#joining;
+  }
+
+  /** Running work is aborted before the worker has its new number: the store refuses what that work still settles. */
+  async #join(lost: boolean): Promise<void> {
+    if (lost) this.#host.onLost();
+    await this.#registration.join();
+    this.#hold();
+    this.#host.onRejoined();
+  }
+
+  #hold(): void {
+    this.#held?.release();
+    this.#held = this.#stopped ? undefined : this.#store.holdWorker(this.#registration.worker, this.#host.leaseMs);
+  }
+
+  async #renew(): Promise<void> {
+    const { worker } = this.#registration;
+    await this.#host.beforeRenewal?.();
+    if (!(await this.#registration.renew())) await this.rejoin(worker, { lost: true });
+    else if (this.#registration.isNearlyUsedUp && this.#host.isIdle()) {
+      await this.#registration.join();
+      this.#hold();
+    }
+    this.#held?.alive();
+    this.#isLost = false;
+  }
+
+  #onFailure(error: unknown): void {
+    if (this.#store.closed) return void this.#keeper.stop();
+    this.#host.reportTrouble(error);
+    const isSure = this.#registration.isSure(this.#store.clock.now());
+    if (!isSure && !this.#isLost) this.#host.onLost();
+    this.#isLost = !isSure;
+  }
+}

@@ -1,0 +1,20 @@
+import type { AppendLate, RunAnswer } from "../operation.js";
+import { hasEnded } from "../run.js";
+import { expiryOf } from "./expiry.js";
+import type { RunTable } from "./table.js";
+
+/**
+ * Writes an entry after the end of a run. Several writers may write in the epoch of the end: a writer that sends its entry
+ * again is recognised by the events that stand there.
+ */
+export function appendLate(table: RunTable, { id, epoch, seq, events, unsettled }: AppendLate): RunAnswer {
+  const run = table.run(id);
+  if (run === undefined || !hasEnded(run.status) || run.epoch !== epoch) return { kind: "overtaken" };
+  const now = table.now();
+  if (table.entry(id, seq)?.events !== events) {
+    if ((table.lastEntry(id)?.seq ?? 0) !== seq - 1) return { kind: "overtaken" };
+    table.insertEntry(id, { seq, epoch, at: now, events });
+    table.changeRun(id, { unsettled, expiresAt: expiryOf({ ...run, unsettled }) });
+  }
+  return { kind: "appended", now, conflicts: [] };
+}

@@ -1,0 +1,24 @@
+import type { RunAnswer, Send } from "../operation.js";
+import { hasEnded } from "../run.js";
+import type { RunState, RunTable, RunUpdate } from "./table.js";
+
+/** Delivers mail to a run, or to the run that has a hook. Mail with a known key has arrived, also when the run has ended since. */
+export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omit<Send, "verb">): RunAnswer {
+  const hook = "token" in to ? table.hook(to.token) : undefined;
+  const id = "token" in to ? hook?.run : to.run;
+  const run = id === undefined ? undefined : table.run(id);
+  if (run === undefined) return { kind: "absent" };
+  if (hasEnded(run.status))
+    return table.hasMail(run.id, key) ? { kind: "sent", run: run.id, duplicate: true } : { kind: "ended", run: run.id };
+  const now = table.now();
+  const seq = run.mail + 1;
+  if (!table.insertMail(run.id, key, { seq, kind, about: hook?.about ?? about, payload, at: now }))
+    return { kind: "sent", run: run.id, duplicate: true };
+  table.changeRun(run.id, { mail: seq, ...(run.owner === null ? woken(run, now) : {}) });
+  return { kind: "sent", run: run.id, duplicate: false };
+}
+
+/** A run without an owner is due for every worker, and keeps its place if it was due. An owner sees the mail at its next renewal. */
+function woken({ wakeAt }: RunState, now: number): RunUpdate {
+  return { wakeAt: Math.min(wakeAt ?? now, now), avoid: [], avoidUntil: null };
+}

@@ -1,0 +1,66 @@
+import { assert } from "../../errors/errors.js";
+import type { Entry, RunAnswer, StartRun } from "../operation.js";
+import type { RunRecord } from "../run.js";
+import { changeHooks, conflictsAfter } from "./hooks.js";
+import type { RunTable } from "./table.js";
+import { writeThen } from "./then.js";
+import { changeStreams, putChunks } from "./write.js";
+
+/** The creator finds its own run when it sends the start again after a lost reply; any other creator gets to see the run. */
+export function startRun(table: RunTable, start: StartRun): RunAnswer {
+  const { id, creator, first } = start;
+  const now = table.now();
+  const created = (): RunAnswer => ({ kind: "created", now, conflicts: conflictsAfter(table, id, first?.entry) });
+  if (!table.insertRun(newRun(start, now))) {
+    const run = table.record(id);
+    assert(run !== undefined, `run ${id} exists`);
+    return run.creator === creator ? created() : { kind: "exists", run };
+  }
+  if (start.chunks) putChunks(table, id, start.chunks);
+  if (first) {
+    const { entry } = first;
+    if (entry.events !== null) table.insertEntry(id, { seq: 1, epoch: 1, at: now, events: entry.events });
+    followEntry(table, id, entry);
+  }
+  return created();
+}
+
+function newRun({ id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun, now: number): RunRecord {
+  return {
+    id,
+    workflow,
+    input,
+    fingerprint,
+    parent,
+    creator,
+    retentionMs,
+    status: first ? "running" : "pending",
+    output: null,
+    trouble: null,
+    owner: first?.owner ?? null,
+    epoch: first ? 1 : 0,
+    wakeAt: first ? now + first.leaseMs : now,
+    mail: 0,
+    consumed: 0,
+    createdAt: now,
+    startedAt: first ? now : null,
+    endedAt: null,
+    deaths: 0,
+    crashes: 0,
+    alone: false,
+    avoid: [],
+    avoidUntil: null,
+    unsettled: 0,
+  };
+}
+
+/**
+ * Writes everything that goes with an entry, behind its fence. The run itself comes last: a child that ends at once has sent
+ * its mail by then, and a release must see that mail.
+ */
+export function followEntry(table: RunTable, id: string, entry: Entry): void {
+  changeHooks(table, id, entry.hooks);
+  for (const child of entry.children) startRun(table, child);
+  changeStreams(table, id, entry);
+  writeThen(table, id, entry);
+}

@@ -1,0 +1,41 @@
+import { assert } from "../../errors/errors.js";
+import type { Entry, Then } from "../operation.js";
+import { expiryOf } from "./expiry.js";
+import { sendMail } from "./send.js";
+import type { RunState, RunTable, RunUpdate } from "./table.js";
+
+/** Writes to the run itself what an entry says of it. Most entries say nothing, and the run is not even read. */
+export function writeThen(table: RunTable, id: string, { then, consumed, trial }: Entry): void {
+  if (then.kind === "hold" && consumed === null && trial === undefined) return;
+  const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }) };
+  if (then.kind === "hold") return table.changeRun(id, taken);
+  if (then.kind === "end" && trial === undefined && table.endAlone?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })) return;
+  const run = table.run(id);
+  assert(run !== undefined, `run ${id} has an entry`);
+  if (then.kind === "release") table.changeRun(id, { ...taken, ...released(run, consumed, then, table.now()) });
+  else end(table, run, taken, then);
+}
+
+/** Mail that came while the run had an owner woke no worker: unless it was taken in, the run is due at once. */
+function released(run: RunState, consumed: number | null, then: Extract<Then, { kind: "release" }>, now: number): RunUpdate {
+  const wakeAt = run.mail > (consumed ?? run.consumed) ? now : then.wakeAt;
+  const { workers = [], until = null } = then.avoid ?? {};
+  const avoided = workers.length === 0 ? { avoid: [], avoidUntil: null } : { avoid: [...workers], avoidUntil: until };
+  return { owner: null, wakeAt, status: then.status, trouble: then.trouble, ...avoided };
+}
+
+/** The parent's mail is written with the end: no crash leaves an ended child that its parent waits for. */
+function end(table: RunTable, run: RunState, taken: RunUpdate, { status, output, unsettled = 0 }: Extract<Then, { kind: "end" }>): void {
+  const endedAt = table.now();
+  const expiresAt = expiryOf({ endedAt, retentionMs: run.retentionMs, unsettled });
+  table.changeRun(run.id, { ...taken, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
+  table.removeHooks(run.id);
+  if (run.parent === null) return;
+  const payload = JSON.stringify([status, output]);
+  sendMail(table, { to: { run: run.parent }, kind: "child", about: run.id, payload, key: childKey(run.id) });
+}
+
+/** Names the mail about the end of a child among all mail of its parent. */
+export function childKey(child: string): string {
+  return `child\0${child}`;
+}

@@ -1,0 +1,36 @@
+import { Lease } from "./lease-keeper.js";
+
+interface WorkerLeasePorts {
+  /** Throws when the store cannot do it now. */
+  renew(): Promise<void>;
+  /** `isExpired`: there was no renewal for a whole lease. */
+  onFailure(error: unknown, isExpired: boolean): void;
+}
+
+const renewMsMin = 10;
+
+/** The lease of a worker as a whole. It is renewed as long as the worker lives, also when it was lost. */
+export class WorkerLease extends Lease {
+  readonly #ports: WorkerLeasePorts;
+
+  constructor(leaseMs: number, sentAt: number, ports: WorkerLeasePorts) {
+    super(leaseMs, sentAt, Math.max(renewMsMin, leaseMs / 3));
+    this.#ports = ports;
+  }
+
+  async renew(): Promise<boolean> {
+    await this.#ports.renew();
+    return true;
+  }
+
+  onTaken(): void {}
+
+  onFailure(error: unknown, isExpired: boolean): void {
+    this.#ports.onFailure(error, isExpired);
+  }
+
+  /** At the pace of renewals: three failures in a row are reported, and mean an outage, not one broken connection. */
+  override retryMs(): number {
+    return this.renewEveryMs;
+  }
+}

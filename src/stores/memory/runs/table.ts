@@ -1,0 +1,138 @@
+import type { Chunk, Voided } from "../../../core/runs/chunk.js";
+import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
+import type { EntryPlace, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
+import { MemoryChunks } from "./chunks.js";
+
+/** What a database would hold of queue and journal. Several backends on it are what several processes are. */
+export interface MemoryRuns {
+  readonly runs: Map<string, RunRecord>;
+  readonly journals: Map<string, JournalEntry[]>;
+  readonly mailboxes: Map<string, { readonly keys: Set<string>; readonly mail: Mail[] }>;
+  readonly hooks: Map<string, HookRecord>;
+  readonly chunks: MemoryChunks;
+  readonly workers: Map<string, Omit<WorkerRecord, "live"> & { readonly leaseUntil: number }>;
+  readonly watchers: Set<(run: RunChange, what?: WhatChanged) => void>;
+}
+
+export function createMemoryRuns(): MemoryRuns {
+  return {
+    runs: new Map(),
+    journals: new Map(),
+    mailboxes: new Map(),
+    hooks: new Map(),
+    chunks: new MemoryChunks(),
+    workers: new Map(),
+    watchers: new Set(),
+  };
+}
+
+/** Records are frozen, because the very objects are handed out. */
+export class MemoryRunTable implements RunTable {
+  readonly #memory: MemoryRuns;
+  readonly now: () => number;
+
+  constructor(memory: MemoryRuns, now: () => number) {
+    this.#memory = memory;
+    this.now = now;
+  }
+
+  run(id: string): RunRecord | undefined {
+    return this.#memory.runs.get(id);
+  }
+
+  record(id: string): RunRecord | undefined {
+    return this.#memory.runs.get(id);
+  }
+
+  insertRun(run: RunRecord): boolean {
+    if (this.#memory.runs.has(run.id)) return false;
+    this.#memory.runs.set(run.id, Object.freeze(run));
+    this.#tell(run.id, "run");
+    return true;
+  }
+
+  changeRun(id: string, { expiresAt: _, ...to }: RunUpdate): void {
+    const before = this.#memory.runs.get(id) as RunRecord;
+    const after = Object.freeze({ ...before, ...to });
+    this.#memory.runs.set(id, after);
+    if (before.mail !== after.mail || (after.owner === null && before.owner !== null)) this.#tell(id, "run");
+  }
+
+  lastEntry(run: string): EntryPlace | undefined {
+    return this.#memory.journals.get(run)?.at(-1);
+  }
+
+  entry(run: string, seq: number): JournalEntry | undefined {
+    return this.#memory.journals.get(run)?.[seq - 1];
+  }
+
+  insertEntry(run: string, entry: JournalEntry): void {
+    const journal = this.#memory.journals.get(run) ?? [];
+    this.#memory.journals.set(run, journal);
+    journal.push(Object.freeze(entry));
+  }
+
+  hasMail(run: string, key: string): boolean {
+    return this.#memory.mailboxes.get(run)?.keys.has(key) ?? false;
+  }
+
+  insertMail(run: string, key: string, mail: Mail): boolean {
+    const box = this.#memory.mailboxes.get(run) ?? { keys: new Set(), mail: [] };
+    this.#memory.mailboxes.set(run, box);
+    if (box.keys.has(key)) return false;
+    box.keys.add(key);
+    box.mail.push(Object.freeze(mail));
+    return true;
+  }
+
+  hook(token: string): HookRecord | undefined {
+    return this.#memory.hooks.get(token);
+  }
+
+  insertHook(hook: HookRecord): boolean {
+    if (this.#memory.hooks.has(hook.token)) return false;
+    this.#memory.hooks.set(hook.token, Object.freeze(hook));
+    return true;
+  }
+
+  removeHook(run: string, token: string): void {
+    if (this.#memory.hooks.get(token)?.run === run) this.#memory.hooks.delete(token);
+  }
+
+  removeHooks(run: string): void {
+    for (const [token, hook] of this.#memory.hooks) if (hook.run === run) this.#memory.hooks.delete(token);
+  }
+
+  hasEndedStream(run: string, stream: string): boolean {
+    return this.#memory.chunks.ended(run, stream);
+  }
+
+  nextPlace(run: string, stream: string): number {
+    return this.#memory.chunks.next(run, stream);
+  }
+
+  insertChunk(run: string, place: number, chunk: Chunk): boolean {
+    return this.#memory.chunks.insert(run, place, chunk);
+  }
+
+  chunkAttempt(run: string, chunk: Chunk): number {
+    return this.#memory.chunks.attempt(run, chunk);
+  }
+
+  replaceChunk(run: string, chunk: Chunk): void {
+    this.#memory.chunks.replace(run, chunk);
+  }
+
+  voidChunks(run: string, voided: Voided): void {
+    this.#memory.chunks.void(run, voided);
+  }
+
+  grown(run: string): void {
+    this.#tell(run, "chunks");
+  }
+
+  #tell(run: string, what: WhatChanged): void {
+    for (const watcher of this.#memory.watchers) what === "run" ? watcher(run) : watcher(run, what);
+  }
+}

@@ -1,0 +1,109 @@
+import type { RunOperation } from "../../../core/runs/operation.js";
+import { childKey } from "../../../core/runs/rules/then.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import type { LoadedRuns } from "../../shared/loaded-run-table.js";
+import { RunWishes } from "../../shared/run-wishes.js";
+import type { SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
+import { loadChunks } from "./chunks.js";
+import { entryId, type HookDocument, mailId, type RunAndNow, runAndNow, toRun } from "./document.js";
+import { withInputs } from "./load.js";
+import { createRun } from "./start.js";
+
+/** The documents that an operation may touch, and the numbers of the runs that are in the database. */
+export interface Touched {
+  readonly loaded: LoadedRuns;
+  readonly numbers: ReadonlyMap<string, string>;
+}
+
+/** Inside a transaction: what is written after this has not changed since, or MongoDB ends the transaction. */
+export async function loadTouched(collections: Collections, operation: RunOperation, options: SessionOption): Promise<Touched> {
+  const wishes = new RunWishes(operation);
+  const hooks = await findHooks(collections, wishes.tokens, options);
+  if (operation.verb === "send" && "token" in operation.to)
+    for (const hook of hooks) {
+      wishes.runs.add(hook.run);
+      wishes.mail.push({ run: hook.run, key: operation.key });
+    }
+  const found = await findRuns(collections, operation, wishes, options);
+  const numbers = new Map(found.documents.map((run) => [run._id, run.no]));
+  const sought = [...wishes.chunks].filter(({ run }) => numbers.has(run) && run !== found.created);
+  return {
+    loaded: {
+      now: found.documents.find(({ _id }) => operation.verb === "send" || _id === operation.id)?.now ?? 0,
+      asked: wishes.runs,
+      runs: found.records,
+      entries: await findEntries(collections, numbers, wishes, operation.verb === "appendLate", options),
+      mail: await findMail(collections, numbers, wishes, options),
+      // A hook of an earlier run with the same id is no hook of this one.
+      hooks: hooks.map(({ _id: token, run, no, about }) => ({ token, about, run: (numbers.get(run) ?? no) === no ? run : "" })),
+      ...(await loadChunks(collections, numbers, sought, operation.verb === "write", options)),
+    },
+    numbers,
+  };
+}
+
+interface Found {
+  readonly documents: readonly RunAndNow[];
+  readonly records: readonly RunRecord[];
+  /** A start creates its document at once, which brings the time; for the rules there is no such run yet. */
+  readonly created?: string;
+}
+
+async function findRuns(collections: Collections, operation: RunOperation, wishes: RunWishes, options: SessionOption): Promise<Found> {
+  const made = operation.verb === "start" ? await createRun(collections, operation, options) : undefined;
+  const ids = [...wishes.runs].filter((id) => id !== made?.run._id);
+  const documents = made ? [made.run] : [];
+  if (ids.length > 0) documents.push(...(await findByIds(collections, ids, options)));
+  const parent = documents.find(({ _id }) => _id === wishes.ends)?.parent ?? null;
+  if (wishes.ends !== null && parent !== null) {
+    wishes.mail.push({ run: parent, key: childKey(wishes.ends) });
+    if (!wishes.runs.has(parent)) documents.push(...(await findByIds(collections, [parent], options)));
+    wishes.runs.add(parent);
+  }
+  const there = documents.filter((run) => !(made?.created && run === made.run));
+  // Only whoever finds its run started by another one gets to see the input.
+  const records = there.map((run) => toRun(run, run.input ?? ""));
+  const seen = made && !made.created ? await withInputs(collections, [made.run], options) : [];
+  const whole = new Map(seen.map((run) => [run.id, run]));
+  return { documents, records: records.map((run) => whole.get(run.id) ?? run), ...(made?.created && { created: made.run._id }) };
+}
+
+async function findByIds({ runs }: Collections, ids: readonly string[], options: SessionOption): Promise<RunAndNow[]> {
+  return (await runs.find({ _id: { $in: [...ids] } }, { ...options, projection: runAndNow }).toArray()) as unknown as RunAndNow[];
+}
+
+async function findHooks({ hooks }: Collections, tokens: ReadonlySet<string>, options: SessionOption): Promise<HookDocument[]> {
+  return tokens.size === 0 ? [] : await hooks.find({ _id: { $in: [...tokens] } }, options).toArray();
+}
+
+/** The entry in the place of the new one, and the one before it: a journal has no gaps, so that no later entry matters. */
+async function findEntries(
+  { journal }: Collections,
+  numbers: ReadonlyMap<string, string>,
+  { entries }: RunWishes,
+  withEvents: boolean,
+  options: SessionOption,
+): Promise<LoadedRuns["entries"]> {
+  const runOf = new Map<string, string>();
+  for (const { run, seq } of entries) {
+    const no = numbers.get(run);
+    if (no !== undefined) for (const at of [seq - 1, seq]) if (at > 0) runOf.set(entryId(no, at), run);
+  }
+  if (runOf.size === 0) return [];
+  const projection = { seq: 1, epoch: 1, ...(withEvents && { events: 1 }) };
+  const found = await journal.find({ _id: { $in: [...runOf.keys()] } }, { ...options, projection }).toArray();
+  return found.map(({ _id, seq, epoch, events }) => ({ run: runOf.get(_id) ?? "", seq, epoch, events: events ?? null }));
+}
+
+async function findMail(
+  { mail }: Collections,
+  numbers: ReadonlyMap<string, string>,
+  wishes: RunWishes,
+  options: SessionOption,
+): Promise<LoadedRuns["mail"]> {
+  const asked = new Map(wishes.mail.filter(({ run }) => numbers.has(run)).map((one) => [mailId(numbers.get(one.run) ?? "", one.key), one]));
+  if (asked.size === 0) return [];
+  const found = await mail.find({ _id: { $in: [...asked.keys()] } }, { ...options, projection: { _id: 1 } }).toArray();
+  return found.flatMap(({ _id }) => asked.get(_id) ?? []);
+}

@@ -1,0 +1,223 @@
+import { assert } from "../../core/errors/errors.js";
+import type { Chunk, Voided } from "../../core/runs/chunk.js";
+import type { EntryPlace, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
+import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/runs/run.js";
+
+/** The rows that an operation may touch, as the database has them. */
+export interface LoadedRuns {
+  readonly now: number;
+  /** The ids that were looked for. */
+  readonly asked: ReadonlySet<string>;
+  readonly runs: readonly RunRecord[];
+  /** Of each run that an entry is for: its last entry, and the one in the place of the new entry. */
+  readonly entries: readonly (EntryPlace & { readonly run: string; readonly events: string | null })[];
+  /** Mail that is there of the mail that may be sent. */
+  readonly mail: readonly { readonly run: string; readonly key: string }[];
+  readonly hooks: readonly Pick<HookRecord, "token" | "run" | "about">[];
+  readonly streams: readonly LoadedStream[];
+  /** Chunks that are there of the chunks that may be written. */
+  readonly chunks: readonly LoadedChunk[];
+}
+
+export interface LoadedStream {
+  readonly run: string;
+  readonly stream: string;
+  readonly next: number;
+  readonly ended: boolean;
+}
+
+export interface LoadedChunk extends Pick<Chunk, "stream" | "writer" | "n" | "attempt"> {
+  readonly run: string;
+}
+
+/** What the rules have made of the rows, in the order in which it has to be written. */
+export interface RunChanges {
+  readonly inserted: readonly RunRecord[];
+  readonly changed: readonly { readonly id: string; readonly to: RunUpdate }[];
+  readonly entries: readonly (JournalEntry & { readonly run: string })[];
+  readonly mail: readonly (Mail & { readonly run: string; readonly key: string })[];
+  readonly hooksRemoved: readonly Pick<HookRecord, "run" | "token">[];
+  /** Runs that lose all their hooks, those that were inserted here too. */
+  readonly hooksCleared: readonly string[];
+  readonly hooksInserted: readonly HookRecord[];
+  readonly voids: readonly (Voided & { readonly run: string })[];
+  readonly chunksInserted: readonly { readonly run: string; readonly place: number; readonly chunk: Chunk }[];
+  readonly chunksReplaced: readonly { readonly run: string; readonly chunk: Chunk }[];
+  readonly grown: ReadonlySet<string>;
+}
+
+/**
+ * The part of a database that one operation may touch, loaded before the rules are applied to it; the differences are
+ * written after that. An id that was not loaded is a mistake of the loader, and not an absent run.
+ */
+export class LoadedRunTable implements RunTable {
+  readonly #loaded: LoadedRuns;
+  readonly #runs: Map<string, RunRecord>;
+  readonly #entries: (EntryPlace & { readonly run: string; readonly events: string | null })[];
+  readonly #mail: Set<string>;
+  readonly #hooks: Map<string, Pick<HookRecord, "token" | "run" | "about">>;
+  readonly #attempts: Map<string, number>;
+  readonly #changed = new Map<string, RunUpdate>();
+  readonly #changes = {
+    inserted: [] as RunRecord[],
+    entries: [] as (JournalEntry & { run: string })[],
+    mail: [] as (Mail & { run: string; key: string })[],
+    hooksRemoved: [] as Pick<HookRecord, "run" | "token">[],
+    hooksCleared: [] as string[],
+    hooksInserted: [] as HookRecord[],
+    voids: [] as (Voided & { run: string })[],
+    chunksInserted: [] as { run: string; place: number; chunk: Chunk }[],
+    chunksReplaced: [] as { run: string; chunk: Chunk }[],
+    grown: new Set<string>(),
+  };
+
+  constructor(loaded: LoadedRuns) {
+    this.#loaded = loaded;
+    this.#runs = new Map(loaded.runs.map((run) => [run.id, run]));
+    this.#entries = [...loaded.entries];
+    this.#mail = new Set(loaded.mail.map(({ run, key }) => nameOf(run, key)));
+    this.#hooks = new Map(loaded.hooks.map((hook) => [hook.token, hook]));
+    this.#attempts = new Map(loaded.chunks.map((chunk) => [chunkName(chunk.run, chunk), chunk.attempt]));
+  }
+
+  changes(): RunChanges {
+    return { ...this.#changes, changed: [...this.#changed].map(([id, to]) => ({ id, to })) };
+  }
+
+  now(): number {
+    return this.#loaded.now;
+  }
+
+  run(id: string): RunRecord | undefined {
+    assert(this.#loaded.asked.has(id), `run ${id} was not loaded`);
+    return this.#runs.get(id);
+  }
+
+  record(id: string): RunRecord | undefined {
+    return this.run(id);
+  }
+
+  insertRun(run: RunRecord): boolean {
+    if (this.run(run.id) !== undefined) return false;
+    this.#runs.set(run.id, run);
+    this.#changes.inserted.push(run);
+    return true;
+  }
+
+  changeRun(id: string, to: RunUpdate): void {
+    const { expiresAt: _, ...kept } = to;
+    this.#runs.set(id, { ...(this.#runs.get(id) as RunRecord), ...kept });
+    this.#changed.set(id, { ...this.#changed.get(id), ...to });
+  }
+
+  lastEntry(run: string): EntryPlace | undefined {
+    return this.#entries
+      .filter((entry) => entry.run === run)
+      .reduce<EntryPlace | undefined>((a, b) => (a && a.seq > b.seq ? a : b), undefined);
+  }
+
+  entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined {
+    const found = this.#entries.find((entry) => entry.run === run && entry.seq === seq);
+    return found && { epoch: found.epoch, events: found.events ?? "" };
+  }
+
+  insertEntry(run: string, entry: JournalEntry): void {
+    this.#entries.push({ run, ...entry });
+    this.#changes.entries.push({ run, ...entry });
+  }
+
+  hasMail(run: string, key: string): boolean {
+    return this.#mail.has(nameOf(run, key));
+  }
+
+  insertMail(run: string, key: string, mail: Mail): boolean {
+    if (this.hasMail(run, key)) return false;
+    this.#mail.add(nameOf(run, key));
+    this.#changes.mail.push({ run, key, ...mail });
+    return true;
+  }
+
+  hook(token: string): Pick<HookRecord, "run" | "about"> | undefined {
+    return this.#hooks.get(token);
+  }
+
+  insertHook(hook: HookRecord): boolean {
+    if (this.#hooks.has(hook.token)) return false;
+    this.#hooks.set(hook.token, hook);
+    this.#changes.hooksInserted.push(hook);
+    return true;
+  }
+
+  removeHook(run: string, token: string): void {
+    if (this.#hooks.get(token)?.run !== run) return;
+    this.#hooks.delete(token);
+    this.#forget((hook) => hook.token === token);
+    this.#changes.hooksRemoved.push({ run, token });
+  }
+
+  removeHooks(run: string): void {
+    for (const { token } of [...this.#hooks.values()].filter((hook) => hook.run === run)) this.#hooks.delete(token);
+    this.#forget((hook) => hook.run === run);
+    this.#changes.hooksCleared.push(run);
+  }
+
+  hasEndedStream(run: string, stream: string): boolean {
+    return this.#stream(run, stream)?.ended ?? false;
+  }
+
+  nextPlace(run: string, stream: string): number {
+    return this.#stream(run, stream)?.next ?? 0;
+  }
+
+  insertChunk(run: string, place: number, chunk: Chunk): boolean {
+    const name = chunkName(run, chunk);
+    if (this.#attempts.has(name)) return false;
+    this.#attempts.set(name, chunk.attempt);
+    this.#changes.chunksInserted.push({ run, place, chunk });
+    return true;
+  }
+
+  chunkAttempt(run: string, chunk: Chunk): number {
+    return this.#attempts.get(chunkName(run, chunk)) ?? 0;
+  }
+
+  replaceChunk(run: string, chunk: Chunk): void {
+    const name = chunkName(run, chunk);
+    this.#attempts.set(name, chunk.attempt);
+    const { chunksInserted, chunksReplaced } = this.#changes;
+    const i = chunksInserted.findIndex((one) => chunkName(one.run, one.chunk) === name);
+    // Inserted by this very operation: an attempt that ran out of time and the next one may be in the same write.
+    if (i >= 0) chunksInserted[i] = { ...(chunksInserted[i] as (typeof chunksInserted)[0]), chunk };
+    else chunksReplaced.push({ run, chunk });
+  }
+
+  voidChunks(run: string, voided: Voided): void {
+    for (const { stream, writer, n, run: of } of this.#loaded.chunks) {
+      const name = chunkName(of, { stream, writer, n });
+      if (of === run && writer === voided.writer && (this.#attempts.get(name) ?? 0) < voided.attempt)
+        this.#attempts.set(name, voided.attempt);
+    }
+    this.#changes.voids.push({ run, ...voided });
+  }
+
+  grown(run: string): void {
+    this.#changes.grown.add(run);
+  }
+
+  #stream(run: string, stream: string): LoadedStream | undefined {
+    return this.#loaded.streams.find((one) => one.run === run && one.stream === stream);
+  }
+
+  /** A hook that is made and gone again in one operation is never written. */
+  #forget(gone: (hook: HookRecord) => boolean): void {
+    this.#changes.hooksInserted = this.#changes.hooksInserted.filter((hook) => !gone(hook));
+  }
+}
+
+function nameOf(run: string, key: string): string {
+  return JSON.stringify([run, key]);
+}
+
+function chunkName(run: string, { stream, writer, n }: Pick<Chunk, "stream" | "writer" | "n">): string {
+  return JSON.stringify([run, stream, writer, n]);
+}

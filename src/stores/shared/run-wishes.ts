@@ -1,0 +1,56 @@
+import type { Chunk } from "../../core/runs/chunk.js";
+import type { Entry, RunOperation, StartRun } from "../../core/runs/operation.js";
+import { childKey } from "../../core/runs/rules/then.js";
+
+/** Everything that an operation may read or write, as far as the operation itself says. */
+export class RunWishes {
+  readonly runs = new Set<string>();
+  readonly tokens = new Set<string>();
+  readonly entries: { readonly run: string; readonly seq: number }[] = [];
+  readonly mail: { readonly run: string; readonly key: string }[] = [];
+  readonly chunks: { readonly run: string; readonly chunk: Chunk }[] = [];
+  /** A run that ends: its parent gets mail, and only the run itself says who that is. */
+  ends: string | null = null;
+
+  constructor(operation: RunOperation) {
+    if (operation.verb === "send") {
+      if ("token" in operation.to) this.tokens.add(operation.to.token);
+      else this.#mailTo(operation.to.run, operation.key);
+      return;
+    }
+    const { id } = operation;
+    this.runs.add(id);
+    if (operation.verb === "start") this.#start(operation);
+    else if (operation.verb === "write") this.#write(id, operation.chunks);
+    else {
+      this.entries.push({ run: id, seq: operation.seq });
+      if (operation.verb === "append") {
+        this.#entry(id, operation.entry);
+        if (operation.entry.then.kind === "end") this.ends = id;
+      }
+    }
+  }
+
+  #start({ id, parent, chunks = [], first }: StartRun): void {
+    this.runs.add(id);
+    this.#write(id, chunks);
+    if (first === null) return;
+    this.#entry(id, first.entry);
+    if (first.entry.then.kind === "end" && parent !== null) this.#mailTo(parent, childKey(id));
+  }
+
+  #entry(id: string, { hooks, children, chunks = [] }: Entry): void {
+    for (const change of hooks) this.tokens.add("add" in change ? change.add : change.drop);
+    for (const child of children) this.#start(child);
+    this.#write(id, chunks);
+  }
+
+  #mailTo(run: string, key: string): void {
+    this.runs.add(run);
+    this.mail.push({ run, key });
+  }
+
+  #write(run: string, chunks: readonly Chunk[]): void {
+    for (const chunk of chunks) this.chunks.push({ run, chunk });
+  }
+}

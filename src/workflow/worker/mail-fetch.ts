@@ -1,0 +1,56 @@
+import type { Mail } from "../../core/runs/run.js";
+import type { Store } from "../../core/store/store.js";
+
+/** How often the mail of all runs here is read, when some other process writes and writes. */
+const mailEveryMs = 100;
+
+/** A run in memory that mail may come for. */
+interface AddressedRun {
+  readonly id: string;
+  readonly gone: boolean;
+  readonly mailbox: { readonly heard: number; receive(mail: readonly Mail[]): void };
+}
+
+interface MailFetchOptions {
+  readonly store: Store;
+  readonly live: ReadonlyMap<string, AddressedRun>;
+  /** A run that has left is due again. */
+  readonly claimDue: () => void;
+}
+
+/** Brings runs that are in memory what came for them from outside. */
+export class MailFetch {
+  readonly #options: MailFetchOptions;
+  #isScheduled = false;
+  #fetchedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: MailFetchOptions) {
+    this.#options = options;
+  }
+
+  /** The store has changed: there may be mail for any run here, also for one whose step is under way. */
+  fetchAll(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    const { store, live } = this.#options;
+    const { clock } = store;
+    const go = () => {
+      this.#isScheduled = false;
+      this.#fetchedAt = clock.now();
+      for (const run of live.values()) void this.fetch(run);
+    };
+    clock.after(Math.max(0, this.#fetchedAt + mailEveryMs - clock.now()), go, true);
+  }
+
+  async fetch(run: AddressedRun): Promise<void> {
+    const { store, claimDue } = this.#options;
+    try {
+      const mail = await store.runs.mail(run.id, run.mailbox.heard);
+      if (!run.gone) run.mailbox.receive(mail);
+      // It has left meanwhile, and its mail has made it due.
+      else if (mail.length > 0) claimDue();
+    } catch {
+      // The next renewal reports it again.
+    }
+  }
+}
