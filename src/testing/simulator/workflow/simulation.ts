@@ -1,5 +1,5 @@
 import type { Store } from "../../../core/store/store.js";
-import type { MemoryRuns } from "../../../stores/memory/runs/runs.js";
+import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import type { EffectLedger } from "../../effect-ledger.js";
 import type { World } from "../world.js";
 import type { BodyWatch } from "./body-watch.js";
