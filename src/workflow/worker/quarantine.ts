@@ -20,7 +20,7 @@ interface Ward {
 interface Waiting {
   readonly claimed: Claimed;
   readonly heldAt: number;
-  /** It is known not to be parked. */
+  /** It is known not to be parked, and is not on its way back to the store. */
   mayBegin: boolean;
 }
 
@@ -167,8 +167,11 @@ export class Quarantine {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
     const { host } = this.#ward;
+    // If the last other run left now, the suspect would begin here while its release is on its way to the store.
+    waiting.mayBegin = false;
     await this.#giveBack([waiting.claimed], host.now() + retryLeases * host.leaseMs);
-    this.#free();
+    // The worker may have stopped, and given the suspect back, meanwhile.
+    if (this.#waiting === waiting) this.#free();
   }
 
   async #giveBack(runs: readonly Claimed[], wakeAt = this.#ward.host.now()): Promise<void> {
