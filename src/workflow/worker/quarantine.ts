@@ -20,7 +20,7 @@ interface Ward {
 interface Waiting {
   readonly claimed: Claimed;
   readonly heldAt: number;
-  /** It is known not to be parked, and is not on its way back to the store. */
+  /** It is known not to be parked. */
   mayBegin: boolean;
 }
 
@@ -167,10 +167,9 @@ export class Quarantine {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
     const { host } = this.#ward;
-    // If the last other run left now, the suspect would begin here while its release is on its way to the store.
+    // A run that leaves while the suspect is given back must not begin it: the end of this function would free its place.
     waiting.mayBegin = false;
     await this.#giveBack([waiting.claimed], host.now() + retryLeases * host.leaseMs);
-    // The worker may have stopped, and given the suspect back, meanwhile.
     if (this.#waiting === waiting) this.#free();
   }
 

@@ -156,7 +156,6 @@ function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<Pack
     flush: async (operations) => (await packets?.flush(operations)) ?? [],
     rowsOf: rowsOfPackets,
     answerOf: (answer) => answer,
-    onAnswers: () => {},
   };
 }
 

@@ -21,7 +21,7 @@ export interface CommitKind<Op extends object, Ans, Verdict> {
   readonly flush: (operations: readonly Op[]) => Promise<readonly (Verdict | "again" | Error)[]>;
   readonly answerOf: (verdict: Verdict) => Ans;
   /** Called with everything that a flush has answered, before any caller gets its answer. */
-  readonly onAnswers: (answered: readonly Answered<Op, Ans>[]) => void;
+  readonly onAnswers?: (answered: readonly Answered<Op, Ans>[]) => void;
   /** How many flushes the backend takes at the same time. Default 1. */
   readonly flushesAtOnce?: number | undefined;
   /** The record or run of an operation: a flush has one operation on each. Left out: a flush is written in order, and may have several. */
@@ -123,8 +123,9 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     const replied: Member<Op, Ans>[] = [];
     const again: Member<Op, Ans>[] = [];
     const reply = (member: Member<Op, Ans>, answer: Ans) => {
-      answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
       replied.push(member);
+      if (onAnswers === undefined) member.resolve(answer);
+      else answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
     };
     for (let i = 0; i < members.length; i += 1) {
       const member = members[i] as Member<Op, Ans>;
@@ -145,6 +146,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     }
     if (replied.length > 0) this.#turns.serverAnswered();
     this.#requeue(again);
+    if (onAnswers === undefined) return;
     onAnswers(answered);
     for (let i = 0; i < replied.length; i += 1) (replied[i] as Member<Op, Ans>).resolve((answered[i] as Answered<Op, Ans>).answer);
   }
