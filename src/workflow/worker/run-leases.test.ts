@@ -27,7 +27,7 @@ function holding(since: number) {
     epoch: 1,
     gone: false,
     mailbox: { heard: 0 },
-    writer: { held() {} },
+    writer: { confirmHeld() {} },
     calls: { abort: (why: unknown) => aborted.push(why) },
   };
   const live = new Map([["r", execution as unknown as Execution]]);
