@@ -38,7 +38,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     },
   });
   const standIn = backend.standIn?.();
-  const leases = new AttemptLeases({ clock, submit: (renew) => group.submit(renew), standIn });
+  const leases = new AttemptLeases({ clock, submit: (renew) => group.submitRecord(renew), standIn });
 
   const closed = () => (group.closed ? closedError(backend) : undefined);
   const open = whileOpen(backend, closed);
