@@ -5,16 +5,17 @@ import { fail } from "./failing-step.js";
 
 describe("hooks and plugins", () => {
   test("are told in order: config hooks before plugins, each event once", async () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const listener = (who: string) => ({
-      onFlowStart: () => void told.push(`${who} flowStart`),
-      onFlowComplete: () => void told.push(`${who} flowComplete`),
-      onFlowFail: ({ result }: { result: { status: string } }) => void told.push(`${who} flowFail ${result.status}`),
-      onStepStart: ({ step }: { step: string }) => void told.push(`${who} stepStart ${step}`),
-      onStepComplete: ({ step, attempts }: { step: string; attempts: number }) => void told.push(`${who} stepComplete ${step} ${attempts}`),
-      onStepFail: ({ step }: { step: string }) => void told.push(`${who} stepFail ${step}`),
-      onCompensate: ({ step }: { step: string }) => void told.push(`${who} compensate ${step}`),
-      onCompensateComplete: ({ step }: { step: string }) => void told.push(`${who} compensateComplete ${step}`),
+      onFlowStart: () => void reported.push(`${who} flowStart`),
+      onFlowComplete: () => void reported.push(`${who} flowComplete`),
+      onFlowFail: ({ result }: { result: { status: string } }) => void reported.push(`${who} flowFail ${result.status}`),
+      onStepStart: ({ step }: { step: string }) => void reported.push(`${who} stepStart ${step}`),
+      onStepComplete: ({ step, attempts }: { step: string; attempts: number }) =>
+        void reported.push(`${who} stepComplete ${step} ${attempts}`),
+      onStepFail: ({ step }: { step: string }) => void reported.push(`${who} stepFail ${step}`),
+      onCompensate: ({ step }: { step: string }) => void reported.push(`${who} compensate ${step}`),
+      onCompensateComplete: ({ step }: { step: string }) => void reported.push(`${who} compensateComplete ${step}`),
     });
     const config = {
       hooks: listener("hooks"),
@@ -29,18 +30,18 @@ describe("hooks and plugins", () => {
       .run(undefined);
     const events = ["flowStart", "stepStart charge", "stepComplete charge 1", "stepStart ship", "stepFail ship"];
     const back = ["compensate charge", "compensateComplete charge", "flowFail failed"];
-    expect(told).toEqual([...events, ...back].flatMap((event) => ["hooks", "a", "b"].map((who) => `${who} ${event}`)));
+    expect(reported).toEqual([...events, ...back].flatMap((event) => ["hooks", "a", "b"].map((who) => `${who} ${event}`)));
   });
 
   test("every event names its flow and step, and has the run's input and context", async () => {
-    const told: unknown[][] = [];
+    const reported: unknown[][] = [];
     const plugin: FlowPlugin = {
       name: "all",
       onEvent: (event) => {
         const { type, flow, flowName, input, context } = event;
         const { step, stepName } = { step: undefined, stepName: undefined, ...event };
         expect([flowName, stepName]).toEqual([flow, step]);
-        told.push([type, flowName, stepName, input, context.input, context.get("charge")]);
+        reported.push([type, flowName, stepName, input, context.input, context.get("charge")]);
         if (type === "flowStart") context.set("by hook", true);
       },
     };
@@ -50,7 +51,7 @@ describe("hooks and plugins", () => {
       .run(7);
     expect(result.status).toBe("failed");
     const of = (type: string, step: string | undefined, charge: unknown) => [type, "order", step, 7, 7, charge];
-    expect(told).toEqual([
+    expect(reported).toEqual([
       of("flowStart", undefined, undefined),
       of("stepStart", "charge", undefined),
       of("stepComplete", "charge", true),

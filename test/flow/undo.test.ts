@@ -116,8 +116,8 @@ describe("cancelling", () => {
 
   test.each(["alone", "in a group"])("during the last step, %s: what was done is undone, and the key is free", async (where) => {
     const controller = new AbortController();
-    const told: string[] = [];
-    const plugin: FlowPlugin = { name: "all", onEvent: ({ type }) => void told.push(type) };
+    const events: string[] = [];
+    const plugin: FlowPlugin = { name: "all", onEvent: ({ type }) => void events.push(type) };
     let charges = 0;
     const charge = () => {
       charges += 1;
@@ -138,7 +138,7 @@ describe("cancelling", () => {
       steps: [{ name: "charge", status: "completed" }],
       compensations: [{ name: "charge", status: "completed" }],
     });
-    expect(told).toEqual(["flowStart", "stepStart", "stepComplete", "compensate", "compensateComplete", "flowFail"]);
+    expect(events).toEqual(["flowStart", "stepStart", "stepComplete", "compensate", "compensateComplete", "flowFail"]);
     expect(charges).toBe(0);
     charges = 1;
     expect((await flow.run(undefined, { key: "k" })).status).toBe("completed");

@@ -54,8 +54,8 @@ async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly 
   );
   const letters = await runtime.deadLetters();
   expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
-  const told = heard.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
-  expect(told.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
+  const delivered = heard.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  expect(delivered.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
   await expectAtRest(runtime);
 }
 
@@ -260,8 +260,8 @@ describe("the address of a webhook", () => {
     const hook = await webhook({ onEnd: (end) => ends.push(end) });
     const url = `${hook.url.replace("//", "//somebody:hunter%32@")}?t=secret`;
     const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying }, near);
-    const told: string[] = [];
-    runtime.on((event) => told.push(JSON.stringify(event)));
+    const events: string[] = [];
+    runtime.on((event) => events.push(JSON.stringify(event)));
     hook.failures = 1;
     await runtime.trigger("flow", "In", { id: 1 });
     await until("it is told", async () => {
@@ -269,8 +269,8 @@ describe("the address of a webhook", () => {
       return hook.heard.length === 2;
     });
     expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
-    expect(told.filter((event) => secret.test(event))).toEqual([]);
-    expect(told.some((event) => event.includes("the webhook answered 500"))).toBe(true);
+    expect(events.filter((event) => secret.test(event))).toEqual([]);
+    expect(events.some((event) => event.includes("the webhook answered 500"))).toBe(true);
     for (const end of ends) end();
   });
 
@@ -282,16 +282,16 @@ describe("the address of a webhook", () => {
   ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
-    const told: RuntimeEvent[] = [];
-    runtime.on((event) => told.push(event));
+    const events: RuntimeEvent[] = [];
+    runtime.on((event) => events.push(event));
     await runtime.trigger("flow", "In", { id: 1 });
-    const alert = () => told.find((event) => event.type === type && event.node === "onceflow.alerts");
+    const alert = () => events.find((event) => event.type === type && event.node === "onceflow.alerts");
     await until("it has failed", async () => {
       await time.pass(1);
       return alert() !== undefined;
     });
     expect(alert()).toMatchObject({ code, message: expect.stringMatching(message) });
-    expect(told.filter((event) => secret.test(JSON.stringify(event)))).toEqual([]);
+    expect(events.filter((event) => secret.test(JSON.stringify(event)))).toEqual([]);
     expect(warned.mock.calls.map(([text]) => secret.test(String(text)))).toEqual(Array(warnings).fill(false));
     warned.mockRestore();
   });
@@ -304,10 +304,10 @@ describe("the address of a webhook", () => {
       const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
       const url = hook.url.replace("127.0.0.1", host);
       const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying });
-      const told: RuntimeEvent[] = [];
-      runtime.on((event) => told.push(event));
+      const events: RuntimeEvent[] = [];
+      runtime.on((event) => events.push(event));
       await runtime.trigger("flow", "In", { id: 1 });
-      const alert = () => told.find((event) => event.type === "dead" && event.node === "onceflow.alerts");
+      const alert = () => events.find((event) => event.type === "dead" && event.node === "onceflow.alerts");
       await until("it was not sent", async () => {
         await time.pass(1);
         return alert() !== undefined;
@@ -330,10 +330,10 @@ describe("the address of a webhook", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
-    const told: RuntimeEvent[] = [];
-    runtime.on((event) => told.push(event));
+    const events: RuntimeEvent[] = [];
+    runtime.on((event) => events.push(event));
     await runtime.trigger("flow", "In", { id: 1 });
-    const alert = () => told.find((event) => event.type === "retrying" && event.node === "onceflow.alerts");
+    const alert = () => events.find((event) => event.type === "retrying" && event.node === "onceflow.alerts");
     await until("it has failed", async () => {
       await time.pass(1);
       return alert() !== undefined;

@@ -7,7 +7,7 @@ import { SmsAlertNode } from "../../examples/nodes/sms-alert.js";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { expectAtRest, flow, listening, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
+import { eventsOf, expectAtRest, flow, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
 
 onStores("triggers", packetStores, (test) => {
   test("durable before it resolves: another process finds it after this one is gone", async ({ scene }) => {
@@ -123,7 +123,7 @@ onStores("flows", packetStores, (test) => {
     const seen = recorder();
     const runtime = await running(scene, oneEdge(), { work: seen.node });
     const other = await running(scene, oneEdge(), {}, { work: false });
-    const told = listening(runtime, "paused", "archived", "resumed");
+    const events = eventsOf(runtime, "paused", "archived", "resumed");
     await runtime.pause("flow");
     const { executionId = "" } = await other.trigger("flow", "In", {});
     await runtime.trigger("flow", "In", {});
@@ -139,7 +139,7 @@ onStores("flows", packetStores, (test) => {
     await runtime.resume("flow");
     await runtime.wait(executionId);
     await expectAtRest(runtime);
-    expect([seen.seen.length, told]).toEqual([2, ["paused", "archived", "resumed"]]);
+    expect([seen.seen.length, events]).toEqual([2, ["paused", "archived", "resumed"]]);
   });
 
   test("stopped while it delivers: what runs ends, what was not begun is handed back, and was no attempt", async ({ scene }) => {
@@ -224,14 +224,14 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
         if (calls === 1) throw new Error("once more");
       },
     });
-    const told = listening(runtime);
+    const events = eventsOf(runtime);
     runtime.on(() => {
       throw new Error("a listener's own trouble");
     });
     await triggered(runtime, { id: "a" });
     await triggered(runtime, { id: "a" });
     await expectAtRest(runtime);
-    expect(told).toEqual([
+    expect(events).toEqual([
       ...[
         "triggered In",
         "delivering In 1",

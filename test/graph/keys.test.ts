@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { doomed, expectAtRest, listening, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
+import { doomed, eventsOf, expectAtRest, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');
 const scope = "flow.idempotency_keys";
@@ -29,13 +29,13 @@ onStores("the seed's five steps", packetStores, (test) => {
   test("3. completed: acknowledged without calling the node", async ({ scene }) => {
     const work = recorder();
     const runtime = await running(scene, keyed, { work: work.node });
-    const told = listening(runtime, "processed", "acknowledged");
+    const events = eventsOf(runtime, "processed", "acknowledged");
     await triggered(runtime, { messageId: "m-1" });
     const second = await triggered(runtime, { messageId: "m-1" });
     expect(work.seen).toHaveLength(1);
     expect(second).toMatchObject({ status: "completed", duplicates: 1, dead: 0 });
     expect(second.notes.map(({ kind, about }) => [kind, about])).toEqual([["duplicate", "m-1-sms-alert"]]);
-    expect(told).toEqual(["processed In 1", "processed Work 1", "processed In 1", "acknowledged Work"]);
+    expect(events).toEqual(["processed In 1", "processed Work 1", "processed In 1", "acknowledged Work"]);
     await expectAtRest(runtime);
   });
 
@@ -107,12 +107,12 @@ onStores("keys of edges", packetStores, (test) => {
         if (calls === 1) throw new NodeError("TEMPORARY", "busy");
       },
     });
-    const told = listening(runtime, "retrying", "acknowledged");
+    const events = eventsOf(runtime, "retrying", "acknowledged");
     const first = await runtime.trigger("flow", "In", { id: "o-1" });
-    await until("the first one waits", () => told.includes("retrying Work 1"));
+    await until("the first one waits", () => events.includes("retrying Work 1"));
     const second = await runtime.trigger("flow", "In", { id: "o-1" });
     for (const { executionId = "" } of [first, second]) await runtime.wait(executionId);
-    expect([calls, told]).toEqual([2, ["retrying Work 1", "acknowledged Work"]]);
+    expect([calls, events]).toEqual([2, ["retrying Work 1", "acknowledged Work"]]);
   });
 
   test("the holder was killed: another process delivers its packet, and acknowledges what was held", async ({ scene }) => {

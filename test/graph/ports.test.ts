@@ -4,7 +4,7 @@ import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { dyingStore } from "../kit/dying-store.js";
 import { onStores, shortMs } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { flow, listening, packetStores, recorder, running, triggered } from "./scene.js";
+import { eventsOf, flow, packetStores, recorder, running, triggered } from "./scene.js";
 
 /** Work declares `out`, and sends to `out` and to `refused`. */
 const documentWith = (outputs: string, more = "") =>
@@ -46,7 +46,7 @@ onStores("a port that the document does not declare", packetStores, (test) => {
     const side = provider();
     const after = recorder();
     const runtime = await running(scene, declaresOne, { work: side.work, after: after.node });
-    const told = listening(runtime, "dead", "processed", "ended");
+    const events = eventsOf(runtime, "dead", "processed", "ended");
     const first = await triggered(runtime, { id: 1 });
     expect([first.status, first.dead, side.calls.length, after.seen]).toEqual(["dead", 1, 1, [{ n: 1 }]]);
     expect(first.notes.map(({ kind, edge }) => [kind, edge])).toEqual([["dead", "Work.refused->"]]);
@@ -55,8 +55,8 @@ onStores("a port that the document does not declare", packetStores, (test) => {
       edge: "Work.refused->",
       error: { code: "UNKNOWN_PORT", message: expect.stringContaining('port "refused"') },
     });
-    await until("its end is told", () => told.includes("ended dead"));
-    expect(told).toContain("dead Work.refused");
+    await until("its end is told", () => events.includes("ended dead"));
+    expect(events).toContain("dead Work.refused");
     expect(runtime.metrics).toMatchObject({ dead: 1, processed: 3 });
     // The same order again meets a completed key.
     expect([(await triggered(runtime, { id: 1 })).duplicates, side.calls.length]).toEqual([1, 1]);

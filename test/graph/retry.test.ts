@@ -1,6 +1,6 @@
 import { NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
-import { flow, listening, type Nodes, oneEdge, type Still, still } from "./scene.js";
+import { eventsOf, flow, type Nodes, oneEdge, type Still, still } from "./scene.js";
 
 /** How long it waits between its attempts, and how it ends. */
 async function delaysOf(time: Still, policy: string, options: { random?: () => number; error?: unknown; more?: string } = {}) {
@@ -144,7 +144,7 @@ describe("dead letters", () => {
 
   still("re-injected: the same key, the attempts go on, the retries begin anew, the history stays", async ({ time }) => {
     const { runtime, mend, keys } = await dying(time);
-    const told = listening(runtime, "dead", "reinjected", "processed", "ended");
+    const events = eventsOf(runtime, "dead", "reinjected", "processed", "ended");
     const { executionId = "" } = await runtime.trigger("flow", "In", { id: "o-1" });
     await time.pass(0);
     await time.pass(10_000);
@@ -159,7 +159,7 @@ describe("dead letters", () => {
     await time.pass(0);
     expect(await runtime.execution(executionId)).toMatchObject({ status: "completed", dead: 0 });
     expect([await runtime.deadLetters(), await runtime.reinject(letter?.id ?? "")]).toEqual([[], false]);
-    expect(told).toEqual([
+    expect(events).toEqual([
       ...["processed In 1", "dead Work 3", "ended dead", "reinjected Work 3", "dead Work 6", "ended dead"],
       ...["reinjected Work 6", "processed Work 7", "ended completed"],
     ]);

@@ -92,16 +92,16 @@ export const still = base.extend<{ time: Still }>({
 });
 
 /** What a runtime has told, of these types: "processed Work 2". */
-export function listening(runtime: Runtime, ...types: readonly RuntimeEvent["type"][]): string[] {
-  const told: string[] = [];
+export function eventsOf(runtime: Runtime, ...types: readonly RuntimeEvent["type"][]): string[] {
+  const events: string[] = [];
   runtime.on((event) => {
     if (types.length > 0 && !types.includes(event.type)) return;
     const { type } = event;
-    if ("attempt" in event) told.push(event.attempt === 0 ? `${type} ${event.node}` : `${type} ${event.node} ${event.attempt}`);
-    else if (type === "ended") told.push(`${type} ${event.status}`);
-    else told.push(type === "triggered" ? `${type} ${event.node}` : type);
+    if ("attempt" in event) events.push(event.attempt === 0 ? `${type} ${event.node}` : `${type} ${event.node} ${event.attempt}`);
+    else if (type === "ended") events.push(`${type} ${event.status}`);
+    else events.push(type === "triggered" ? `${type} ${event.node}` : type);
   });
-  return told;
+  return events;
 }
 
 /** A node that passes on what comes in, and remembers it. */

@@ -82,8 +82,8 @@ test.each(rows)("%s: a warning that names the substitute; refused when it is to 
   const document = documentWith(parts);
   const { ok, flows, findings } = await loadFlows(document);
   expect([ok, flows[0]?.unsupported.map(({ substitute }) => substitute)]).toEqual([true, [name]]);
-  const told = findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED");
-  expect(told.map(({ severity, fix }) => [severity, fix])).toEqual([["warning", `remove it, or run with substitutes: ["${name}"]`]]);
+  const reported = findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED");
+  expect(reported.map(({ severity, fix }) => [severity, fix])).toEqual([["warning", `remove it, or run with substitutes: ["${name}"]`]]);
   expect(findings.map(({ code }) => code)).not.toContain("FLOW_UNKNOWN_FIELD");
   expect(convertFlow(document.text, { to: "json" }).findings.filter(({ severity }) => severity === "error")).toEqual([]);
   await expect(run(document, [])).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS", message: expect.stringContaining(`["${name}"]`) });

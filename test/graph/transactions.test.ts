@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { durableStores, onStores, type Scene } from "../kit/scene.js";
 import { until } from "../kit/until.js";
 import { statement } from "../outbox/scene.js";
-import { expectAtRest, listening, oneEdge, recorder, running } from "./scene.js";
+import { eventsOf, expectAtRest, oneEdge, recorder, running } from "./scene.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-work" }');
 
@@ -34,7 +34,7 @@ const within = (store: Store, runtime: Runtime, payload: Record<string, unknown>
 onStores("triggers in a transaction of the user's own", durableStores, (test) => {
   test("the row and the packet are committed together; a runtime that waits hears of it, and nobody before", async ({ scene }) => {
     const { store, runtime, sender, seen, insert, rows } = await shop(scene);
-    const told = listening(sender, "triggered");
+    const events = eventsOf(sender, "triggered");
     const { executionId = "", status } = await store.transact(async (tx) => {
       await insert(tx, "o");
       const triggered = await sender.trigger("flow", "In", { id: "o" }, { key: "k", tx });
@@ -43,7 +43,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
       expect([seen, await runtime.execution(triggered.executionId ?? "")]).toEqual([[], undefined]);
       return triggered;
     });
-    expect([status, told]).toEqual(["started", []]);
+    expect([status, events]).toEqual(["started", []]);
     expect(await runtime.wait(executionId)).toMatchObject({ status: "completed", key: "k", outputs: [{ data: { id: "o" } }] });
     expect([seen, await rows()]).toEqual([[{ id: "o" }], 1]);
   });

@@ -6,7 +6,7 @@ import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { expectAtRest, flow, listening, oneEdge, running, still, triggered } from "./scene.js";
+import { eventsOf, expectAtRest, flow, oneEdge, running, still, triggered } from "./scene.js";
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";
 
@@ -107,11 +107,11 @@ Aside: { operationId: aside, kind: action }`,
       aside: () => void calls.push("aside"),
     };
     const runtime = await running(scene, document, nodes, { store });
-    const told = listening(runtime, "processed", "dead");
+    const events = eventsOf(runtime, "processed", "dead");
     expect((await triggered(runtime, {})).status).toBe("dead");
     expect(await lastError(runtime)).toEqual(["PERMANENT", "the database says no"]);
     await expectAtRest(runtime);
-    expect([calls, told]).toEqual([[], ["processed In 1", "dead Work 1"]]);
+    expect([calls, events]).toEqual([[], ["processed In 1", "dead Work 1"]]);
     expect(runtime.metrics).toMatchObject({ processed: 1, dead: 1 });
   });
 
@@ -133,9 +133,9 @@ Aside: { operationId: aside, kind: action }`,
       },
       { store },
     );
-    const told = listening(runtime, "storeTrouble");
+    const events = eventsOf(runtime, "storeTrouble");
     await runtime.trigger("flow", "In", {});
-    await until("it is told", () => told.length > 0);
+    await until("it is told", () => events.length > 0);
     await until("the room is given back", () => runtime.metrics.inFlight === 0);
   });
 

@@ -20,7 +20,7 @@ import type { Doom } from "./programs/crash-worker.js";
 
 takeTurns();
 
-/** The crash table of ARCHITECTURE.md, line by line: a process dies there, another one comes, effects are counted. */
+/** The crash table of docs/internals/ledger.md, line by line: a process dies there, another one comes, effects are counted. */
 const boundMs = 30_000;
 const hourMs = 3_600_000;
 

@@ -301,6 +301,21 @@ describe("the pages", () => {
     expect(dead).toEqual([]);
   });
 
+  test("of the architecture name files that exist", () => {
+    const files = ["src", "test"].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `/${folder}/${file}`),
+    );
+    const architecture = pages.filter((page) => page === "ARCHITECTURE.md" || page.startsWith("docs/internals/"));
+    const missing = architecture.flatMap((page) =>
+      [...textOf(page).matchAll(/(?<![<>*/\w.-])[\w./-]+\.ts\b/g)]
+        .map(([path]) => path)
+        // The rule of entry points, with letters in place of names.
+        .filter((path) => path !== "src/exports/a/b.ts" && !files.some((file) => file.endsWith(`/${path}`)))
+        .map((path) => `${page} names ${path}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
   test("say every option, error and warning that there is", () => {
     const reference = textOf("docs/reference/once.md");
     const names = [
@@ -323,7 +338,7 @@ describe("the pages", () => {
       ...exportsOf("src/exports/workflow.ts"),
       ...membersOf("src/workflow/define/step-options.ts", "StepOptions"),
       ...membersOf("src/workflow/define/hook.ts", "HookOptions"),
-      ...membersOf("src/workflow/worker/check-worker-options.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/process/check-worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/define/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/define/context.ts", "WorkflowMetadata"),
       ...codes.errors,

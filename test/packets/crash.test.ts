@@ -11,7 +11,7 @@ import type { Act, PacketDoom } from "./programs/crash-worker.js";
 
 takeTurns();
 
-/** The crash table of packets in ARCHITECTURE.md: a process dies before or after each durable write, and another one comes. */
+/** The crash table of docs/internals/packets.md: a process dies before or after each durable write, and another one comes. */
 const boundMs = 30_000;
 const leaseMs = 300;
 

@@ -1,8 +1,8 @@
 import { closest } from "../../core/errors/closest.js";
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { nearest } from "../../core/errors/known-options.js";
-import { messageOf } from "../journal/not-written.js";
 import { type StepDefinition, stepDefinitionOf } from "./definition.js";
+import { messageOf } from "./message-of.js";
 import { registered } from "./registry.js";
 import { checkOptionNames, resolveOptions, stepOptionNames } from "./step-options.js";
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { fractionOf, uuidOf } from "../journal/identity.js";
 import { currentExecution, requireExecution } from "./context.js";
+import { fractionOf, uuidOf } from "./draws.js";
 import type { Hook, HookOptions } from "./hook.js";
 
 /** The time, in a workflow the same at every replay: it stands still between two things that the code waits for. */

@@ -2,7 +2,3 @@
 export function warnNotWritten(run: string, what: string): void {
   process.emitWarning(`run "${run}" ${what}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_NOT_WRITTEN" });
 }
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

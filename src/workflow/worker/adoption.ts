@@ -22,10 +22,22 @@ interface Adopter {
   readonly again: (claimed: Claimed, heldAt: number) => Promise<void>;
 }
 
+/**
+ * What the store says about a run, on its way to an execution. A claim and a reload may read the same run at the same time, in
+ * the same epoch. When one of them has made an execution of it, which may have written and left since, what the other one has
+ * read is outdated: a second execution would write an entry of the same number and epoch, which the store takes for the first
+ * one's, sent again.
+ */
+interface RunRead {
+  readonly run: string;
+  isOutdated: boolean;
+}
+
 /** Makes an execution of a run that the store has given us. */
 export class Adoption {
   readonly #adopter: Adopter;
   readonly #reloading = new Set<string>();
+  readonly #reads = new Set<RunRead>();
   #listing: Promise<readonly WorkerRecord[]> | undefined;
 
   constructor(adopter: Adopter) {
@@ -38,6 +50,16 @@ export class Adoption {
   }
 
   async adopt(claimed: Claimed, heldAt: number): Promise<void> {
+    const read: RunRead = { run: claimed.run.id, isOutdated: false };
+    this.#reads.add(read);
+    try {
+      await this.#adopt(claimed, heldAt, read);
+    } finally {
+      this.#reads.delete(read);
+    }
+  }
+
+  async #adopt(claimed: Claimed, heldAt: number, read: RunRead): Promise<void> {
     const { host, live } = this.#adopter;
     const { lapsed, journal, mail: unread, hooks } = claimed;
     const run = await this.#mine(claimed.run);
@@ -58,11 +80,12 @@ export class Adoption {
       return await this.#putAside(run, error);
     }
     const mail = history.parked === undefined ? unread : await host.store.runs.mail(run.id, history.parked);
-    if (workflow === undefined || live.has(run.id) || !this.#adopter.mayExecute(run.id)) return;
+    if (workflow === undefined || read.isOutdated || live.has(run.id) || !this.#adopter.mayExecute(run.id)) return;
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host, workflow, run, args, startedAt, input, history, heldAt, seq, lapsed, mail, hooks });
     live.set(run.id, execution);
+    for (const other of this.#reads) if (other.run === run.id && other !== read) other.isOutdated = true;
     execution.start();
   }
 
@@ -110,14 +133,18 @@ export class Adoption {
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
   async reload({ id, epoch, writer }: HostedRun): Promise<void> {
     const { host, stopped, again } = this.#adopter;
+    const read: RunRead = { run: id, isOutdated: false };
     this.#reloading.add(id);
+    this.#reads.add(read);
     try {
       const now = await host.store.runs.load(id);
-      if (now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch) return;
+      if (read.isOutdated || now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch)
+        return;
       if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
     } catch {
       // The next renewal finds it again.
     } finally {
+      this.#reads.delete(read);
       this.#reloading.delete(id);
     }
   }

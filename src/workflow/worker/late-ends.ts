@@ -2,10 +2,11 @@ import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
 import { afterEffect } from "../../core/work/until-answered.js";
+import { messageOf } from "../define/message-of.js";
 import { type EndedJournal, writeAfterEnd } from "../journal/after-end.js";
 import type { EndDeparture, Refusal } from "../journal/departure.js";
 import type { Event } from "../journal/event.js";
-import { messageOf, warnNotWritten } from "../journal/not-written.js";
+import { warnNotWritten } from "../journal/not-written.js";
 import { lateVerdict } from "../steps/late-verdict.js";
 import type { BodyOutcome, LateBody } from "../steps/step-body.js";
 

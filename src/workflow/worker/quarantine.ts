@@ -167,8 +167,10 @@ export class Quarantine {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
     const { host } = this.#ward;
+    // A run that leaves while the suspect is given back must not begin it: the end of this function would free its place.
+    waiting.mayBegin = false;
     await this.#giveBack([waiting.claimed], host.now() + retryLeases * host.leaseMs);
-    this.#free();
+    if (this.#waiting === waiting) this.#free();
   }
 
   async #giveBack(runs: readonly Claimed[], wakeAt = this.#ward.host.now()): Promise<void> {

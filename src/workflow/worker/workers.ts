@@ -2,8 +2,8 @@ import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
 import { checkSteps } from "../define/check-steps.js";
 import { requireAmbient } from "../process/ambient-store.js";
+import type { WorkerOptions } from "../process/check-worker-options.js";
 import { enlist, workerOf } from "../process/local-worker.js";
-import type { WorkerOptions } from "./check-worker-options.js";
 import { Worker } from "./worker.js";
 
 /**

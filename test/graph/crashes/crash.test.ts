@@ -30,7 +30,7 @@ interface Row {
   readonly alerts?: number;
 }
 
-/** One line for each durable write of the runtime, before and after: the crash table of ARCHITECTURE.md. */
+/** One line for each durable write of the runtime, before and after: the crash table of docs/internals/graphs.md. */
 const rows: readonly Row[] = [
   { point: "before trigger", act: "trigger", left: "nothing", end: "nothing", calls: 0 },
   { point: "after trigger", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 1 },

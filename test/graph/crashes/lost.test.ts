@@ -4,7 +4,7 @@ import type { PacketOperation } from "../../../src/core/packets/operation.js";
 import { dyingStore } from "../../kit/dying-store.js";
 import { onStores, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
-import { doomed as doomedRuntime, flow, listening, packetStores, running, triggered } from "../scene.js";
+import { doomed as doomedRuntime, eventsOf, flow, packetStores, running, triggered } from "../scene.js";
 
 /** A durable edge to A, an ephemeral one to B, a durable one to C. */
 const document = (delivery = "{ mode: ephemeral }") =>
@@ -39,11 +39,11 @@ onStores("packets in memory", packetStores, (test) => {
     const calls: string[] = [];
     const nodes = { a, b: () => void calls.push("b"), c: () => void calls.push("c") };
     const second = await running(scene, document(), nodes, { leaseMs: shortMs });
-    const told = listening(second, "dead", "ended", "processed");
+    const events = eventsOf(second, "dead", "ended", "processed");
     const ended = await second.wait(executionId, { timeoutMs: 30_000 });
     expect([ended.status, ended.dead, ended.open, calls]).toEqual(["dead", 2, 0, []]);
     expect(second.metrics).toMatchObject({ lost: 2, dead: 2, processed: 0 });
-    expect(told.toSorted()).toEqual(["dead B", "dead B", "ended dead"]);
+    expect(events.toSorted()).toEqual(["dead B", "dead B", "ended dead"]);
     const letters = await second.deadLetters();
     expect(letters.map(({ queue, edge, error }) => [queue, edge, error.code])).toEqual(
       Array.from({ length: 2 }, () => ["lost-ones", "A->B.in", "LOST"]),
@@ -121,10 +121,10 @@ C: { operationId: c, kind: action }`,
     const same = () => new NodeOutput().send("out", { id: 1 }).send("out", { id: 1 });
     const keyed = document("{ mode: ephemeral, idempotencyKey: '{{payload.id}}-b' }");
     const runtime = await running(scene, keyed, { a: same, b: (input) => void calls.push(input.packet("in").data), c: () => {} });
-    const told = listening(runtime, "processed", "acknowledged");
+    const events = eventsOf(runtime, "processed", "acknowledged");
     const { status } = await triggered(runtime, {});
-    const toldOfB = () => told.filter((event) => event.includes("B")).toSorted();
-    await until("the end of both is told", () => toldOfB().length === 2);
-    expect([status, calls.length, toldOfB()]).toEqual(["completed", 1, ["acknowledged B 1", "processed B 1"]]);
+    const eventsOfB = () => events.filter((event) => event.includes("B")).toSorted();
+    await until("the end of both is told", () => eventsOfB().length === 2);
+    expect([status, calls.length, eventsOfB()]).toEqual(["completed", 1, ["acknowledged B 1", "processed B 1"]]);
   });
 });

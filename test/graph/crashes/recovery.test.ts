@@ -2,7 +2,7 @@ import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { onStores } from "../../kit/scene.js";
-import { doomed, expectAtRest, flow, listening, oneEdge, packetStores, running, still } from "../scene.js";
+import { doomed, eventsOf, expectAtRest, flow, oneEdge, packetStores, running, still } from "../scene.js";
 
 const line = (recovery: string, key = "") =>
   flow({
@@ -124,7 +124,7 @@ still("silent for longer than its lease: told, aborted, and what it says then ch
     },
     { store, leaseMs: 3000 },
   );
-  const told = listening(first, "processed", "leaseLost");
+  const events = eventsOf(first, "processed", "leaseLost");
   const { executionId = "" } = await first.trigger("flow", "In", {});
   await begun.opened;
   cut = true;
@@ -134,5 +134,5 @@ still("silent for longer than its lease: told, aborted, and what it says then ch
   cut = false;
   go.open();
   await time.pass(5000);
-  expect([calls, told.includes("processed A 1"), first.metrics.inFlight]).toEqual([["a by second"], false, 0]);
+  expect([calls, events.includes("processed A 1"), first.metrics.inFlight]).toEqual([["a by second"], false, 0]);
 });

@@ -8,7 +8,7 @@ import { captureWarnings, muteWarnings } from "../../kit/warnings.js";
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** Every seed that ever failed stays here for ever. */
-const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016];
+const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016, 270, 20_337, 21_778, 31_620];
 const seedsOfEveryRun = 1000;
 const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
 

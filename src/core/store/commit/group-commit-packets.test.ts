@@ -75,6 +75,17 @@ test("what loses every race is given up", async () => {
   expect(flushes.length).toBe(101);
 });
 
+test("a packet that loses every race alone does not hold up the others that go alone", async () => {
+  const { commit, flushes } = commitTo((all) => {
+    if (all.length > 1) throw new UnreachableError("57014", undefined, { answered: true });
+    return all.map((no) => (no === 1 ? "again" : settled));
+  });
+  const [one, ...others] = numbers(5).map((no) => commit.submit(settle(no)));
+  await Promise.all([expect(one).rejects.toThrow(UnreachableError), ...others]);
+  // Its hundred tries come after the first one of each of the others.
+  expect(flushes.slice(0, 6)).toEqual([[1, 2, 3, 4, 5], [1], [2], [3], [4], [5]]);
+});
+
 test("what the store refuses fails alone, and says why", async () => {
   const { commit, flushes } = commitTo((all) => {
     if (all.includes(2)) throw new StoreRefusedError("value too long");

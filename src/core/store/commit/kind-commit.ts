@@ -99,7 +99,9 @@ export class KindCommit<Op extends object, Ans, Verdict> {
       return alone && isFirst;
     });
     const urgent = ready.filter(({ operation }) => isUrgent(operation));
-    const taken = new Set(this.#turns.choose(urgent.length > 0 ? urgent : ready, this.#flushMax));
+    // One that loses every race is sent a hundred times: the others get their turn in between.
+    const byTries = (urgent.length > 0 ? urgent : ready).sort((a, b) => a.tries - b.tries);
+    const taken = new Set(this.#turns.choose(byTries, this.#flushMax));
     this.#queue = this.#queue.filter((member) => !taken.has(member));
     return [...taken].sort(byRow);
   }

@@ -21,5 +21,3 @@ export const orElse = (value: Expression, otherwise: Expression): Expression => 
 export const isMissing = (field: string): Expression => eq({ $type: field }, "missing");
 /** No such member at all. */
 export const absent: Expression = "$$REMOVE";
-/** The member as it is, also when there is none. */
-export const asItIs = (field: string): Expression => choose(isMissing(field), absent, field);

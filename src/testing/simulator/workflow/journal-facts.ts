@@ -203,9 +203,14 @@ export class JournalFacts {
         this.#broken(`what a person said about ${id} attempt ${attempt} was taken in, and it is still in doubt`);
   }
 
-  /** A wake-up that was taken in has ended every sleep that the journal had before. */
+  /** A wake-up of all sleeps that was taken in has ended every sleep that the journal had before. One that names sleeps, or none, has not. */
   #mustBeAwake(heard: number, asleep: ReadonlySet<string>, mail: readonly Mail[]): void {
-    if (this.over || this.#parked || !mail.some(({ kind, seq }) => kind === "wake" && seq > heard && seq <= this.consumed)) return;
+    if (
+      this.over ||
+      this.#parked ||
+      !mail.some(({ kind, seq, payload }) => kind === "wake" && payload === null && seq > heard && seq <= this.consumed)
+    )
+      return;
     for (const id of asleep) if (this.#sleeps.has(id)) this.#broken(`a wake-up was taken in, and ${id} lasts`);
   }
 

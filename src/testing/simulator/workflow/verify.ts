@@ -90,6 +90,9 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
 /** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
 function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): void {
   const comparable = refusals.last(run).length > 0 ? entriesBeforeEnd(run) : run.entries.length;
+  // An entry after the end is no entry of the owner that has its epoch: a person or a late body wrote it.
+  const end = entriesBeforeEnd(run);
+  const byOwners = end < 0 ? run.entries : run.entries.slice(0, end + 1);
   const scripts = play.scripts.filter(({ execution: { id, epoch, host, departure } }) => {
     // Many may try to start a run; those who come too late never had it.
     return id === run.id && run.owners.get(epoch)?.owner === host.owner && departure?.why !== "exists";
@@ -98,7 +101,7 @@ function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): vo
     const { epoch } = script.execution;
     if (epoch === 1 && scripts[0] !== script) return;
     const isLast = epoch === 1 || !scripts.slice(i + 1).some((later) => later.execution.epoch === epoch);
-    const written = run.entries.findLast((entry) => entry.epoch === epoch)?.seq;
+    const written = byOwners.findLast((entry) => entry.epoch === epoch)?.seq;
     compare(run, script, Math.min(comparable, (isLast ? written : undefined) ?? run.owners.get(epoch)?.entries ?? 0));
   });
 }
