@@ -122,7 +122,10 @@ export type PacketAnswer =
       /** Executions that ended with it. */
       readonly ended: readonly Ended[];
     }
-  /** The trigger's key is there. Nothing was written. */
+  /**
+   * The flow was triggered before with this key: by `execution`, and with another fingerprint if `mismatch`. This send has
+   * triggered nothing, and has written nothing.
+   */
   | { readonly kind: "triggered"; readonly execution: number; readonly mismatch: boolean }
   /** The flow is archived; nothing was written. */
   | { readonly kind: "archived" }
@@ -181,12 +184,12 @@ export interface DeadLetterQuery {
   readonly flow?: string;
   readonly name?: string;
   /** Newest first; those before this one. */
-  readonly before?: Spot;
+  readonly before?: PageCursor;
   readonly limit: number;
 }
 
 /** Where a page of a list ended: when that one was created, or died, and its number. */
-export interface Spot {
+export interface PageCursor {
   readonly at: number;
   readonly no: number;
 }
@@ -194,7 +197,7 @@ export interface Spot {
 export interface ExecutionQuery {
   readonly flow?: string;
   readonly status?: ExecutionStatus;
-  readonly before?: Spot;
+  readonly before?: PageCursor;
   readonly limit: number;
 }
 
@@ -225,7 +228,11 @@ export interface PacketBackend {
   /**
    * Takes what is due, and begins its keys in the same commit: completed ones are acknowledged, those of others held.
    * Before that, what silent workers had is due again, and counted as a crash. Reads only when nothing is due.
-   * What a claim took whose reply was lost, the worker's next claim gives back: nobody else would.
+   * A claim that rejects may have taken packets all the same: its reply was lost (`NotKnownError`), or it takes several
+   * commits, and a later one failed (`UnreachableError`). The worker does not know of these packets, and its lease keeps all
+   * other workers from them. So the store's next claim for the same worker first gives them back. After an
+   * `UnreachableError` the front ends claim again under the same number, and rely on that; after any other error they leave
+   * the number, which frees the packets, and join again.
    */
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
   /** The send as the last statement of an open transaction; nothing of it may say `claim`. */

@@ -23,9 +23,12 @@ export interface PacketRecord {
   readonly state: PacketState;
   /** The number of the worker that has it. */
   readonly owner: number | null;
-  /** Deliveries begun. It never goes back: with the owner it is the fence. */
+  /** Deliveries begun. It never goes back. The fence of a packet is (owner, attempt): a settling names both. */
   readonly attempt: number;
-  /** How many of them do not count: those before it was last re-injected, and those that were handed back. */
+  /**
+   * A number of attempts, not an instant: how many of `attempt` do not count. These are the attempts before the packet was
+   * last re-injected, and those that were handed back. `attempt - since` have counted.
+   */
   readonly since: number;
   /** How many of those that count ended because their worker fell silent. */
   readonly crashes: number;
