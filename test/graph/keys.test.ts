@@ -9,7 +9,7 @@ import { doomed, eventsOf, expectAtRest, oneEdge, packetStores, recorder, runnin
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');
 const scope = "flow.idempotency_keys";
 
-onStores("the seed's five steps", packetStores, (test) => {
+onStores("the five steps of a keyed delivery", packetStores, (test) => {
   test("1. before delivering a packet, the runtime computes the idempotency key", async ({ scene }) => {
     const keys: unknown[] = [];
     const runtime = await running(scene, keyed, { work: ({ context }) => void keys.push(context.idempotencyKey) });
