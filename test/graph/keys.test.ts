@@ -4,7 +4,8 @@ import { expect } from "vitest";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { doomed, eventsOf, expectAtRest, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
+import { oneEdge } from "./documents.js";
+import { doomed, eventsOf, expectAtRest, packetStores, recorder, running, triggered } from "./runtimes.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');
 const scope = "flow.idempotency_keys";
