@@ -101,7 +101,10 @@ export class Tally {
     this.#ended.push({ no, flow: execution.flow, status: statusOf(sum) });
   }
 
-  /** If branches of the execution were acknowledged as duplicates, and none died, its parts count as duplicates; else they become dead letters. */
+  /**
+   * Parts whose other ports cannot be filled any more. If branches of the execution were acknowledged as duplicates, and none
+   * died, the parts count as duplicates; else they become dead letters.
+   */
   #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
     const duplicated = sum.duplicates > 0 && sum.dead === 0;
     for (const part of this.table.parts(execution)) {
