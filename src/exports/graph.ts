@@ -17,7 +17,7 @@ export type {
   BusName,
   DeliveryMode,
   DocumentInfo,
-  Execution,
+  ExecutionLimits as Execution,
   NodeKind,
   NodeRuntime,
   Protocol,

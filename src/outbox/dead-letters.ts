@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../core/errors/errors.js";
 import { whole } from "../core/ledger/key-ref.js";
 import { type HistoryEntry, historyOf, thrown } from "../core/packets/history.js";
-import type { Spot } from "../core/packets/operation.js";
+import type { PageCursor } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy } from "./options.js";
@@ -36,11 +36,11 @@ export async function listDeadLetters(
 ): Promise<OutboxDeadLetter<never>[]> {
   whole("limit", limit, 1, 1000);
   const { store, flow } = policy;
-  const spot = before === undefined ? {} : { before: await spotOf(policy, before) };
-  return (await store.packets.deadLetters({ flow, limit, ...spot })).map(deadLetterOf);
+  const cursor = before === undefined ? {} : { before: await cursorOf(policy, before) };
+  return (await store.packets.deadLetters({ flow, limit, ...cursor })).map(deadLetterOf);
 }
 
-async function spotOf(policy: Policy, id: string): Promise<Spot> {
+async function cursorOf(policy: Policy, id: string): Promise<PageCursor> {
   const [last] = await named(policy, id);
   if (last?.dead) return { at: last.dead.at, no: last.no };
   throw new InvalidInputError("before", `"${String(id)}" is no dead letter (any more); ask for the first page again`);
@@ -78,7 +78,7 @@ export async function redrive(policy: Policy, id: string): Promise<boolean> {
 /** Oldest first, so that what goes to the end of its key keeps its order. Those that die meanwhile are not tried again. */
 export async function redriveAll({ store, flow }: Policy): Promise<number> {
   const found: number[] = [];
-  for (let before: { before?: Spot } = {}; ; ) {
+  for (let before: { before?: PageCursor } = {}; ; ) {
     const page = await store.packets.deadLetters({ flow, limit: pageMax, ...before });
     found.push(...page.map(({ no }) => no));
     const last = page.at(-1);

@@ -227,14 +227,14 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
   }
 }
 
-describe.concurrent("sqlite judges as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("SQLite judges as decide() does", { timeout: compareMsMax }, () => {
   test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
     const folder = temporaryFolder(onTestFinished);
     await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), 60, part);
   });
 });
 
-describe.concurrent("postgres judges in SQL as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("PostgreSQL judges in SQL as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("postgres");
   let database: FreshDatabase | undefined;
 
@@ -252,7 +252,7 @@ describe.concurrent("postgres judges in SQL as decide() does", { timeout: compar
   });
 });
 
-describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, or the real one that is given)", {
+describe.concurrent("MongoDB judges in pipelines as decide() does (an emulator, or the real one that is given)", {
   timeout: compareMsMax,
 }, () => {
   const server = inject("mongodb");
@@ -264,7 +264,7 @@ describe.concurrent("mongodb judges in pipelines as decide() does (an emulator, 
   });
 });
 
-describe.concurrent("redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("Redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("redis");
   test.for([1, 2])("on 80 random histories, part %i", async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
@@ -272,7 +272,7 @@ describe.concurrent("redis judges in Lua as decide() does", { timeout: compareMs
   });
 });
 
-describe.concurrent("dynamodb judges in conditions as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("DynamoDB judges in conditions as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("dynamodb");
   test("on 15 random histories", async ({ skip, onTestFinished }) => {
     if (!server.ok) return skip(server.reason);

@@ -16,9 +16,12 @@ function encrypted(target: ContractTarget): ContractTarget {
   };
 }
 
-for (const target of [memoryTarget({ time: "virtual" }), sqliteTarget({ driver: "@photostructure/sqlite" })].map(encrypted)) {
+const targets = { memory: memoryTarget({ time: "virtual" }), SQLite: sqliteTarget({ driver: "@photostructure/sqlite" }) };
+
+for (const [title, plain] of Object.entries(targets)) {
+  const target = encrypted(plain);
   for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
-    describe.concurrent(`${of}, ${target.name}`, () => {
+    describe.concurrent(`${of}, ${title}, encrypted`, () => {
       for (const { verb, cases } of contract) {
         describe(verb, () => {
           for (const one of cases) {

@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
-  describe.concurrent(`${of}, mongodb (an emulator, unless ONCEFLOW_TEST_MONGODB_URL names a real one)`, () => {
+  describe.concurrent(`${of}, MongoDB (an emulator, unless ONCEFLOW_TEST_MONGODB_URL names a real one)`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {
         for (const one of cases) {

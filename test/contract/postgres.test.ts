@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
-  describe.concurrent(`${of}, postgres`, () => {
+  describe.concurrent(`${of}, PostgreSQL`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {
         for (const one of cases) {

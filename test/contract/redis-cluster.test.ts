@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 // On one client for most of them: a connection to each member for every store would take longer than the cases.
-describeContract("ledger, redis cluster of six, with a node-redis cluster", () => targets["node-redis cluster"], allButRenew);
-describeContract("ledger, redis cluster of six, by its URL", () => targets["url"], ["open", "renew", "resend"]);
-describeContract("ledger, redis cluster of six, by its URL with ioredis", () => targets["ioredis"], ["open", "begin"]);
-describeContract("ledger, redis cluster of six, with an ioredis cluster", () => targets["ioredis cluster"], scriptVerbs);
+describeContract("ledger, Redis Cluster of six, with a node-redis cluster", () => targets["node-redis cluster"], allButRenew);
+describeContract("ledger, Redis Cluster of six, by its URL", () => targets["url"], ["open", "renew", "resend"]);
+describeContract("ledger, Redis Cluster of six, by its URL with ioredis", () => targets["ioredis"], ["open", "begin"]);
+describeContract("ledger, Redis Cluster of six, with an ioredis cluster", () => targets["ioredis cluster"], scriptVerbs);

@@ -30,7 +30,7 @@ afterAll(async () => {
   for (const end of endings) await end();
 });
 
-describeContract("ledger, redis by its URL", () => targets["url"]);
-describeContract("ledger, redis by its URL with ioredis", () => targets["ioredis"], [...scriptVerbs, "renew", "resend"]);
-describeContract("ledger, redis with a node-redis client", () => targets["node-redis client"], scriptVerbs);
-describeContract("ledger, redis with an ioredis client", () => targets["ioredis client"], scriptVerbs);
+describeContract("ledger, Redis by its URL", () => targets["url"]);
+describeContract("ledger, Redis by its URL with ioredis", () => targets["ioredis"], [...scriptVerbs, "renew", "resend"]);
+describeContract("ledger, Redis with a node-redis client", () => targets["node-redis client"], scriptVerbs);
+describeContract("ledger, Redis with an ioredis client", () => targets["ioredis client"], scriptVerbs);

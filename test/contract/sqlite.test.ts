@@ -2,10 +2,11 @@ import { ledgerContract, packetContract, runContract, sqliteTarget } from "oncef
 import { describe, test } from "vitest";
 
 /** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in node24.test.ts. */
-const target = sqliteTarget({ driver: "@photostructure/sqlite" });
+const driver = "@photostructure/sqlite";
+const target = sqliteTarget({ driver });
 
 for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
-  describe.concurrent(`${of}, ${target.name}`, () => {
+  describe.concurrent(`${of}, SQLite with ${driver}`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {
         for (const one of cases) {

@@ -16,14 +16,14 @@ function given(name: "postgres" | "redis" | "dynamodb" | "mongodb"): string {
 let database: FreshDatabase | undefined;
 const targets: Record<string, () => Promise<ContractTarget & { close?(): Promise<void> }>> = {
   memory: async () => memoryTarget({ time: "real" }),
-  sqlite: async () => sqliteTarget(),
-  postgres: async () => {
+  SQLite: async () => sqliteTarget(),
+  PostgreSQL: async () => {
     database = await freshDatabase(given("postgres"));
     return await postgresTarget({ url: database.url });
   },
-  redis: async () => redisTarget({ url: given("redis") }),
-  dynamodb: async () => dynamoTarget({ url: given("dynamodb") }),
-  "mongodb (an emulator, or the real one that is given)": async () => mongoTarget({ url: given("mongodb") }),
+  Redis: async () => redisTarget({ url: given("redis") }),
+  DynamoDB: async () => dynamoTarget({ url: given("dynamodb") }),
+  "MongoDB (an emulator, or the real one that is given)": async () => mongoTarget({ url: given("mongodb") }),
 };
 
 afterAll(async () => {

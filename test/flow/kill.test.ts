@@ -55,18 +55,18 @@ const back: readonly Death[] = [
 ].map((death) => ({ ...death, refused: true }));
 
 const places = {
-  sqlite: async ({ onTestFinished }: TestContext): Promise<string> => {
+  SQLite: async ({ onTestFinished }: TestContext): Promise<string> => {
     const folder = temporaryFolder(onTestFinished);
     return `sqlite:${join(folder, "ledger.db")}`;
   },
-  postgres: async ({ onTestFinished, skip }: TestContext): Promise<string> => {
+  PostgreSQL: async ({ onTestFinished, skip }: TestContext): Promise<string> => {
     if (!server.ok) return skip(server.reason);
     const database = await freshDatabase(server.url);
     onTestFinished(() => database.drop());
     return database.url;
   },
-  redis: async ({ skip }: TestContext): Promise<string> => (redis.ok ? `${redis.url}?prefix=kill-${randomUUID()}` : skip(redis.reason)),
-  dynamodb: async ({ skip }: TestContext): Promise<string> => {
+  Redis: async ({ skip }: TestContext): Promise<string> => (redis.ok ? `${redis.url}?prefix=kill-${randomUUID()}` : skip(redis.reason)),
+  DynamoDB: async ({ skip }: TestContext): Promise<string> => {
     if (!dynamodb.ok) return skip(dynamodb.reason);
     const url = new URL(dynamodb.url);
     url.pathname = `/kill-${randomUUID()}`;
@@ -78,7 +78,7 @@ const places = {
 for (const [name, placeOf] of Object.entries(places)) {
   describe.concurrent(`a flow on ${name} whose process is killed`, () => {
     // What is written, and when, is the same on all of them: elsewhere some points have to do, other ones on each.
-    const [every, first] = { sqlite: [1, 0], postgres: [3, 2], redis: [4, 3], dynamodb: [6, 4] }[name] as [number, number];
+    const [every, first] = { SQLite: [1, 0], PostgreSQL: [3, 2], Redis: [4, 3], DynamoDB: [6, 4] }[name] as [number, number];
     const deaths = [...forward, ...back].filter((_, i) => i % every === first);
     for (const { dieAt, twice, refused = false } of deaths) {
       test(`at "${dieAt}" goes on behind its last completed step`, async (context) => {

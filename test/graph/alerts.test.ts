@@ -7,7 +7,8 @@ import { mortal } from "../../src/testing/mortal-store.js";
 import { gate } from "../kit/gate.js";
 import { onStores, type Scene, shortMs } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { expectAtRest, flow, type Nodes, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { expectAtRest, type Nodes, packetStores, recorder, running, still, triggered } from "./runtimes.js";
 
 interface Told {
   readonly key: unknown;

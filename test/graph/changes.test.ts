@@ -5,7 +5,8 @@ import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
 import { captureWarnings } from "../kit/warnings.js";
 import { problem } from "../server/scene.js";
-import { flow, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { packetStores, recorder, running, triggered } from "./runtimes.js";
 
 const fails = () => {
   throw new Error("no");

@@ -7,7 +7,8 @@ import { SmsAlertNode } from "../../examples/nodes/sms-alert.js";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { eventsOf, expectAtRest, flow, oneEdge, packetStores, recorder, running, still, triggered } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { eventsOf, expectAtRest, packetStores, recorder, running, still, triggered } from "./runtimes.js";
 
 onStores("triggers", packetStores, (test) => {
   test("durable before it resolves: another process finds it after this one is gone", async ({ scene }) => {

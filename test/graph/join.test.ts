@@ -1,7 +1,8 @@
 import { NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { expect } from "vitest";
 import { onStores } from "../kit/scene.js";
-import { expectAtRest, flow, packetStores, running, still, triggered } from "./scene.js";
+import { flow } from "./documents.js";
+import { expectAtRest, packetStores, running, still, triggered } from "./runtimes.js";
 
 const diamond = (left = "{ mode: durable }", right = "{ mode: durable }", when = "") =>
   flow({

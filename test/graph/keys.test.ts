@@ -4,12 +4,13 @@ import { expect } from "vitest";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { doomed, eventsOf, expectAtRest, oneEdge, packetStores, recorder, running, triggered } from "./scene.js";
+import { oneEdge } from "./documents.js";
+import { doomed, eventsOf, expectAtRest, packetStores, recorder, running, triggered } from "./runtimes.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.messageId}}-sms-alert" }');
 const scope = "flow.idempotency_keys";
 
-onStores("the seed's five steps", packetStores, (test) => {
+onStores("the five steps of a keyed delivery", packetStores, (test) => {
   test("1. before delivering a packet, the runtime computes the idempotency key", async ({ scene }) => {
     const keys: unknown[] = [];
     const runtime = await running(scene, keyed, { work: ({ context }) => void keys.push(context.idempotencyKey) });

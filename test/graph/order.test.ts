@@ -2,7 +2,8 @@ import { BaseNode, type NodeInput, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import { type Gate, gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
-import { expectAtRest, flow, oneEdge, packetStores, recorder, running, still } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { expectAtRest, packetStores, recorder, running, still } from "./runtimes.js";
 
 /** Triggers many before anybody works on them. */
 async function backlog(

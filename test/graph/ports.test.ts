@@ -4,7 +4,8 @@ import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { dyingStore } from "../kit/dying-store.js";
 import { onStores, shortMs } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { eventsOf, flow, packetStores, recorder, running, triggered } from "./scene.js";
+import { flow } from "./documents.js";
+import { eventsOf, packetStores, recorder, running, triggered } from "./runtimes.js";
 
 /** Work declares `out`, and sends to `out` and to `refused`. */
 const documentWith = (outputs: string, more = "") =>

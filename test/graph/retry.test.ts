@@ -1,6 +1,7 @@
 import { NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
-import { eventsOf, flow, type Nodes, oneEdge, type Still, still } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { eventsOf, type Nodes, type Still, still } from "./runtimes.js";
 
 /** How long it waits between its attempts, and how it ends. */
 async function delaysOf(time: Still, policy: string, options: { random?: () => number; error?: unknown; more?: string } = {}) {

@@ -2,7 +2,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
 import { onStores } from "../kit/scene.js";
-import { flow, oneEdge, running, still, triggered } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { running, still, triggered } from "./runtimes.js";
 
 const sent = new NodeOutput().send("out", { paid: true });
 

@@ -4,7 +4,8 @@ import { expect } from "vitest";
 import { durableStores, onStores, type Scene } from "../kit/scene.js";
 import { until } from "../kit/until.js";
 import { statement } from "../outbox/scene.js";
-import { eventsOf, expectAtRest, oneEdge, recorder, running } from "./scene.js";
+import { oneEdge } from "./documents.js";
+import { eventsOf, expectAtRest, recorder, running } from "./runtimes.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-work" }');
 

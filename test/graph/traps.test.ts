@@ -6,7 +6,8 @@ import type { PacketOperation } from "../../src/core/packets/operation.js";
 import { gate } from "../kit/gate.js";
 import { onStores } from "../kit/scene.js";
 import { until } from "../kit/until.js";
-import { eventsOf, expectAtRest, flow, oneEdge, running, still, triggered } from "./scene.js";
+import { flow, oneEdge } from "./documents.js";
+import { eventsOf, expectAtRest, running, still, triggered } from "./runtimes.js";
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";
 

@@ -4,7 +4,7 @@ import { processor } from "onceflow/inbox/bullmq";
 import { expect, test } from "vitest";
 import { poll } from "../kit/poll.js";
 import { bullmq } from "./brokers/bullmq.js";
-import { boundMs, shop } from "./brokers/scene.js";
+import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(bullmq, (serverOf) => {

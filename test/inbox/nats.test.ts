@@ -5,7 +5,7 @@ import { consume } from "onceflow/inbox/nats";
 import { expect, test } from "vitest";
 import { poll } from "../kit/poll.js";
 import { nats } from "./brokers/nats.js";
-import { boundMs, shop } from "./brokers/scene.js";
+import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(nats, (serverOf) => {

@@ -6,8 +6,8 @@ import { expect, type TestContext } from "vitest";
 import { poll } from "../kit/poll.js";
 import { Supervised } from "../kit/supervised.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
-import type { Broker, Lane, Poisoning } from "./brokers/lane.js";
-import { calls, orders } from "./brokers/scene.js";
+import type { Broker, BrokerQueue, Poisoning } from "./brokers/broker-queue.js";
+import { calls, orders } from "./brokers/shop.js";
 import { poison, poisonOptions } from "./programs/poison-consumer.js";
 
 const program = new URL("../../.build/test/inbox/programs/poison-consumer.js", import.meta.url);
@@ -16,13 +16,13 @@ const healthy = 12;
 
 interface Where {
   readonly broker: Broker;
-  readonly lane: Lane;
+  readonly queue: BrokerQueue;
   readonly server: string;
   readonly name: string;
 }
 
 /** One message that ends its process among healthy ones: those are handled, and the one is a dead letter. */
-export async function poisonAmongHealthy(t: TestContext, { broker, lane, server, name }: Where, { death, consumers }: Poisoning) {
+export async function poisonAmongHealthy(t: TestContext, { broker, queue, server, name }: Where, { death, consumers }: Poisoning) {
   const folder = temporaryFolder(t.onTestFinished);
   const storeUrl = `sqlite:${join(folder, "inbox.db")}`;
   const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });
@@ -31,7 +31,7 @@ export async function poisonAmongHealthy(t: TestContext, { broker, lane, server,
   t.onTestFinished(() => store.close());
   const inbox = createInbox(store, poisonOptions());
   const messages = orders(healthy);
-  await lane.send([...messages.slice(0, 4), { id: poison, body: JSON.stringify({ order: poison }) }, ...messages.slice(4)]);
+  await queue.send([...messages.slice(0, 4), { id: poison, body: JSON.stringify({ order: poison }) }, ...messages.slice(4)]);
   const supervised = new Supervised(t, { program, args: [broker.name, server, name, storeUrl, provider.url, death], processes: consumers });
   const { effects } = provider;
   let [letters, left] = [0, 0];
@@ -54,7 +54,7 @@ export async function poisonAmongHealthy(t: TestContext, { broker, lane, server,
   expect(supervised.deaths).toBeGreaterThanOrEqual(4);
   await poll(
     boundMs,
-    async () => (await lane.left()) === 0 || undefined,
+    async () => (await queue.left()) === 0 || undefined,
     () => "the broker has messages left",
   );
   console.log(`${broker.title}, ${death}, ${consumers} consumers: ${sofar()}`);

@@ -4,7 +4,7 @@ import { consume } from "onceflow/inbox/rabbitmq";
 import { expect, test } from "vitest";
 import { poll } from "../kit/poll.js";
 import { rabbitmq } from "./brokers/rabbitmq.js";
-import { boundMs, calls, shop } from "./brokers/scene.js";
+import { boundMs, calls, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(rabbitmq, (serverOf) => {

@@ -4,7 +4,7 @@ import { consume } from "onceflow/inbox/redis-streams";
 import { expect, test } from "vitest";
 import { poll } from "../kit/poll.js";
 import { redisStreams } from "./brokers/redis-streams.js";
-import { boundMs, shop } from "./brokers/scene.js";
+import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(redisStreams("redis"));

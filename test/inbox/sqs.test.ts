@@ -3,7 +3,7 @@ import { consume } from "onceflow/inbox/sqs";
 import { expect, test } from "vitest";
 import { poll } from "../kit/poll.js";
 import { clientOf, queueNamed } from "../servers/brokers/sqs-queues.js";
-import { boundMs, shop } from "./brokers/scene.js";
+import { boundMs, shop } from "./brokers/shop.js";
 import { sqs } from "./brokers/sqs.js";
 import { brokerSuite } from "./brokers/suite.js";
 

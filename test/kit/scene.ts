@@ -10,10 +10,12 @@ import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases
 
 export type StoreName = "memory" | "sqlite" | "postgres";
 export const everyStore: readonly StoreName[] = ["memory", "sqlite", "postgres"];
-/** Those that outlive a process. */
+/** Stores as the titles of all tests spell them, so that `-t SQLite` selects every test on SQLite. */
+const storeTitles: Readonly<Record<StoreName, string>> = { memory: "memory", sqlite: "SQLite", postgres: "PostgreSQL" };
+/** Stores that outlive a process. */
 export const durableStores: readonly StoreName[] = ["sqlite", "postgres"];
 
-/** One database, nobody's yet. */
+/** One database that no other test uses. */
 interface Place {
   /** Empty for memory, which no other process can open. */
   readonly url: string;
@@ -31,7 +33,7 @@ export const shortMs = 250;
 
 let named = 0;
 
-/** What a case plays on: a database of its own, any number of handles and workers on it, all gone at the end. */
+/** What a test works on: a database of its own, any number of handles and workers on it, all gone at the end. */
 export class Scene {
   readonly on: StoreName;
   readonly #place: Place;
@@ -48,7 +50,7 @@ export class Scene {
     return this.#place.url;
   }
 
-  /** Definitions are the process's: a name that no other case has. */
+  /** A name that no other test has: definitions belong to the process. */
   name(name: string): string {
     named += 1;
     return `${name} ${named}`;
@@ -56,7 +58,7 @@ export class Scene {
 
   /**
    * Another handle, as another process would have it. Without its stand-in: that is a thread, which takes longer to start
-   * than most cases take, and would go on renewing for a process that is not really dead.
+   * than most tests take, and would go on renewing for a process that is not really dead.
    */
   async open(options: OpenOptions = {}): Promise<Store> {
     const store = await this.#place.open({ purgeEveryMs: 0, stallMsMax: 0, ...options });
@@ -100,11 +102,11 @@ export class Scene {
 
 const endMsMax = 30_000;
 
-/** A case that leaves something behind which never ends fails, instead of keeping its whole file from its end. */
+/** A test that leaves something running fails, instead of keeping its whole file from its end. */
 async function bounded(what: string, ends: readonly Promise<void>[]): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const tooLong = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`what this case has opened did not ${what} within ${endMsMax} ms`)), endMsMax);
+    timer = setTimeout(() => reject(new Error(`what this test has opened did not ${what} within ${endMsMax} ms`)), endMsMax);
   });
   await Promise.race([Promise.all(ends), tooLong]).finally(() => clearTimeout(timer));
 }
@@ -123,7 +125,7 @@ async function sqlitePlace(): Promise<Place> {
 
 let schemas = 0;
 
-/** A schema of its own: a database for each case would take longer than most cases. */
+/** A schema of its own: a database for each test would take longer than most tests. */
 async function postgresPlace(database: FreshDatabase): Promise<Place> {
   schemas += 1;
   const url = new URL(database.url);
@@ -147,21 +149,21 @@ function sceneTest(on: StoreName, place: () => Promise<Place>) {
   });
 }
 
-type Cases = (test: SceneTest, on: StoreName) => void;
+type Tests = (test: SceneTest, on: StoreName) => void;
 
-/** The same cases on each of these stores, side by side. */
-export function onStores(title: string, stores: readonly StoreName[], cases: Cases): void {
-  forStores(stores, cases, (suite, on, all) => suite.concurrent(`${title}, ${on}`, all));
+/** The same tests on each of these stores, side by side. */
+export function onStores(title: string, stores: readonly StoreName[], tests: Tests): void {
+  forStores(stores, tests, (suite, on, all) => suite.concurrent(`${title}, ${storeTitles[on]}`, all));
 }
 
-/** One after the other, because each starts processes. */
-export function onStoresInTurn(title: string, stores: readonly StoreName[], cases: Cases): void {
-  forStores(stores, cases, (suite, on, all) => suite(`${title}, ${on}`, all));
+/** The same tests, one after the other, because each starts processes. */
+export function onStoresInTurn(title: string, stores: readonly StoreName[], tests: Tests): void {
+  forStores(stores, tests, (suite, on, all) => suite(`${title}, ${storeTitles[on]}`, all));
 }
 
 type Suite = ReturnType<typeof describe.skipIf>;
 
-function forStores(stores: readonly StoreName[], cases: Cases, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
+function forStores(stores: readonly StoreName[], tests: Tests, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
   const server = inject("postgres");
   for (const on of stores) {
     make(describe.skipIf(on === "postgres" && !server.ok), on, () => {
@@ -173,7 +175,7 @@ function forStores(stores: readonly StoreName[], cases: Cases, make: (suite: Sui
         afterAll(() => database?.drop());
       }
       const place = { memory: memoryPlace, sqlite: sqlitePlace, postgres: () => postgresPlace(database as FreshDatabase) }[on];
-      cases(sceneTest(on, place), on);
+      tests(sceneTest(on, place), on);
     });
   }
 }

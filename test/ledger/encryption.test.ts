@@ -238,14 +238,14 @@ async function getResult(store: Store, id: string): Promise<unknown> {
 
 /** Ledger-only stores, and those that are opened otherwise: the same option, the same wrapper. */
 const others = {
-  redis: async (url: string) => ({ url: `${url}?prefix=sealed-${randomUUID()}`, drop: async () => {} }),
-  dynamodb: async (url: string) => freshTable(url),
-  mongodb: freshMongoDatabase,
+  redis: { title: "Redis", fresh: async (url: string) => ({ url: `${url}?prefix=sealed-${randomUUID()}`, drop: async () => {} }) },
+  dynamodb: { title: "DynamoDB", fresh: async (url: string) => freshTable(url) },
+  mongodb: { title: "MongoDB", fresh: freshMongoDatabase },
 } as const;
 
-for (const [name, fresh] of Object.entries(others)) {
+for (const [name, { title, fresh }] of Object.entries(others)) {
   const server = inject(name as keyof typeof others);
-  describe.skipIf(!server.ok)(`encryption, ${name}`, () => {
+  describe.skipIf(!server.ok)(`encryption, ${title}`, () => {
     test("what is kept is encrypted, and replayed", async () => {
       const { url, drop } = await fresh(server.ok ? server.url : "");
       const store = await open(url, { ...under(a), purgeEveryMs: 0 });

@@ -19,7 +19,7 @@ import { history, Numbers, nth, queryOf, type Step } from "./histories.js";
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
  * ours, so that answers, packets, executions, notes and keys have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("postgres does with packets what memory does", { timeout: 240_000 }, () => {
+describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { timeout: 240_000 }, () => {
   let backend: Backend;
   let clock: PostgresClock;
   let packets: PacketBackend;

@@ -93,10 +93,10 @@ async function compare(target: ContractTarget, histories: number): Promise<void>
 }
 
 describe.concurrent(`chunks in every store as in memory, in random histories of ${operationsPerHistory} operations`, () => {
-  test("sqlite", async () => await compare(sqliteTarget(), 6));
+  test("SQLite", async () => await compare(sqliteTarget(), 6));
 
   const postgres = inject("postgres");
-  test.skipIf(!postgres.ok)("postgres", async () => {
+  test.skipIf(!postgres.ok)("PostgreSQL", async () => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     const target = await postgresTarget({ url: database.url });
     try {
@@ -108,7 +108,7 @@ describe.concurrent(`chunks in every store as in memory, in random histories of 
   });
 
   const mongodb = inject("mongodb");
-  test.skipIf(!mongodb.ok)("mongodb", async () => {
+  test.skipIf(!mongodb.ok)("MongoDB", async () => {
     const target = await mongoTarget({ url: mongodb.ok ? mongodb.url : "" });
     try {
       await compare(target, 3);

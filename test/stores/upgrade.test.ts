@@ -75,7 +75,10 @@ async function finish(version: Version, store: Store, id: string): Promise<unkno
   }
 }
 
-describe.for(["sqlite", "postgres"] as const)("%s, beside 0.1.0", (kind) => {
+describe.for([
+  ["SQLite", "sqlite"],
+  ["PostgreSQL", "postgres"],
+] as const)("%s, beside 0.1.0", ([_title, kind]) => {
   const urlOf = (name: string, skip: (reason: string) => never) => {
     if (typeof built === "string") return skip(built);
     if (kind === "sqlite") return `sqlite:${join(folder, `${name}.db`)}`;

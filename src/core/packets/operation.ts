@@ -122,11 +122,14 @@ export type PacketAnswer =
       /** Executions that ended with it. */
       readonly ended: readonly Ended[];
     }
-  /** The trigger's key is there. Nothing was written. */
+  /**
+   * The flow was triggered before with this key: by `execution`, and with another fingerprint if `mismatch`. This send has
+   * triggered nothing, and has written nothing.
+   */
   | { readonly kind: "triggered"; readonly execution: number; readonly mismatch: boolean }
   /** The flow is archived; nothing was written. */
   | { readonly kind: "archived" }
-  /** Somebody else has the packet, or it is gone. Nothing was changed. */
+  /** The fence (worker, attempt) does not hold: another worker has the packet, or it is gone. Nothing was changed. */
   | { readonly kind: "packetStale" };
 
 export type Placed =
@@ -138,7 +141,7 @@ export type Placed =
   /** Its key was completed with another fingerprint, and its edge wants that to be a dead letter. */
   | { readonly kind: "dead" };
 
-/** What became of packets that waited for the one that was settled: due now, or acknowledged. */
+/** A packet that waited for another packet, and now is due, acknowledged, dead or closed. */
 export interface Woken {
   readonly no: number;
   readonly queue: string;
@@ -173,7 +176,7 @@ export interface PacketClaims {
   readonly nextAt: number | null;
   /** Flows among these that are not active. */
   readonly resting: readonly string[];
-  /** Whether this worker is still known: else its packets are somebody else's, and it has to join again. */
+  /** False: the store no longer knows this worker, other workers may have its packets, and it has to join again. */
   readonly known: boolean;
 }
 
@@ -181,12 +184,12 @@ export interface DeadLetterQuery {
   readonly flow?: string;
   readonly name?: string;
   /** Newest first; those before this one. */
-  readonly before?: Spot;
+  readonly before?: PageCursor;
   readonly limit: number;
 }
 
 /** Where a page of a list ended: when that one was created, or died, and its number. */
-export interface Spot {
+export interface PageCursor {
   readonly at: number;
   readonly no: number;
 }
@@ -194,7 +197,7 @@ export interface Spot {
 export interface ExecutionQuery {
   readonly flow?: string;
   readonly status?: ExecutionStatus;
-  readonly before?: Spot;
+  readonly before?: PageCursor;
   readonly limit: number;
 }
 
@@ -216,26 +219,31 @@ export interface PacketBackend {
    * lost a race and changed nothing: it is sent again with the next flush.
    */
   flush(operations: readonly PacketOperation[]): Promise<readonly (PacketAnswer | "again")[]>;
-  /** A worker's number, never given twice. While its lease lasts, what it has claimed is its own. */
+  /** A new worker number, never given twice. While its lease lasts, no other worker can claim its packets. */
   join(query: { readonly leaseMs: number }): Promise<number>;
-  /** Extends the lease of everything that the worker has: one row. False: it had lapsed, and somebody has taken over. */
+  /** Extends the lease of all packets of the worker: one row. False: the lease had lapsed, and another worker has removed this one. */
   renew(worker: number, leaseMs: number): Promise<boolean>;
-  /** The worker is gone for good: what it still has is handed back, and was no attempt. */
+  /** The worker stops: the packets that it owns become due, without counting an attempt. */
   leave(worker: number): Promise<void>;
   /**
-   * Takes what is due, and begins its keys in the same commit: completed ones are acknowledged, those of others held.
-   * Before that, what silent workers had is due again, and counted as a crash. Reads only when nothing is due.
-   * What a claim took whose reply was lost, the worker's next claim gives back: nobody else would.
+   * Claims due packets, and begins their keys in the same commit: a packet whose key is completed is acknowledged, a packet
+   * whose key has another owner is held. Before that, the packets of workers whose lease has lapsed become due, and a crash
+   * is counted for each. If nothing is due, the claim only reads.
+   * A claim that rejects may have taken packets all the same: its reply was lost (`NotKnownError`), or it takes several
+   * commits, and a later one failed (`UnreachableError`). The worker does not know of these packets, and its lease keeps all
+   * other workers from them. So the store's next claim for the same worker first gives them back. After an
+   * `UnreachableError` the front ends claim again under the same number, and rely on that; after any other error they leave
+   * the number, which frees the packets, and join again.
    */
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
-  /** The send as the last statement of an open transaction; nothing of it may say `claim`. */
+  /** The send as the last statement of an open transaction; none of its packets may say `claim`. */
   sendWithin?(tx: Tx, send: SendPackets): Promise<PacketAnswer>;
   /**
    * Due again, with its key and its history. `attempt` goes on. False: no such dead letter. The alert is for its next
    * death: that of the last one may be on its way, and has its number.
    */
   reinject(no: number, alert?: Alert): Promise<boolean>;
-  /** Removed. What it blocked goes on. */
+  /** Removes a dead letter. The packets of its lane that it blocked go on. */
   discard(no: number): Promise<boolean>;
   packet(no: number): Promise<PacketRecord | undefined>;
   deadLetters(query: DeadLetterQuery): Promise<readonly PacketRecord[]>;

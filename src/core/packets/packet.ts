@@ -11,23 +11,26 @@ import type { RecordId } from "../ledger/record.js";
  *           part   waits for the other ports of its node: gone into the packet that fills the last one
  *           kept   delivered, and kept until its execution ends, to be delivered from again
  *
- * The packet is the owner of its key, and as durable as the key: so a key needs no lease of its own, and nobody renews it.
+ * The packet is the owner of its key, and as durable as the key: so the key's lease has no end, and is never renewed.
  */
 export interface PacketRecord {
   /** Unique, and given by the sender: the number of its worker, and a count. The same send again finds itself. */
   readonly no: number;
   /** What it belongs to: a flow, an outbox. Dead letters are listed, and deliveries paused, by it. */
   readonly flow: string;
-  /** Who takes it: an edge of the flow. */
+  /** The queue that it waits in: an edge of the flow. */
   readonly queue: string;
   readonly state: PacketState;
   /** The number of the worker that has it. */
   readonly owner: number | null;
-  /** Deliveries begun. It never goes back: with the owner it is the fence. */
+  /** Deliveries begun. It never goes back. The fence of a packet is (owner, attempt): a settling names both. */
   readonly attempt: number;
-  /** How many of them do not count: those before it was last re-injected, and those that were handed back. */
+  /**
+   * A number of attempts, not an instant: how many of `attempt` do not count. These are the attempts before the packet was
+   * last re-injected, and those that were handed back. `attempt - since` have counted.
+   */
   readonly since: number;
-  /** How many of those that count ended because their worker fell silent. */
+  /** How many of the attempts that count ended because the lease of their worker lapsed. */
   readonly crashes: number;
   /** When it may be claimed; for a part: when it has waited long enough. */
   readonly dueAt: number;

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { type Finding, Findings, wholeFile } from "../findings/finding.js";
 import { normalise } from "../normalise/normalise.js";
 import { link } from "../plan/link.js";
-import { Packets } from "../plan/packets.js";
+import { PacketTypes } from "../plan/packets.js";
 import type { FlowPlan } from "../plan/plan.js";
 import { validate } from "../validate/index.js";
 import { findUnsupported } from "../validate/unsupported.js";
@@ -68,7 +68,7 @@ async function plansOf(
   const components = new Components(root, findings);
   const document = normalise(root, components, findings);
   if (document === undefined) return [];
-  const packets = new Packets(root, components, await loadExternal(root, { allowRemote, limits }, findings), findings);
+  const packets = new PacketTypes(root, components, await loadExternal(root, { allowRemote, limits }, findings), findings);
   const linked = document.flows.map((flow) => link(flow, document.info, packets, findings));
   validate(linked, findings);
   components.reportUnused();

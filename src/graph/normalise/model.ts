@@ -54,7 +54,7 @@ export interface Flow {
   readonly entrypoints: readonly Entrypoint[];
   readonly nodes: readonly Node[];
   readonly edges: readonly Edge[];
-  readonly defaults: { readonly retry?: RetryPolicy; readonly execution: Execution };
+  readonly defaults: { readonly retry?: RetryPolicy; readonly execution: ExecutionLimits };
   readonly spot: Spot;
 }
 
@@ -88,7 +88,7 @@ export interface Node {
   readonly inputs: readonly Port[];
   readonly outputs: readonly Port[];
   readonly runtime?: NodeRuntime;
-  readonly execution: Execution;
+  readonly execution: ExecutionLimits;
   readonly idempotency?: NodeIdempotency;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly alert?: Alert;
@@ -114,7 +114,8 @@ export interface NodeRuntime {
   readonly connections: Readonly<Record<string, unknown>>;
 }
 
-export interface Execution {
+/** `execution` of a node, or of the defaults: limits of the calls of a node. Public as `Execution`. */
+export interface ExecutionLimits {
   readonly timeoutMs?: number;
   readonly concurrency?: number;
   readonly maxRetries?: number;

@@ -4,7 +4,7 @@ import { NodeError, nodeErrorCodes } from "../node/node-error.js";
 import { type Normalising, spelledIn } from "./dialect.js";
 import { Fields } from "./fields.js";
 import { isoDurationMs } from "./iso-duration.js";
-import { backoffs, type Execution, type RetryPolicy } from "./model.js";
+import { backoffs, type ExecutionLimits, type RetryPolicy } from "./model.js";
 
 const delayMsMax = 30 * 86_400_000;
 const attemptsMax = 1000;
@@ -102,7 +102,7 @@ function retryCodes(fields: Fields, { findings }: Normalising): readonly string[
   });
 }
 
-export function normaliseExecution(fields: Fields | undefined, about: Normalising): Execution {
+export function normaliseExecution(fields: Fields | undefined, about: Normalising): ExecutionLimits {
   if (fields === undefined) return {};
   const timeoutMs = durationMs(fields, "timeout", about);
   const concurrency = fields.integer("concurrency", 1, 100_000);

@@ -3,7 +3,7 @@ import type { Findings } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
 import { firstRefused, literalsIn, outputsIn, pathsIn, variables, withWholePaths } from "./expression-subset.js";
 import { celFields, tellFields } from "./packet-fields.js";
-import type { Packets, PacketType } from "./packets.js";
+import type { PacketType, PacketTypes } from "./packets.js";
 
 /** What an expression is evaluated for: one packet, on its way from a node's output to another's input. */
 export interface Travelling {
@@ -61,7 +61,7 @@ const typedEnvironments = new WeakMap<PacketType, Environment>();
 
 interface CompileContext {
   readonly packet: PacketType | undefined;
-  readonly packets: Packets;
+  readonly packets: PacketTypes;
   readonly findings: Findings;
   /** Types that its value may have. */
   readonly wanted: readonly string[];
@@ -129,7 +129,7 @@ function inOurWords(summary: string): string {
 }
 
 /** Fields that the schema does not have are dynamic; another check reports those that look wrong. */
-function typed(packet: PacketType, packets: Packets): Environment {
+function typed(packet: PacketType, packets: PacketTypes): Environment {
   const known = typedEnvironments.get(packet);
   if (known !== undefined) return known;
   const fields = celFields(packet.schema, packets);

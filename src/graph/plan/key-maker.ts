@@ -5,7 +5,7 @@ import type { Findings } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
 import { compile, type Evaluated, type Travelling } from "./expression.js";
 import { tellFields, tellTypes } from "./packet-fields.js";
-import type { Packets, PacketType } from "./packets.js";
+import type { PacketType, PacketTypes } from "./packets.js";
 
 export interface KeyContext extends Travelling {
   readonly operationId: string;
@@ -20,7 +20,7 @@ export interface KeyMaker {
 
 interface CompileContext {
   readonly packet: PacketType | undefined;
-  readonly packets: Packets;
+  readonly packets: PacketTypes;
   readonly findings: Findings;
   /** An idempotency key has to name the operation; the key of a partition need not. */
   readonly namesOperation: boolean;

@@ -3,14 +3,14 @@ import type { Edge, Flow, RetryPolicy } from "../normalise/model.js";
 import { defaultRetry } from "../normalise/policy.js";
 import { compileKey } from "./key-maker.js";
 import type { Ends } from "./link-ports.js";
-import type { Packets, PacketType } from "./packets.js";
+import type { PacketType, PacketTypes } from "./packets.js";
 import type { PlannedDelivery, PlannedKey } from "./plan.js";
 
 interface EdgeContext {
   readonly flow: Flow;
   readonly ends: Ends;
   readonly packet: PacketType | undefined;
-  readonly packets: Packets;
+  readonly packets: PacketTypes;
   readonly findings: Findings;
 }
 

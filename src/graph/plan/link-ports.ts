@@ -1,7 +1,7 @@
 import { closest } from "../../core/errors/closest.js";
 import type { Findings } from "../findings/finding.js";
 import type { Edge, Flow, Node, Port, Written } from "../normalise/model.js";
-import type { Packets } from "./packets.js";
+import type { PacketTypes } from "./packets.js";
 
 interface End {
   readonly node: Node;
@@ -14,7 +14,7 @@ export interface Ends {
 }
 
 /** `Node` or `Node.port` → the node and the port. */
-export function linkEnds(edge: Edge, flow: Flow, packets: Packets, findings: Findings): Ends | undefined {
+export function linkEnds(edge: Edge, flow: Flow, packets: PacketTypes, findings: Findings): Ends | undefined {
   const from = endOf(edge.from, "outputs", flow, findings);
   const to = endOf(edge.to, "inputs", flow, findings);
   if (from === undefined || to === undefined) return undefined;
@@ -67,7 +67,7 @@ function withOutput({ node, port }: End, { when, from }: Edge, findings: Finding
 }
 
 /** Several inputs, and none named: the one that takes the packet, or is named as the output. */
-function withInput({ node, port }: End, from: End, { to, message, when }: Edge, packets: Packets, findings: Findings): End {
+function withInput({ node, port }: End, from: End, { to, message, when }: Edge, packets: PacketTypes, findings: Findings): End {
   const [only, second] = node.inputs;
   if (port !== undefined || only === undefined) return port === undefined ? { node } : { node, port };
   if (second === undefined) return { node, port: only };

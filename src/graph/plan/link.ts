@@ -4,7 +4,7 @@ import { compileCondition, compileWhen } from "./expression.js";
 import { linkDelivery } from "./link-delivery.js";
 import { type Ends, linkEnds } from "./link-ports.js";
 import { orderOf } from "./order.js";
-import type { Packets, PacketType } from "./packets.js";
+import type { PacketType, PacketTypes } from "./packets.js";
 import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
 
 /** An edge of the document, and its planned form. */
@@ -21,7 +21,7 @@ export interface Linked {
 }
 
 /** Model → plan: every name becomes what it names, every text that is evaluated is compiled. */
-export function link(flow: Flow, document: DocumentInfo, packets: Packets, findings: Findings): Linked {
+export function link(flow: Flow, document: DocumentInfo, packets: PacketTypes, findings: Findings): Linked {
   const edges = linkEdges(flow, packets, findings);
   const planned = edges.map((one) => one.planned);
   const nodes = new Map(flow.nodes.map((node) => [node.id, planNode(node, flow, planned, packets)]));
@@ -43,7 +43,7 @@ export function link(flow: Flow, document: DocumentInfo, packets: Packets, findi
   return { flow, plan, edges };
 }
 
-function linkEdges(flow: Flow, packets: Packets, findings: Findings): readonly LinkedEdge[] {
+function linkEdges(flow: Flow, packets: PacketTypes, findings: Findings): readonly LinkedEdge[] {
   const uses = new Map<string, number>();
   return flow.edges.flatMap((edge) => {
     const ends = linkEnds(edge, flow, packets, findings);
@@ -59,7 +59,7 @@ function linkEdges(flow: Flow, packets: Packets, findings: Findings): readonly L
 
 interface FlowContext {
   readonly flow: Flow;
-  readonly packets: Packets;
+  readonly packets: PacketTypes;
   readonly findings: Findings;
 }
 
@@ -79,7 +79,7 @@ function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undef
   };
 }
 
-function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets: Packets): PlannedNode {
+function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets: PacketTypes): PlannedNode {
   const { inputs, outputs, idempotency: _, spot, ...rest } = node;
   const ports = (all: Node["inputs"]): readonly PlannedPort[] =>
     all.map(({ name, description, message }) => {
@@ -98,7 +98,12 @@ function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets
 }
 
 /** As the document says; else every node that no edge leads to. */
-function linkEntries(flow: Flow, nodes: ReadonlyMap<string, PlannedNode>, packets: Packets, findings: Findings): readonly PlannedEntry[] {
+function linkEntries(
+  flow: Flow,
+  nodes: ReadonlyMap<string, PlannedNode>,
+  packets: PacketTypes,
+  findings: Findings,
+): readonly PlannedEntry[] {
   const roots = [...nodes.values()].filter(({ incoming }) => incoming.length === 0);
   const kept = flow.edges.length === 0 || flow.edges.some(({ delivery: { mode } }) => mode !== "direct" && mode !== "ephemeral");
   const entryOf = (planned: PlannedNode, packet = planned.inputs[0]?.packet): PlannedEntry => {

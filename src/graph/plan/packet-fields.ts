@@ -2,7 +2,7 @@ import type { ObjectSchema } from "@marcbachmann/cel-js";
 import type { Findings } from "../findings/finding.js";
 import type { Spot } from "../load/tree.js";
 import type { JsonSchema } from "../schema/compiler.js";
-import type { Packets, PacketType } from "./packets.js";
+import type { PacketType, PacketTypes } from "./packets.js";
 
 /** Whether packets have a field: in every one, in some, in none, or the schema does not say. */
 type Presence = "always" | "sometimes" | "never" | "undeclared" | "untold";
@@ -23,7 +23,7 @@ interface Field {
   readonly type?: unknown;
 }
 
-function fieldAt(path: readonly string[], packet: PacketType, packets: Packets): Field {
+function fieldAt(path: readonly string[], packet: PacketType, packets: PacketTypes): Field {
   let schema = objectOf(packets.resolved(packet.schema));
   let presence: Presence = "always";
   for (const name of path) {
@@ -42,7 +42,7 @@ function fieldAt(path: readonly string[], packet: PacketType, packets: Packets):
 
 interface Telling {
   readonly packet: PacketType | undefined;
-  readonly packets: Packets;
+  readonly packets: PacketTypes;
   readonly findings: Findings;
   /** A packet without the field cannot be delivered. */
   readonly mustBeThere: boolean;
@@ -97,7 +97,7 @@ const depthMax = 5;
 const fieldsMax = 200;
 
 /** The packet's fields with the types that expressions know. What has no one type is dynamic. */
-export function celFields(schema: JsonSchema, packets: Packets, depth = 0): ObjectSchema | undefined {
+export function celFields(schema: JsonSchema, packets: PacketTypes, depth = 0): ObjectSchema | undefined {
   const object = objectOf(packets.resolved(schema));
   const properties = object && propertiesOf(object);
   if (properties === undefined || depth > depthMax) return undefined;
@@ -106,7 +106,7 @@ export function celFields(schema: JsonSchema, packets: Packets, depth = 0): Obje
   return Object.fromEntries(names.map((name) => [name, celType(properties[name] ?? true, packets, depth)]));
 }
 
-function celType(schema: JsonSchema, packets: Packets, depth: number): string | ObjectSchema {
+function celType(schema: JsonSchema, packets: PacketTypes, depth: number): string | ObjectSchema {
   const object = objectOf(packets.resolved(schema));
   const type = object?.["type"];
   if (object === undefined || typeof type !== "string") return "dyn";

@@ -30,10 +30,10 @@ const problemsMax = 10;
 const hopsMax = 20;
 
 /**
- * Finds, compiles and checks packets. A packet that its check refuses is looked at again, by an explanation that goes
+ * The packet types of a document: finds and compiles their schemas, and checks packets. A packet that its check refuses is looked at again, by an explanation that goes
  * through the schema and says what is wrong. Neither makes code, and neither takes longer than the packet is long.
  */
-export class Packets {
+export class PacketTypes {
   readonly #compiler: SchemaCompiler;
   readonly #known = new Map<Tree, PacketType>();
   readonly #checks: SchemaChecks;

@@ -5,7 +5,7 @@ import type {
   BusName,
   DeliveryMode,
   DocumentInfo,
-  Execution,
+  ExecutionLimits,
   NodeKind,
   NodeRuntime,
   orderings,
@@ -49,7 +49,7 @@ export interface PlannedNode {
   /** Empty: the document does not say; every port is followed by every edge. */
   readonly outputs: readonly PlannedPort[];
   /** The flow's defaults included. */
-  readonly execution: Execution;
+  readonly execution: ExecutionLimits;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly runtime?: NodeRuntime;
   readonly alert?: Alert;

@@ -2,7 +2,7 @@ import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration } from "../../core/ledger/options.js";
 import { historyOf } from "../../core/packets/history.js";
-import type { QueueCount, Spot } from "../../core/packets/operation.js";
+import type { PageCursor, QueueCount } from "../../core/packets/operation.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
 import { requirePackets, type Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
@@ -192,7 +192,7 @@ export class Runtime {
   }
 
   async deadLetters({ flow, queue, ...page }: Page & { readonly flow?: string; readonly queue?: string } = {}): Promise<DeadLetterView[]> {
-    const before = page.before === undefined ? undefined : await this.#deadSpot(page.before);
+    const before = page.before === undefined ? undefined : await this.#deadCursor(page.before);
     const query = {
       limit: limitOf(page),
       ...(flow !== undefined && { flow }),
@@ -208,7 +208,7 @@ export class Runtime {
     return found?.dead ? deadLetterDetails(found, port ?? found.queue) : undefined;
   }
 
-  async #deadSpot(id: string): Promise<Spot> {
+  async #deadCursor(id: string): Promise<PageCursor> {
     const found = await this.store.packets.packet(packetNo(id));
     if (!found?.dead) throw pageGone("dead letter", id);
     return { at: found.dead.at, no: found.no };

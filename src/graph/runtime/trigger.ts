@@ -68,6 +68,8 @@ export async function trigger(
   const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
   if (!passes.ok) throw new InvalidInputError("payload", `the entry's filter has no value for it: ${passes.why}`);
   if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
+  // `packetsFor` makes the same checks again, for every packet that it sends, and turns a packet that fails one into a dead
+  // letter. A trigger has a caller, who can correct the payload: the checks here reject before anything is written.
   const problems = route.packet?.check(payload) ?? [];
   const problem = problemOf(route, payload, problems);
   if (problem !== undefined) throw new InvalidInputError("payload", problem, problems);
@@ -80,15 +82,12 @@ export async function trigger(
 }
 
 function entryOf({ plan, entries }: Routed, name: string | undefined): Entry {
-  const [single] = entries;
-  if (single !== undefined && entries.length === 1 && (name === undefined || single.route.node.plan.id === name)) return single;
-  const found = entries.filter(({ route }) => name === undefined || route.node.plan.id === name);
-  const [only, second] = found;
-  if (only !== undefined && second === undefined) return only;
+  const [first, second] = entries.filter(({ route }) => name === undefined || route.node.plan.id === name);
+  // A node with several entry points: a name selects the first one.
+  if (first !== undefined && (second === undefined || name !== undefined)) return first;
   const names = entries.map(({ route }) => route.node.plan.id).join(", ");
-  if (only === undefined)
+  if (first === undefined)
     throw new InvalidInputError("entry", `flow "${plan.id}" has no entry point "${String(name)}"; entry points: ${names || "none"}`);
-  if (name !== undefined) return only;
   throw new InvalidInputError("entry", `flow "${plan.id}" has several entry points; choose one: ${names}`);
 }
 

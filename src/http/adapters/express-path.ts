@@ -5,10 +5,10 @@ import { folded, spelledAs } from "./route-path.js";
 type Paths = Pick<Asked<Request>, "routePath" | "foldedPath">;
 
 /**
- * In a route: as the route spells its path. Of the path under which its router is mounted, and where no route is matched yet, it
- * is not known which part is a parameter: there only the folded path brings spellings together.
+ * The path as the matched route spells it, so that `/Orders/1` and `/orders/1` are one operation. For the mount path, and
+ * before a route has matched, it is unknown which parts are parameters: there only `foldedPath` treats spellings as equal.
  */
-export function expressPaths(request: Request, path: string, isInRoute: boolean): Paths {
+export function expressPaths(request: Request, path: string, hasMatched: boolean): Paths {
   const settings = {
     ignoreCase: !request.app.enabled("case sensitive routing"),
     ignoreTrailingSlash: !request.app.enabled("strict routing"),
@@ -16,7 +16,7 @@ export function expressPaths(request: Request, path: string, isInRoute: boolean)
   const anyRoute = { routePath: path, foldedPath: folded(path, settings) };
   const { baseUrl, route } = request;
   // Middleware may have rewritten the URL: then the route does not say how the path was spelled.
-  if (!isInRoute || typeof route?.path !== "string" || !(path === baseUrl || path === baseUrl + request.path)) return anyRoute;
+  if (!hasMatched || typeof route?.path !== "string" || !(path === baseUrl || path === baseUrl + request.path)) return anyRoute;
   const spelled = spelledAs(route.path, request.path);
   if (spelled === undefined) return anyRoute;
   const own = spelled === "/" && baseUrl !== "" ? "" : spelled;

@@ -32,7 +32,7 @@ export function idempotency(options: IdempotentOptions<Request>): RequestHandler
 }
 
 /** Of Express, and of Nest on Express. */
-export function askedOf(request: Request, isInRoute: boolean): Asked<Request> {
+export function askedOf(request: Request, hasMatched: boolean): Asked<Request> {
   const url = request.originalUrl;
   const at = url.indexOf("?");
   const path = at === -1 ? url : url.slice(0, at);
@@ -40,7 +40,7 @@ export function askedOf(request: Request, isInRoute: boolean): Asked<Request> {
     from: request,
     method: request.method,
     path,
-    ...expressPaths(request, path, isInRoute),
+    ...expressPaths(request, path, hasMatched),
     query: at === -1 ? "" : url.slice(at),
     header: (name) => request.get(name),
     body: (bytesMax) => nodeBody(request, request as MaybeParsed, bytesMax),

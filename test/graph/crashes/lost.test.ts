@@ -4,7 +4,8 @@ import type { PacketOperation } from "../../../src/core/packets/operation.js";
 import { dyingStore } from "../../kit/dying-store.js";
 import { onStores, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
-import { doomed as doomedRuntime, eventsOf, flow, packetStores, running, triggered } from "../scene.js";
+import { flow } from "../documents.js";
+import { doomed as doomedRuntime, eventsOf, packetStores, running, triggered } from "../runtimes.js";
 
 /** A durable edge to A, an ephemeral one to B, a durable one to C. */
 const document = (delivery = "{ mode: ephemeral }") =>

@@ -2,7 +2,8 @@ import { createRuntime, NodeOutput } from "onceflow/graph";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { onStores } from "../../kit/scene.js";
-import { doomed, eventsOf, expectAtRest, flow, oneEdge, packetStores, running, still } from "../scene.js";
+import { flow, oneEdge } from "../documents.js";
+import { doomed, eventsOf, expectAtRest, packetStores, running, still } from "../runtimes.js";
 
 const line = (recovery: string, key = "") =>
   flow({

@@ -1,7 +1,8 @@
 import { createRuntime, type FlowNode, NodeError } from "onceflow/graph";
 import { expect } from "vitest";
 import { mortal } from "../../../src/testing/mortal-store.js";
-import { flow, oneEdge, type Still, still } from "../scene.js";
+import { flow, oneEdge } from "../documents.js";
+import { type Still, still } from "../runtimes.js";
 
 const plain = oneEdge("{ mode: durable }");
 const document = plain;

@@ -1,4 +1,4 @@
-import type { Broker, BrokerName } from "./lane.js";
+import type { Broker, BrokerName } from "./broker-queue.js";
 
 /** One is loaded, not all of their drivers. */
 export const brokers = {

@@ -1,6 +1,6 @@
 import { Queue, Worker } from "bullmq";
 import { processor } from "onceflow/inbox/bullmq";
-import type { Broker, Order } from "./lane.js";
+import type { Broker, Order } from "./broker-queue.js";
 
 export const bullmq: Broker = {
   name: "bullmq",

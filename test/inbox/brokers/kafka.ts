@@ -1,6 +1,6 @@
 import { Kafka, logLevel } from "kafkajs";
 import { consume } from "onceflow/inbox/kafka";
-import type { Broker } from "./lane.js";
+import type { Broker } from "./broker-queue.js";
 
 export const kafka: Broker = {
   name: "kafka",

@@ -1,7 +1,7 @@
 import { AckPolicy, type Consumer, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { consume } from "onceflow/inbox/nats";
-import type { Broker } from "./lane.js";
+import type { Broker } from "./broker-queue.js";
 
 export const nats: Broker = {
   name: "nats",

@@ -1,6 +1,6 @@
 import { type Channel, connect } from "amqplib";
 import { consume } from "onceflow/inbox/rabbitmq";
-import type { Broker } from "./lane.js";
+import type { Broker } from "./broker-queue.js";
 
 export const rabbitmq: Broker = {
   name: "rabbitmq",

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { consume, type RedisStreamsOptions } from "onceflow/inbox/redis-streams";
 import { createClient } from "redis";
-import type { Broker } from "./lane.js";
+import type { Broker } from "./broker-queue.js";
 
 type Client = RedisStreamsOptions["client"];
 

@@ -1,6 +1,6 @@
 import { consume } from "onceflow/inbox/sqs";
 import { clientOf, queueNamed } from "../../servers/brokers/sqs-queues.js";
-import type { Broker } from "./lane.js";
+import type { Broker } from "./broker-queue.js";
 
 export const sqs: Broker = {
   name: "sqs",

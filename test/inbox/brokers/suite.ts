@@ -12,8 +12,8 @@ import { acquire } from "../../servers/acquire.js";
 import type { Acquired } from "../../servers/acquire-from.js";
 import type { Server } from "../../servers/provider.js";
 import { poisonAmongHealthy } from "../poison-messages.js";
-import type { Broker, Lane, LaneOptions } from "./lane.js";
-import { boundMs, calls, consuming, Gate, nothingLeft, orders, shop, startConsumer } from "./scene.js";
+import type { Broker, BrokerQueue, ConsumerOptions } from "./broker-queue.js";
+import { boundMs, calls, consuming, HandlerGate, nothingLeft, orders, shop, startConsumer } from "./shop.js";
 
 /** A broker that comes up may take a consumer and never answer it: the adapter gives it 30 s, and asks again. */
 const comesBackMs = 120_000;
@@ -29,54 +29,54 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       if (acquired.ok) await acquired.running.stop();
     });
 
-    async function laneOf(t: TestContext, { patienceMs = 1000, name = `onceflow-${randomUUID()}` } = {}): Promise<Lane> {
+    async function queueOf(t: TestContext, { patienceMs = 1000, name = `onceflow-${randomUUID()}` } = {}): Promise<BrokerQueue> {
       if (!acquired.ok) return t.skip(acquired.reason);
-      const lane = await broker.open(acquired.running.url, name, patienceMs);
-      t.onTestFinished(() => lane.close());
-      return lane;
+      const queue = await broker.open(acquired.running.url, name, patienceMs);
+      t.onTestFinished(() => queue.close());
+      return queue;
     }
 
     test.concurrent("every message is handled once and acknowledged, by its own id", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
-      await lane.send(orders(12));
-      await consuming(t, lane, { inbox: inboxOn(store), handle });
-      await nothingLeft(lane);
+      await queue.send(orders(12));
+      await consuming(t, queue, { inbox: inboxOn(store), handle });
+      await nothingLeft(queue);
       expect(effects.keys()).toHaveLength(12);
       expect(calls(effects)).toEqual(Array(12).fill(1));
     });
 
     test.concurrent("a copy that comes while the first is worked on is held: one effect", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
-      const gate = new Gate();
+      const gate = new HandlerGate();
       const short = { leaseMs: 3000, waitMs: 50 };
       const [first, second] = [inboxOn(store, short), inboxOn(store, short)];
-      await lane.send(orders(1));
-      const slow: LaneOptions["handle"] = async (message, context) => {
+      await queue.send(orders(1));
+      const slow: ConsumerOptions["handle"] = async (message, context) => {
         await gate.pass();
         return await handle(message, context);
       };
-      await consuming(t, lane, { inbox: first, handle: slow }, { silent: true });
+      await consuming(t, queue, { inbox: first, handle: slow }, { silent: true });
       await gate.reached();
-      await consuming(t, lane, { inbox: second, handle });
-      await lane.lose?.();
+      await consuming(t, queue, { inbox: second, handle });
+      await queue.lose?.();
       const copies = () => first.metrics.held + second.metrics.held || undefined;
       await poll(boundMs, copies, () => "no copy came");
       expect(effects.keys()).toEqual([]);
       gate.open();
-      await nothingLeft(lane);
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1]);
       expect(first.metrics.processed + second.metrics.processed).toBe(1);
     });
 
     test.concurrent("a process that dies after the effect and before the acknowledgement: it comes again, applied once", async (t) => {
       const name = `onceflow-${randomUUID()}`;
-      const lane = await laneOf(t, { name });
+      const queue = await queueOf(t, { name });
       const folder = temporaryFolder(t.onTestFinished);
       const provider = await serveEffects({ honoursKeys: true });
       t.onTestFinished(() => provider.close());
-      await lane.send(orders(1));
+      await queue.send(orders(1));
       const where = {
         storeUrl: `sqlite:${join(folder, "inbox.db")}`,
         providerUrl: provider.url,
@@ -92,7 +92,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         () => "it did not come again",
       );
       expect((await heir.kill("SIGTERM")).signal).toBe(null);
-      await nothingLeft(lane);
+      await nothingLeft(queue);
       const [key = ""] = provider.effects.keys();
       expect(provider.effects.keys()).toHaveLength(1);
       expect(provider.effects.applied(key)).toBe(1);
@@ -105,12 +105,12 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     });
 
     test.concurrent("duplicates inside a batch, by a key of the payload: one effect each", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { key: ({ payload }) => (payload as { order: string }).order });
-      await lane.send([...orders(3), ...orders(3), ...orders(3)]);
-      await consuming(t, lane, { inbox, handle });
-      await nothingLeft(lane);
+      await queue.send([...orders(3), ...orders(3), ...orders(3)]);
+      await consuming(t, queue, { inbox, handle });
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1, 1, 1]);
       expect(inbox.metrics.processed).toBe(3);
       // More, where the machine was slow and the broker impatient.
@@ -118,12 +118,12 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     });
 
     test.concurrent("a handler that fails: once more after its time; in the end a dead letter, acknowledged, and others go on", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { attemptsMax: 3 });
       const attempts: Record<string, number[]> = {};
-      await lane.send(orders(4));
-      await consuming(t, lane, {
+      await queue.send(orders(4));
+      await consuming(t, queue, {
         inbox,
         handle: async (message, context) => {
           const { order } = message.payload;
@@ -134,7 +134,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
           return await handle(message, context);
         },
       });
-      await nothingLeft(lane);
+      await nothingLeft(queue);
       expect(attempts).toEqual({ "order-0": [1], "order-1": [1, 2, 3], "order-2": [1, 2, 3], "order-3": [1] });
       expect(calls(effects)).toEqual([1, 1]);
       expect(inbox.metrics).toMatchObject({ processed: 2, dead: 2 });
@@ -144,27 +144,27 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
 
     test.concurrent("bytes that are no JSON: a dead letter with what came, and others go on", async (t) => {
       if (broker.cannot?.undecodable !== undefined) return t.skip(broker.cannot.undecodable);
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store);
-      await lane.send([{ id: "bad", body: "{order" }, ...orders(1)]);
-      await consuming(t, lane, { inbox, handle });
-      await nothingLeft(lane);
+      await queue.send([{ id: "bad", body: "{order" }, ...orders(1)]);
+      await consuming(t, queue, { inbox, handle });
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1]);
       const items = await inbox.deadLetters();
       expect(items).toMatchObject([{ error: { message: expect.stringContaining("cannot be decoded") }, message: { payload: "{order" } }]);
     });
 
     test.concurrent("a store that fails: nothing is acknowledged, it is told, and everything is handled when it is back", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       let down = true;
       const failing = Object.create(store, {
         commit: { value: (batch: never) => (down ? Promise.reject(new Error("the store is down")) : store.commit(batch)) },
       }) as Store;
       const errors: unknown[] = [];
-      await lane.send(orders(3));
-      await consuming(t, lane, {
+      await queue.send(orders(3));
+      await consuming(t, queue, {
         inbox: inboxOn(failing),
         handle,
         onError: (error, message) => errors.push([String(error), message?.payload]),
@@ -175,21 +175,21 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         () => "nobody was told",
       );
       expect(errors[0]).toEqual(["Error: the store is down", { order: expect.stringMatching(/^order-/) }]);
-      expect(await lane.left()).toBe(3);
+      expect(await queue.left()).toBe(3);
       expect(effects.keys()).toEqual([]);
       down = false;
-      await nothingLeft(lane);
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1, 1, 1]);
     });
 
     test.concurrent("stopped: what is under way is finished and acknowledged, no more is taken, and the rest is there for others", async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
-      const gate = new Gate();
+      const gate = new HandlerGate();
       let underWay = 0;
       let most = 0;
-      await lane.send(orders(8));
-      const first = await lane.consume({
+      await queue.send(orders(8));
+      const first = await queue.consume({
         inbox: inboxOn(store),
         concurrency: 2,
         handle: async (message, context) => {
@@ -210,18 +210,18 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(most).toBeLessThanOrEqual(2);
       expect(done).toBeGreaterThan(0);
       expect(done).toBeLessThan(8);
-      await consuming(t, lane, { inbox: inboxOn(store), handle });
-      await nothingLeft(lane);
+      await consuming(t, queue, { inbox: inboxOn(store), handle });
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual(Array(8).fill(1));
     });
 
     test.concurrent("stopped while a message waits for its next attempt: it is the broker's again, not lost", async (t) => {
       if (!broker.keeps) return t.skip("it waits at the broker anyway");
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { backoffMs: 300_000 });
-      await lane.send(orders(2));
-      const first = await lane.consume({
+      await queue.send(orders(2));
+      const first = await queue.consume({
         inbox,
         concurrency: 2,
         handle: (message, context) =>
@@ -230,8 +230,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       const waits = () => (inbox.metrics.retried === 1 && inbox.metrics.processed === 1) || undefined;
       await poll(boundMs, waits, () => "nothing waits");
       await first.stop();
-      await consuming(t, lane, { inbox: inboxOn(store), handle });
-      await nothingLeft(lane);
+      await consuming(t, queue, { inbox: inboxOn(store), handle });
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1, 1]);
     });
 
@@ -242,8 +242,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       },
       async (poisoning, t) => {
         const name = `onceflow-${randomUUID()}`;
-        const lane = await laneOf(t, { name });
-        await poisonAmongHealthy(t, { broker, lane, name, server: acquired.ok ? acquired.running.url : "" }, poisoning);
+        const queue = await queueOf(t, { name });
+        await poisonAmongHealthy(t, { broker, queue, name, server: acquired.ok ? acquired.running.url : "" }, poisoning);
       },
     );
 
@@ -253,16 +253,16 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
 
     test("a handler that takes longer than the broker waits: it is told in time, and no copy comes", async (t) => {
       if (broker.cannot?.extend !== undefined) return t.skip(broker.cannot.extend);
-      const lane = await laneOf(t, { patienceMs: 3000 });
+      const queue = await queueOf(t, { patienceMs: 3000 });
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store);
-      const slow: LaneOptions["handle"] = async (message, context) => {
-        await delay(lane.patienceMs * 1.4);
+      const slow: ConsumerOptions["handle"] = async (message, context) => {
+        await delay(queue.patienceMs * 1.4);
         return await handle(message, context);
       };
-      await lane.send(orders(1));
-      await consuming(t, lane, { inbox, handle: slow });
-      await nothingLeft(lane);
+      await queue.send(orders(1));
+      await consuming(t, queue, { inbox, handle: slow });
+      await nothingLeft(queue);
       expect(calls(effects)).toEqual([1]);
       expect(inbox.metrics).toMatchObject({ processed: 1, held: 0, duplicates: 0 });
     });
@@ -270,14 +270,14 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     test("a broker that is killed and started again in the middle: every message is handled, one effect each", {
       timeout: 180_000,
     }, async (t) => {
-      const lane = await laneOf(t);
+      const queue = await queueOf(t);
       const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
       if (kill === undefined || restart === undefined) return t.skip("it is not ours to kill, or has nothing left when it is");
       const { handle, effects, inboxOn, store } = await shop(t);
-      const gate = new Gate();
-      await lane.send(orders(20));
+      const gate = new HandlerGate();
+      await queue.send(orders(20));
       const inbox = inboxOn(store);
-      await consuming(t, lane, {
+      await consuming(t, queue, {
         inbox,
         concurrency: 4,
         onError: () => {},
@@ -296,14 +296,14 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         () => "what was under way did not end",
       );
       await restart();
-      if (await lane.isLost?.()) return t.skip("the broker was killed before it had written down that there is such a queue");
+      if (await queue.isLost?.()) return t.skip("the broker was killed before it had written down that there is such a queue");
       // What is left is asked later: a queue that is still being read from disk says nothing.
       await poll(
         comesBackMs,
         () => effects.keys().length >= 20 || undefined,
         () => `only ${effects.keys().length} were handled`,
       );
-      await nothingLeft(lane);
+      await nothingLeft(queue);
       expect(effects.keys()).toHaveLength(20);
       expect(calls(effects)).toEqual(Array(20).fill(1));
     });

@@ -1,18 +1,18 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
+import type { BrokerName } from "../brokers/broker-queue.js";
 import { brokers } from "../brokers/brokers.js";
-import type { BrokerName } from "../brokers/lane.js";
 
 /**
- * A consumer that is killed: `broker-consumer.js <broker> <server url> <lane> <store url> <provider url> <dies|lives>`.
+ * A consumer that is killed: `broker-consumer.js <broker> <server url> <queue> <store url> <provider url> <dies|lives>`.
  * One that dies does so when the provider has done its part, and nobody else knows.
  */
 const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
 const broker = await brokers[which as BrokerName]();
 const store = await open(storeUrl, { stallMsMax: 0 });
 const inbox = createInbox(store, { consumer: "shop", effect: "keyed", leaseMs: 1500, waitMs: 50 });
-const lane = await broker.open(url, name, 1000);
-const consuming = await lane.consume({
+const queue = await broker.open(url, name, 1000);
+const consuming = await queue.consume({
   inbox,
   handle: async (_message, { effectKey, attempt }) => {
     await fetch(providerUrl, { method: "POST", headers: { "idempotency-key": effectKey, "x-attempt": String(attempt) } });
@@ -21,7 +21,7 @@ const consuming = await lane.consume({
 });
 process.once("SIGTERM", async () => {
   await consuming.stop();
-  await lane.close();
+  await queue.close();
   await store.close();
   process.disconnect?.();
 });

@@ -1,12 +1,12 @@
 import { open } from "onceflow";
 import { createInbox } from "onceflow/inbox";
 import { endProcess } from "../../programs/end-process.js";
+import type { BrokerName } from "../brokers/broker-queue.js";
 import { brokers } from "../brokers/brokers.js";
-import type { BrokerName } from "../brokers/lane.js";
 
 /**
  * A consumer with healthy messages, and with one that ends its process:
- * `poison-consumer.js <broker> <server url> <lane> <store url> <provider url> <exit|exception>`.
+ * `poison-consumer.js <broker> <server url> <queue> <store url> <provider url> <exit|exception>`.
  */
 const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", death = ""] = process.argv.slice(2);
 export const poison = "poison";
@@ -20,8 +20,8 @@ if (import.meta.filename === process.argv[1]) {
   process.on("disconnect", () => process.exit());
   const broker = await brokers[which as BrokerName]();
   const store = await open(storeUrl, { stallMsMax: 0 });
-  const lane = await broker.open(url, name, 1000);
-  await lane.consume({
+  const queue = await broker.open(url, name, 1000);
+  await queue.consume({
     inbox: createInbox(store, poisonOptions()),
     concurrency: 10,
     // A broker does not know at once that its consumer died.

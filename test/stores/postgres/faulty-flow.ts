@@ -1,6 +1,6 @@
 import type { Store } from "onceflow";
 import { createRuntime, NodeOutput, type Runtime } from "onceflow/graph";
-import { flow } from "../../graph/scene.js";
+import { flow } from "../../graph/documents.js";
 import { effect } from "../counted-effects.js";
 import { answerWith } from "./faults.js";
 

@@ -72,7 +72,10 @@ const directives = {
 const stores = { sqlite: sqliteCopy, postgres: postgresCopy };
 
 // In turn: definitions and the provider are those of the process.
-describe.each(["sqlite", "postgres"] as const)("runs in flight of 0.1.0, %s", (on) => {
+describe.each([
+  ["SQLite", "sqlite"],
+  ["PostgreSQL", "postgres"],
+] as const)("runs in flight of 0.1.0, %s", (_title, on) => {
   test.skipIf(on === "postgres" && !inject("postgres").ok)("end without a divergence and without a second effect", async () => {
     const calls = JSON.parse(readFileSync(join(folder, `${on}-effects.json`), "utf8")) as string[];
     provide({ calls, hold: false });

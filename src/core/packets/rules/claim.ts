@@ -4,10 +4,10 @@ import { acknowledge, beginKey, mine } from "./key.js";
 import type { PacketRow, PacketTable, QueueId } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Looks at one queue in one claim: what is acknowledged or held on the way is written, and the rest waits for the next. */
+/** How often one claim reads one queue at most. Packets that are due after that wait for the next claim. */
 const looksMax = 20;
 
-/** Only reads. Undefined when something is due, or somebody's lease is over: then it is worth a lock. */
+/** Reads only. Undefined: a packet is due or the lease of a worker has lapsed, so that `claimPackets` is worth a lock. */
 export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): PacketClaims | undefined {
   const now = table.now();
   const { awake, resting, known } = viewOf(table, query);
@@ -15,7 +15,7 @@ export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): Pac
   return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], closed: [], ended: [], nextAt, resting, known };
 }
 
-/** Takes what is due, in the order of the queues, and begins its keys. */
+/** Claims due packets, in the order of the queues, and begins their keys in the same commit. */
 export function claimPackets(table: PacketTable, query: PacketClaimQuery): PacketClaims {
   const { worker, limit } = query;
   const tally = new Tally(table);
@@ -28,7 +28,7 @@ export function claimPackets(table: PacketTable, query: PacketClaimQuery): Packe
   return { now: tally.now, claimed, closed: tally.woken, ended: tally.ended, nextAt, resting, known };
 }
 
-/** Of the queues those of which something is wanted, and whose flow is active. */
+/** `awake`: the queues whose flow is active and of which the worker wants packets. */
 function viewOf(table: PacketTable, { worker, queues }: PacketClaimQuery) {
   const states = new Map(queues.map(({ flow }) => [flow, table.flowState(flow)]));
   const resting = [...states].filter(([, state]) => state !== "active").map(([flow]) => flow);
@@ -41,7 +41,10 @@ function nextOf(table: PacketTable, worker: number, queues: readonly QueueId[]):
   return times.length === 0 ? null : Math.min(...times);
 }
 
-/** Up to `wanted` of one queue; what is acknowledged on the way does not count, and may have let others go. */
+/**
+ * Claims up to `wanted` packets of one queue. An acknowledged packet does not count, and may have made others due: then the
+ * queue is read again.
+ */
 function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, claimed: PacketRow[]): void {
   const { table, now } = tally;
   const until = claimed.length + wanted;
@@ -57,7 +60,7 @@ function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, 
   }
 }
 
-/** The row as its new owner has it; undefined when it is not delivered. */
+/** The row as its new owner has it. Undefined: the packet is not delivered now. */
 function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefined {
   const { table } = tally;
   if (row.state === "part") {
@@ -78,8 +81,8 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
 }
 
 /**
- * What silent workers had is anybody's; that they died on it is counted. All of it with the worker: one that is known, and
- * has lost some of its packets, would be told that it has settled them.
+ * Frees all packets of workers whose lease has lapsed, counts a crash for each, and removes the worker, in one commit:
+ * `settlePacket` takes a missing packet of a *known* worker for settled, so no known worker may lose only some of its packets.
  */
 function reap({ table, now }: Tally, self: number): void {
   for (const worker of table.lapsedWorkers(now)) {

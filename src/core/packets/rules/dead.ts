@@ -4,12 +4,15 @@ import { leave } from "./lane.js";
 import { rowOf } from "./row.js";
 import type { PacketChanges, PacketRow } from "./table.js";
 
-/** Whoever delivered it says how it failed; else the store says why, and sends the alert that nobody else would. */
+/**
+ * `history`: the worker that delivered the packet says how it failed. `note`: the store makes the dead letter by itself, and
+ * sends its alert, because no worker has the packet.
+ */
 type Why = { readonly history: string | null } | { readonly note: PacketNote };
 
 /**
- * Makes a dead letter of it, or drops it where its edge wants none: then false. Its key, and what its execution counts,
- * are the caller's business.
+ * Turns a packet into a dead letter. False: its edge keeps no dead letters, and the packet was dropped. The caller settles
+ * the packet's key and counts it in its execution.
  */
 export function toDead(changes: PacketChanges, row: PacketRow, why: Why): boolean {
   const { table, now } = changes;

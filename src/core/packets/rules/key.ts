@@ -7,18 +7,18 @@ import { leave, never } from "./lane.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
-/** How often a packet looks that is held by somebody who is no packet, and so can't wake it. */
+/** How often a held packet tries again if the owner of its key is not a packet: such an owner cannot wake it. */
 const lookAgainMs = 5000;
 
 export type KeyVerdict =
   | { readonly kind: "mine" | "duplicate" | "mismatch" }
-  /** Somebody else's: until it goes, or until then. */
+  /** Another owner has the key. The packet tries again at `dueAt`, or earlier, when the owner is a packet and settles. */
   | { readonly kind: "held"; readonly dueAt: number };
 
-/** Also of a packet without a key: nobody else can be in its way. */
+/** Also the verdict for a packet without a key: nothing can hold it. */
 export const mine: KeyVerdict = { kind: "mine" };
 
-/** Begins the key of a packet. The same packet again has it already. */
+/** Begins the key of a packet. A packet that is delivered again owns its key already. */
 export function beginKey({ table, now }: Tally, no: number, { scope, key, fingerprint, retentionMs }: PacketKey): KeyVerdict {
   const record = table.record({ scope, key });
   const begin: Begin = {
@@ -41,30 +41,31 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
     if (next) table.begun?.(no, next);
     return mine;
   }
-  // What is under way may yet fail: whether it is another packet's counts when it is done.
+  // The running owner may still fail: whether its fingerprint differs counts only when the key is completed.
   if (record?.state === "running" || record?.state === "unknown") {
     return { kind: "held", dueAt: record.owner.startsWith("packet:") ? never : lookAgainAt(record.leaseUntil, now) };
   }
   return { kind: answer.kind === "mismatch" ? "mismatch" : "duplicate" };
 }
 
-/** Of something in doubt the lease is over, and it may stay so for long. */
+/** The lease of an unknown record has lapsed, and the record may stay unknown for long: so the end of the lease is no time to wait for. */
 function lookAgainAt(leaseUntil: number, now: number): number {
   return leaseUntil > now ? Math.min(leaseUntil, now + lookAgainMs) : now + lookAgainMs;
 }
 
-/** The packet is done: so are all that were held by its key. */
+/** The packet is done: completes its key, and acknowledges all packets that the key held. */
 export function completeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
   const wasMine = settleKey(tally, row, { state: "completed", outcome: null });
   for (const held of tally.table.heldBy(row.key, never)) {
-    // Somebody has taken the key from its packet: nobody else would tell those that it held, so they look for themselves.
+    // The key has another owner now, which does not know the packets that this packet held, and would not wake them: they
+    // become due, and try the key themselves.
     if (!wasMine) letGo(tally, held);
     else acknowledge(tally, held, differ(held.key, row.key) ? "mismatch" : "duplicate");
   }
 }
 
-/** The packet has failed for good: the oldest that was held by its key may try. */
+/** The packet has failed for good: frees its key, and makes the oldest packet that the key held due. */
 export function freeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
   const wasMine = settleKey(tally, row, { state: "free", forget: true });
@@ -76,12 +77,12 @@ function letGo(tally: Tally, held: PacketRow): void {
   tally.wake(held, "due");
 }
 
-/** As the ledger has it: who says nothing of a payload asks for the same. */
+/** The ledger's rule: a packet without a fingerprint counts as the same packet. */
 function differ(a: PacketKey | null, b: PacketKey): boolean {
   return a !== null && a.fingerprint !== null && b.fingerprint !== null && a.fingerprint !== b.fingerprint;
 }
 
-/** Not delivered, because its key is completed. Where that was with another payload, its edge may want a dead letter. */
+/** Removes a packet whose key is completed, without a delivery. If the fingerprint differs, the edge may want a dead letter instead. */
 export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mismatch"): void {
   tally.note(row, why, row.key?.key ?? null);
   if (why === "mismatch" && row.key?.onMismatch === "deadLetter") {
@@ -96,7 +97,7 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
   tally.wake(row, why);
 }
 
-/** False: somebody has taken it from its packet. */
+/** False: the packet no longer owns the key, and nothing was changed. */
 function settleKey({ table, now }: Tally, { no, key }: PacketRow, to: Settlement): boolean {
   const id = key as RecordId;
   const owner = packetOwner(no);

@@ -4,7 +4,7 @@ import { place } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Due again; a part waits for the others again; what has left its lane goes to the end of it. */
+/** Makes a dead letter due again. A part waits for the other parts again; a packet that gave up its place goes to the end of its lane. */
 export function reinject(table: PacketTable, no: number, alert?: Alert): Tally | undefined {
   const row = table.packet(no);
   if (row?.state !== "dead") return undefined;
@@ -25,12 +25,12 @@ export function reinject(table: PacketTable, no: number, alert?: Alert): Tally |
   return tally;
 }
 
-/** Instead of the one that it had. */
+/** The dead letter's settings with a new alert in place of the old one. */
 function withAlert({ name, retentionMs }: DeadLetter, alert: Alert | undefined): DeadLetter {
   return { name, retentionMs, ...(alert && { alert }) };
 }
 
-/** What it blocked goes on. */
+/** Removes a dead letter. The packets of its lane that it blocked go on. */
 export function discard(table: PacketTable, no: number): Tally | undefined {
   const row = table.packet(no);
   if (row?.state !== "dead") return undefined;

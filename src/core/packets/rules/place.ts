@@ -7,7 +7,7 @@ import { rowOf } from "./row.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
-/** Where a new packet goes: to the sender at once, into its queue, behind others, or to the parts of its node. */
+/** Places a new packet: claimed by its sender, due in its queue, held behind another packet, or as a part of a join. */
 export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
   const { table, now } = tally;
   const claims = packet.claim && worker !== null && packet.delayMs === 0;
@@ -32,7 +32,7 @@ export function place(tally: Tally, packet: NewPacket, worker: number | null): P
   return { kind: entered.state === "held" ? "held" : "due" };
 }
 
-/** Nothing can be in its way. */
+/** Whether nothing can hold the packet: it has no key, no lane and no join. */
 function isPlain({ key, lane, join: part, failed }: NewPacket): boolean {
   return key === null && lane === null && part === null && failed === undefined;
 }
@@ -62,7 +62,7 @@ function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   return { kind: verdict.kind };
 }
 
-/** The packet with the first part of every other port in it; undefined while one is missing. */
+/** The packet, joined with the oldest part of every other port. Undefined: a port has no part yet. */
 function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart): PacketRow | undefined {
   assert(row.execution !== null, "what is joined belongs to an execution");
   const waiting = table.parts(row.execution, node);

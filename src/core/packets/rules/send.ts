@@ -5,43 +5,50 @@ import { place } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Owns the key of a trigger; and stands in its note, where nothing is encrypted. */
+/**
+ * Owner of a trigger's key in the ledger. The record's note repeats it, because notes are not encrypted and the execution's
+ * number is read from there.
+ */
 const ownerPrefix = "execution:";
 
-/** Begins an execution, or adds packets: all of it or nothing. */
+/** Begins an execution with its first packets, or adds packets, in one commit. */
 export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer {
   const { worker, execution, packets } = send;
   const tally = new Tally(table);
   const { now } = tally;
-  // The reply to this very send was lost, and it was sent again.
+  // The reply to this send was lost, and the sender sends it again: its packets must not be placed a second time.
   const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
   if (there || hasAlerted(table, packets)) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
   if (execution && table.flowState(execution.flow) === "archived") return { kind: "archived" };
   for (const { flow } of packets) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {
     const triggered = trigger(table, execution, now);
-    // Its execution has been purged already, and the reply was lost.
-    if (triggered === execution.no) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
-    if (typeof triggered === "object") return triggered;
+    if (triggered.kind === "before") return { kind: "triggered", execution: triggered.execution, mismatch: triggered.mismatch };
+    // This send was done before, and its reply was lost: the execution has ended and was purged since, its key is still there.
+    if (triggered.kind === "again") return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
     const { no, flow, entry, input, key, retentionMs } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
     table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
     tally.began(no);
   }
-  // Who is not known any more would not be missed: what it claimed would be its own for ever.
+  // A worker that the store no longer knows must not claim: its lease cannot lapse again, so no other worker would ever take
+  // the packet over.
   const claimer = packets.some(({ claim }) => claim) && table.worker(worker) !== undefined ? worker : null;
   const placed = packets.map((packet) => place(tally, packet, claimer));
   tally.finish();
   return { kind: "packetsSent", now, placed, ended: tally.ended };
 }
 
-/** A packet of it has died and gone, and its alert is on its way. */
+/**
+ * A packet of this send has become a dead letter and was removed since; its alert is still in the store, so the send was done
+ * before.
+ */
 function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolean {
   for (const { letter } of packets) if (letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined) return true;
   return false;
 }
 
-/** What a send that was done before finds of its packets. Those that are gone were done with. */
+/** Where the packets of a send that was done before are now. A packet that is no longer in the store was settled. */
 export function found(table: PacketTable, { packets, worker }: Pick<SendPackets, "packets" | "worker">): Placed[] {
   return packets.map(({ no }) => {
     const row = table.packet(no);
@@ -50,9 +57,17 @@ export function found(table: PacketTable, { packets, worker }: Pick<SendPackets,
   });
 }
 
-/** The key of a trigger is completed in the commit that begins its execution; or names the execution that there is, also this. */
-function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): PacketAnswer | number | undefined {
-  if (id === null) return undefined;
+type TriggerKey =
+  /** The trigger has no key, or its key was free and is completed in this commit. */
+  | { readonly kind: "new" }
+  /** This very trigger has completed the key before. */
+  | { readonly kind: "again" }
+  /** An earlier trigger has completed the key: with another fingerprint, if `mismatch`. */
+  | { readonly kind: "before"; readonly execution: number; readonly mismatch: boolean };
+
+/** Completes the key of a trigger in the commit that begins its execution; or finds the execution that has the key. */
+function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): TriggerKey {
+  if (id === null) return { kind: "new" };
   const { scope, key, fingerprint, retentionMs } = id;
   const owner = `${ownerPrefix}${no}`;
   const record = table.record(id);
@@ -79,7 +94,7 @@ function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number)
     const { next } = decide(begun.next, { verb: "settle", scope, key, owner, attempt: begun.next.attempt, to, note: owner }, now);
     assert(next !== undefined, "what has just begun can be settled");
     table.putRecord(next, begun.past);
-    return undefined;
+    return { kind: "new" };
   }
   const note = record?.note ?? "";
   if (!note.startsWith(ownerPrefix))
@@ -87,6 +102,6 @@ function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number)
       `[onceflow] the key "${key}" in scope "${scope}" is in use, and not by a trigger: trigger with another key, or keep this scope for triggers`,
     );
   const execution = Number(note.slice(ownerPrefix.length));
-  if (execution === no) return no;
-  return { kind: "triggered", execution, mismatch: begun.answer.kind === "mismatch" };
+  if (execution === no) return { kind: "again" };
+  return { kind: "before", execution, mismatch: begun.answer.kind === "mismatch" };
 }

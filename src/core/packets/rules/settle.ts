@@ -7,13 +7,14 @@ import { found } from "./send.js";
 import type { PacketRow, PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** One commit: the key, the packet, what it sends on, and what waited for it. */
+/** Settles a packet in one commit: its key, the packet itself, the packets that it sends, and the packets that waited for it. */
 export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAnswer {
   const { no, worker, attempt, to, packets, outputs } = settle;
   const taken = to.kind === "done" && !to.keep ? table.take?.(no, worker, attempt) : undefined;
   const row = taken ?? table.packet(no);
   if (row?.owner !== worker || row.attempt !== attempt) {
-    // Nobody else changes what a worker has, as long as that worker is known: so this was done before, and its reply lost.
+    // While the store knows a worker, only that worker changes its packets: a reap removes the worker with them. So this
+    // settling was done before and its reply was lost: it must not send its packets a second time.
     if (table.worker(worker) === undefined) return { kind: "packetStale" };
     return { kind: "packetSettled", now: table.now(), placed: found(table, settle), woken: [], ended: [] };
   }
@@ -29,7 +30,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
-      // One that begins again from further back has done nothing: its key is for the packet that comes again.
+      // A restarted packet has done nothing: its key is free for the packet that replaces it.
       if (to.note === "restarted") freeKey(tally, row);
       else completeKey(tally, row);
       if (to.note) tally.note(row, to.note, to.about ?? null);

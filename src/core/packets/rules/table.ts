@@ -3,9 +3,9 @@ import type { DeadLetter, NewPart, Woken } from "../operation.js";
 import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "../packet.js";
 
 /**
- * What the verbs of packets are made of: rows, read and written under one lock, without an await between. Memory and
- * SQLite are that by themselves. PostgreSQL locks and reads what a flush may touch, lets the verbs work on it in memory,
- * and writes what they changed.
+ * The rows that the verbs of packets read and write, under one lock and without an await in between. Memory and SQLite
+ * read and write their rows directly. PostgreSQL locks and reads all rows that a flush may touch, lets the verbs change them in
+ * memory, and then writes the changes.
  */
 export interface PacketTable {
   now(): number;
@@ -14,46 +14,47 @@ export interface PacketTable {
   insert(row: PacketRow): void;
   change(row: PacketRow, to: Partial<PacketRow>): void;
   remove(row: PacketRow): void;
-  /** In one go: the row that a worker has, in this attempt, removed. Undefined: it has not, or `packet` has to be asked. */
+  /** Optional short cut: removes the row if (worker, attempt) own it, and returns it. Undefined: fall back to `packet`. */
   take?(no: number, worker: number, attempt: number): PacketRow | undefined;
-  /** Nobody's, neither dead nor kept, due by now: the first that became so first, by (dueAt, no). */
+  /** Packets without an owner, neither dead nor kept, that are due by `now`; ordered by (dueAt, no). */
   due(queue: QueueId, now: number, limit: number): readonly PacketRow[];
-  /** When the first of these is due; null when none is, or all of them wait for another packet. */
+  /** When the first packet of the queue is due. Null: the queue has none, or all of them wait for another packet. */
   nextDue(queue: QueueId): number | null;
   ownedBy(worker: number): readonly PacketRow[];
 
-  /** The last place of a lane that is taken, and the row with the first one. */
+  /** The highest place that is taken in a lane. */
   lastPlace(queue: QueueId, lane: string): number | null;
+  /** The packet with the lowest place of a lane. */
   head(queue: QueueId, lane: string): PacketRow | undefined;
-  /** Held by this key, oldest first, by (createdAt, no). */
+  /** Packets that this key holds, ordered by (createdAt, no). */
   heldBy(key: RecordId, limit: number): readonly PacketRow[];
-  /** Parts that wait, oldest first, by (createdAt, no); those of one node, or all. */
+  /** Waiting parts of an execution, or of one of its nodes; ordered by (createdAt, no). */
   parts(execution: number, node?: string): readonly PacketRow[];
 
   record(id: RecordId): LedgerRecord | undefined;
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
-  /** What the key of a packet has begun as, for whoever remembers that. */
+  /** Optional: remember the record as this packet began it. */
   begun?(no: number, record: LedgerRecord): void;
-  /** In one go: what is remembered, if it is still that, becomes what is made of it. False: `record` has to be asked. */
+  /** Optional short cut: replaces that record if the store still has it unchanged. False: fall back to `record`. */
   settleBegun?(no: number, settled: (record: LedgerRecord) => LedgerRecord | undefined): boolean;
 
   execution(no: number): ExecutionSums | undefined;
   insertExecution(row: ExecutionRow): void;
   changeExecution(row: ExecutionSums, to: ExecutionChange): void;
   removeKept(execution: number): void;
-  /** Nothing where the execution has been purged. */
+  /** Writes no note if the execution was purged. */
   note(execution: number, note: ExecutionNote): void;
 
   flowState(flow: string): FlowState;
-  /** The end of its lease; undefined when it is not known any more. */
+  /** The end of the worker's lease. Undefined: the store no longer knows the worker. */
   worker(no: number): number | undefined;
   lapsedWorkers(now: number): readonly number[];
-  /** When the first lease of others ends. */
+  /** When the first lease of another worker ends. */
   nextLapse(except: number): number | null;
   removeWorker(no: number): void;
 }
 
-/** One verb at work: its table, its time, and how it reports packets that it wakes. */
+/** What the rules need from the verb that calls them: its table, its time, and a way to report packets that it wakes. */
 export interface PacketChanges {
   readonly table: PacketTable;
   readonly now: number;
@@ -66,9 +67,9 @@ export interface QueueId {
 }
 
 export interface PacketRow extends PacketRecord {
-  /** What it is held by. */
+  /** Of a held packet: whether its key or its lane holds it. */
   readonly hold: "key" | "lane" | null;
-  /** Its place in its lane; null where it has none, or has left it as a dead letter. */
+  /** The packet's place in its lane. Null: it has no lane, or gave its place up when it became a dead letter. */
   readonly place: number | null;
   readonly deadBlocks: boolean;
   readonly part: NewPart | null;
@@ -79,6 +80,6 @@ export interface ExecutionRow extends ExecutionRecord {
   readonly retentionMs: number | null;
 }
 
-/** What the verbs look at, and what they change of it. */
+/** The members of an execution that the verbs read, and those that they change. */
 export type ExecutionSums = Pick<ExecutionRow, "no" | "flow" | "open" | "duplicates" | "dead" | "endedAt" | "outputs" | "retentionMs">;
 export type ExecutionChange = Pick<ExecutionRow, "open" | "duplicates" | "dead" | "endedAt" | "outputs">;

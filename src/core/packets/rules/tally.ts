@@ -13,15 +13,15 @@ interface Change {
 }
 
 /**
- * What one verb changes of executions. A packet that goes and one that comes cancel out: a chain of nodes costs no write
- * of its execution but the last.
+ * Sums up what one verb changes in executions. A packet that is removed and a packet that is sent cancel out: a chain of
+ * nodes writes its execution only at its end.
  */
 export class Tally {
   readonly table: PacketTable;
   readonly now: number;
   #woken: Woken[] | undefined;
   #ended: Ended[] | undefined;
-  /** Nearly always the only one. */
+  /** The first execution that the verb changes; nearly always the only one. */
   #first: Change | undefined;
   #others: Map<number, Change> | undefined;
 
@@ -34,7 +34,7 @@ export class Tally {
     return this.#woken ?? none;
   }
 
-  /** Executions that have ended with it. */
+  /** Executions that the verb has ended. */
   get ended(): readonly Ended[] {
     return this.#ended ?? none;
   }
@@ -47,7 +47,7 @@ export class Tally {
     sum.dead += change.dead ?? 0;
   }
 
-  /** With nothing under way from the beginning, it ends at once. */
+  /** The verb begins this execution. If none of its packets is under way after the verb, it ends at once. */
   began(execution: number): void {
     this.#of(execution).began = true;
   }
@@ -72,8 +72,9 @@ export class Tally {
   }
 
   /**
-   * Writes the sums. An execution with nothing under way has ended; parts that waited for what was under way do so in
-   * vain. One that is re-injected when all is over waits for others that are.
+   * Writes the sums. An execution without packets under way has ended, and its waiting parts are closed: no packet can fill
+   * the other ports any more. A part that is re-injected after the end is not closed: it waits for other parts that are
+   * re-injected.
    */
   finish(): void {
     if (this.#first !== undefined) this.#write(this.#first);
@@ -100,7 +101,10 @@ export class Tally {
     this.#ended.push({ no, flow: execution.flow, status: statusOf(sum) });
   }
 
-  /** Whether a branch was a duplicate, or died, or led elsewhere: what it was to bring does not come. */
+  /**
+   * Parts whose other ports cannot be filled any more. If branches of the execution were acknowledged as duplicates, and none
+   * died, the parts count as duplicates; else they become dead letters.
+   */
   #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
     const duplicated = sum.duplicates > 0 && sum.dead === 0;
     for (const part of this.table.parts(execution)) {

@@ -3,8 +3,8 @@ import { storeStepMs } from "../../work/clock.js";
 import { numbersPerWorker } from "../packet.js";
 
 /**
- * A worker's registration in the store: its worker number, the lease of that number, and the range of packet numbers that
- * come with it.
+ * A worker's registration in the store: its worker number, the lease of that number, and the range of numbers for
+ * packets and executions that comes with it.
  *
  *   not registered  `worker` is 0: before the first `join`, and after `leave`
  *   sure            the lease is valid by this process's clock: no other worker can have taken over its packets
@@ -77,13 +77,13 @@ export class WorkerRegistration {
     return known;
   }
 
-  /** The next packet number of this worker. */
+  /** The next number of this worker, for a packet or an execution. */
   readonly next = (): number => {
     this.#count += 1;
     return this.#worker * numbersPerWorker + this.#count;
   };
 
-  /** Nearly all packet numbers are used: the worker should join again. */
+  /** Nearly all numbers of this worker are used: the worker should join again. */
   get isNearlyUsedUp(): boolean {
     return this.#count > numbersPerWorker - 1_000_000;
   }

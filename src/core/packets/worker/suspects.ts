@@ -26,9 +26,9 @@ interface SuspectHost<Item extends Claimed> {
 }
 
 /**
- * Delivers suspects, one at a time, with nothing beside them. That an attempt has its worker to itself is written before
- * the attempt begins, under its fence: the next worker reads it, and counts the death. If the worker dies before that is
- * written, the death counts for nothing.
+ * Delivers suspects one at a time, with no other packet beside them. Before such an attempt begins, a note is written under the
+ * packet's fence (worker, attempt): the worker has no other packet. If the worker dies then, the next worker reads the note
+ * and counts the death. A worker that dies before the note is written is not counted.
  */
 export class PacketSuspects<Item extends Claimed> {
   readonly #host: SuspectHost<Item>;

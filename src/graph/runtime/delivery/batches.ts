@@ -14,7 +14,8 @@ export interface BatchMember {
 
 /** What batches need from their worker. */
 interface BatchPorts {
-  deliver(route: Route, packet: PacketRecord, member?: BatchMember): Promise<void>;
+  /** Begins the delivery of one packet. Resolves when the delivery has ended. */
+  begin(route: Route, packet: PacketRecord, member?: BatchMember): Promise<void>;
   /** How many packets of the route may run at once. */
   togetherMax(route: Route): number;
   /** Runs `work` within the limits of edge and node, counted as `packets` packets. */
@@ -54,7 +55,7 @@ export class Batches {
   async deliver(route: Route, packets: readonly PacketRecord[]): Promise<void> {
     const { work } = route.node;
     if (!(work instanceof BaseNode && work.handleBatch)) {
-      await Promise.all(packets.map((packet) => this.#ports.deliver(route, packet)));
+      await Promise.all(packets.map((packet) => this.#ports.begin(route, packet)));
       return;
     }
     const most = Math.min(packets.length, this.#ports.togetherMax(route));
@@ -70,7 +71,7 @@ export class Batches {
       begin = resolve;
     });
     const call = new BatchCall(work, packets.length);
-    const deliveries = packets.map((packet) => this.#ports.deliver(route, packet, { call, turn }));
+    const deliveries = packets.map((packet) => this.#ports.begin(route, packet, { call, turn }));
     const together = async (): Promise<void> => {
       begin();
       await Promise.all(deliveries);

@@ -15,8 +15,9 @@ export interface CommitPorts extends FailurePorts {
 
 /**
  * The one commit of a delivery: its key is completed, its packet is removed, what it sends is inserted, and packets that
- * waited for it become due. The fence is the worker number under which the packet was claimed: after a lost lease this
- * process has another number, and another worker may have the packet.
+ * waited for it become due. The fence is (worker, attempt): the number of the worker under which the packet was claimed, and
+ * the attempt that this claim began. After a lost lease this process has another number, and another worker may have the
+ * packet; and the same worker may have claimed the packet again, in a later attempt.
  */
 export function settleOperation(
   { packet: { no, owner, attempt } }: Delivery,

@@ -84,7 +84,7 @@ function recordKey({ flow, delivery }: Route, key: string, data: Data, { onMisma
   return { scope: keyScope(flow.id), key, fingerprint: fingerprintOf(data), retentionMs, onMismatch };
 }
 
-/** The ledger scope of a flow's idempotency keys. */
+/** The ledger scope of a flow's idempotency keys. All edges of a flow share it: the same key on two edges is one operation. */
 export function keyScope(flowId: string): string {
   return `${flowId}.idempotency_keys`;
 }

@@ -20,7 +20,8 @@ export interface RecoveryPorts {
 
 /**
  * A worker died while it had this packet. Returns a settling if the edge's `recovery` replaces the delivery; undefined: the
- * packet is delivered again. A packet that killed `crashMax` workers that had no other packet becomes a dead letter.
+ * packet is delivered again. A packet that killed more than `crashMax` workers that had no other packet becomes a dead letter;
+ * so does a packet of an execution that was restarted `crashMax` times, where it would be restarted once more.
  */
 export async function recover(delivery: Delivery, ports: RecoveryPorts): Promise<Settling | undefined> {
   const { route, packet } = delivery;
@@ -34,6 +35,7 @@ export async function recover(delivery: Delivery, ports: RecoveryPorts): Promise
     case "skip":
       return settleWithoutCall("skipped", none);
     case "replayFromCheckpoint":
+      // The default, without `replayFrom`: the packet itself is its checkpoint, and is delivered again.
       return replayFrom === undefined ? undefined : await replay(delivery, replayFrom, ports);
     case "replayFromEntrypoint":
       return await replay(delivery, undefined, ports);

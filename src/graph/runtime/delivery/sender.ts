@@ -9,7 +9,7 @@ export interface Sender {
   readonly joinWaitMs: number;
   /** How long dead letters are kept. Null: without end. */
   readonly deadRetentionMs: number | null;
-  /** The number of the next packet. */
+  /** The next number of this worker, for a packet or an execution. */
   readonly next: () => number;
   /**
    * Reserves a slot, so that the commit that sends the packet also claims it for this worker. False: there is no free slot,

@@ -29,8 +29,8 @@ interface SenderPorts {
   takeSlot(route: Route): boolean;
   /** Releases a slot without a delivery. */
   releaseSlot(route: Route): void;
-  /** Delivers a packet that a commit has claimed for this worker. */
-  deliver(route: Route, packet: PacketRecord, payload: Payload | undefined): void;
+  /** Takes a packet that a commit has claimed for this worker to its delivery, or to the batch of its edge. */
+  dispatch(route: Route, packet: PacketRecord, payload: Payload | undefined): void;
   /** Polls the store: a packet is due there. */
   poll(): void;
 }
@@ -38,7 +38,7 @@ interface SenderPorts {
 /**
  * Sends packets so that the commit that inserts them also claims them for this worker, as far as slots are free: then no
  * poll is needed between two nodes. A packet's slot is reserved before the commit. The commit's answer says what the store
- * did with the packet: claimed → deliver it; due, held, acknowledged or dead → release the slot.
+ * did with the packet: claimed → dispatch it; due, held, acknowledged or dead → release the slot.
  */
 export class PacketSender implements CommittingSender {
   readonly valueBytesMax: number;
@@ -87,7 +87,7 @@ export class PacketSender implements CommittingSender {
     const route = sending?.route ?? this.#ports.routes.get(packet.flow, packet.queue);
     if (route === undefined) return;
     if (sending !== undefined) this.#sending.delete(packet.no);
-    if (placed.kind === "claimed" && sending !== undefined) return this.#ports.deliver(route, placed.packet, sending.payload);
+    if (placed.kind === "claimed" && sending !== undefined) return this.#ports.dispatch(route, placed.packet, sending.payload);
     if (packet.claim) this.#ports.releaseSlot(route);
     if (placed.kind !== "claimed" && placed.kind !== "due") this.#ports.reporter.reportPlaced(route, packet, placed);
     // A dead letter may have put its alert into the store.

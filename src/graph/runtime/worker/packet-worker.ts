@@ -41,8 +41,9 @@ interface Suspect {
  * of a packet's way:
  *
  * 1. `start`: register with the store, keep the lease, poll.
- * 2. `#receive`: a poll (`claim-loop.ts`) has claimed due packets, and each takes a slot.
- * 3. `#dispatch`: a suspect is delivered alone, an edge with batches collects its packets, any other packet is delivered now.
+ * 2. `#receive`: a poll (`claim-loop.ts`) has claimed due packets, and each takes a slot. Suspects are set aside, and are
+ *    delivered alone (`#deliverAlone`).
+ * 3. `#dispatch`: an edge with batches collects its packets, any other packet is delivered now.
  * 4. `#deliver`: run the nodes (`delivery/run-nodes.ts`), commit the end of the packet and what it sends (`delivery/commit.ts`).
  * 5. `#sendOn`: packets that the commit has claimed for this worker go to step 3 at once (`packet-sender.ts`).
  * 6. `#release`: free the slot; poll if packets were left behind.
@@ -325,7 +326,7 @@ export class PacketWorker {
 
   #makeBatches(): Batches {
     return new Batches(this.#store.clock, {
-      deliver: (route, packet, member) => this.#begin(route, packet, undefined, member),
+      begin: (route, packet, member) => this.#begin(route, packet, undefined, member),
       togetherMax: (route) => this.capacity.togetherMax(route),
       pass: (route, work, packets) => this.capacity.pass(route, work, packets),
     });
@@ -347,7 +348,7 @@ export class PacketWorker {
       valueBytesMax: this.#store.valueBytesMax,
       takeSlot: (route) => this.#mayClaimOnSend(route) && this.capacity.take(route),
       releaseSlot: (route) => this.#releaseSlot(route),
-      deliver: (route, packet, payload) => {
+      dispatch: (route, packet, payload) => {
         this.#claimLoop.noteStarted(packet);
         this.#dispatch(route, packet, payload);
       },

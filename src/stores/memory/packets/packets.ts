@@ -1,4 +1,4 @@
-import type { PacketAnswer, PacketBackend, PacketOperation, QueueCount, Spot } from "../../../core/packets/operation.js";
+import type { PacketAnswer, PacketBackend, PacketOperation, PageCursor, QueueCount } from "../../../core/packets/operation.js";
 import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../../core/packets/packet.js";
 import { claimPackets } from "../../../core/packets/rules/claim.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
@@ -136,6 +136,6 @@ function countsOf(packets: Iterable<PacketRecord>): QueueCount[] {
   return [...counts.values()];
 }
 
-function isBefore(spot: Spot | undefined, at: number, no: number): boolean {
-  return spot === undefined || at < spot.at || (at === spot.at && no < spot.no);
+function isBefore(cursor: PageCursor | undefined, at: number, no: number): boolean {
+  return cursor === undefined || at < cursor.at || (at === cursor.at && no < cursor.no);
 }

@@ -7,14 +7,17 @@ import { text } from "../runs/row.js";
 export const selectedExecution = `no, flow, entry, input, key, open, duplicates, dead, created_at AS "createdAt", ended_at AS "endedAt",
   outputs, retention_ms AS "retentionMs"`;
 const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE no = ?`;
-/** And whether anything of it waits for other ports, or is kept. A delete that finds nothing has opened every index for writing. */
+/**
+ * `stays`: whether the execution has parts or kept packets. If it has none, no DELETE is run: a DELETE that finds nothing still
+ * opens every index for writing.
+ */
 const selectSums = `SELECT e.no, e.flow, e.open, e.duplicates, e.dead, e.ended_at AS "endedAt", e.outputs, e.retention_ms AS "retentionMs",
   EXISTS (SELECT 1 FROM onceflow_packets p WHERE p.execution = e.no AND p.state IN ('part', 'kept') AND p.state IN ('part', 'kept', 'dead')) AS stays
   FROM onceflow_executions e WHERE e.no = ?`;
 const insert = `INSERT INTO onceflow_executions
   (no, flow, entry, key, open, duplicates, dead, created_at, ended_at, retention_ms, expires_at, outputs, input)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-/** Of one that has something under way, and nothing else to say. */
+/** For an execution that has packets under way, and neither duplicates, dead letters, outputs nor an end. */
 const insertOpen = `INSERT INTO onceflow_executions (no, flow, entry, key, open, duplicates, dead, created_at, retention_ms, input)
   VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`;
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
@@ -37,8 +40,8 @@ export function toExecution(found: unknown): ExecutionRow {
 type FoundSums = Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null; readonly stays: number };
 
 /**
- * Executions as one transaction sees them. One that begins in it is written when it ends: with its sums as they are then,
- * in one statement.
+ * Executions as one transaction reads and changes them. An execution that begins in the transaction is written at its end, with
+ * the sums that it has then, in one statement.
  */
 export class Executions {
   readonly #sql: Prepared;
@@ -72,12 +75,12 @@ export class Executions {
   }
 
   note(execution: number, { at, kind, queue, packet, about }: ExecutionNote): void {
-    // A note is of an execution that is there.
+    // A note is inserted only if its execution is in the file.
     if (this.#begun.has(execution)) this.finish();
     this.#sql(insertNote).run(execution, at, kind, queue, packet, text(about), execution, execution);
   }
 
-  /** Before COMMIT. */
+  /** Writes the new executions; called before COMMIT. */
   finish(): void {
     for (const row of this.#begun.values()) insertExecution(this.#sql, row);
     this.#begun.clear();
@@ -99,7 +102,7 @@ function outputsIn(outputs: string | null): string[] {
   return outputs === null ? [] : (JSON.parse(outputs) as string[]);
 }
 
-/** Only what has ended has an expiry. */
+/** An execution that has not ended does not expire. */
 function expiryOf(endedAt: number | null, retentionMs: number | null): SqliteValue {
   return endedAt === null || retentionMs === null ? null : endedAt + retentionMs;
 }

@@ -16,7 +16,7 @@ const selectCounts = `SELECT queue AS no, sum(owner IS NULL AND state = 'due') A
     sum(state = 'part') AS parts, sum(owner IS NOT NULL) AS owned, sum(state = 'dead') AS dead
   FROM onceflow_packets GROUP BY queue`;
 
-/** Newest first, by the index that has them in this order. */
+/** Newest first: the index of dead letters has this order. */
 export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: DeadLetterQuery): PacketRecord[] {
   const { flow, name, before, limit } = query;
   const where = ["dead_at IS NOT NULL"];
@@ -37,7 +37,7 @@ export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: Dead
   return toRecords(queues, sql(select).all(...values, limit));
 }
 
-/** Newest first. What runs and what is dead are few among those that were, and have indexes of their own. */
+/** Newest first. Running and dead executions are few among all, and have indexes of their own. */
 export function listExecutions(sql: Prepared, { flow, status, before, limit }: ExecutionQuery): ExecutionRecord[] {
   const where = [status === undefined ? "true" : statusSql[status]];
   const values: SqliteValue[] = [];
@@ -67,7 +67,7 @@ export function listNotes(sql: Prepared, execution: number, limit: number): Exec
   return rows.map(({ at, kind, queue, packet, about }) => ({ at, kind, queue, packet, about }));
 }
 
-/** Those under way have no index for it, which every hop would pay for: they are looked for as long as there are some. */
+/** Packets under way have no index by execution, because every hop would pay for it: they are read only if the execution has some. */
 export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: number, limit: number): PacketRecord[] {
   const staying = toRecords(queues, sql(selectStaying).all(execution, limit));
   const { open } = (sql(selectOpen).get(execution) as { open: number } | undefined) ?? { open: limit };

@@ -11,7 +11,7 @@ import { storeNow, text } from "../runs/row.js";
 import type { RunWatch } from "../runs/watch.js";
 import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { sendWithin } from "../transactions/transact.js";
-import { BundledRows } from "./bundles/bundled.js";
+import { BundleCache } from "./bundles/bundle-cache.js";
 import { readExecution } from "./executions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./list.js";
 import { nothingIsOver, purgePackets } from "./purge.js";
@@ -24,9 +24,9 @@ export interface PacketsOptions {
   readonly records: RecordStatements;
   readonly transactions: OwnTransactions;
   readonly watching: RunWatch;
-  /** Shares its transaction with other flushes that are handed in together. */
+  /** Runs `work` in one transaction with other flushes that are waiting. */
   readonly flushing: <T>(work: () => T) => Promise<T>;
-  /** In turn with everything else that this process writes. All try again while the file is busy. */
+  /** Runs `work` after all other writes of this process that came before. All three try again while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -36,12 +36,12 @@ const renewWorker = "UPDATE onceflow_workers SET lease_until = ? WHERE no = ?";
 const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET state = excluded.state";
 
 /**
- * Packets in the file of the ledger. Every verb is one transaction: if we die before it is committed, nothing of it is
- * there; after that, all of it, and whoever did not hear of it sends it again and finds it done.
+ * Packets in the file of the ledger. Every verb is one transaction: if the process dies before COMMIT, the file has nothing of
+ * it; after COMMIT it has all of it, and a caller that got no reply sends the verb again and finds it done.
  */
 export function createPackets({ sql, records, transactions, watching, flushing, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);
-  const hints: PacketHints = { owned: new Remembered(), begun: new Remembered(), bundled: new BundledRows() };
+  const hints: PacketHints = { owned: new Remembered(), begun: new Remembered(), bundles: new BundleCache() };
   const table = () => new SqlitePacketTable(sql, records, queues, hints);
   const forget = () => {
     for (const known of [queues, ...Object.values(hints)]) known.forget();

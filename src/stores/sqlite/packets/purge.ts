@@ -7,12 +7,12 @@ const selectOldLetters = "SELECT no FROM onceflow_packets WHERE expires_at <= ? 
 const removeExecution = "DELETE FROM onceflow_executions WHERE no = ?";
 const removeNotes = "DELETE FROM onceflow_notes WHERE execution = ?";
 
-/** Without a lock: whether there is anything to remove. */
+/** Whether no execution and no dead letter has expired. Reads without a lock. */
 export function nothingIsOver(sql: Prepared, now: number): boolean {
   return [selectOver, selectOldLetters].every((select) => sql(select).get(now, 1) === undefined);
 }
 
-/** Inside a write transaction, bounded by `limit`. What a dead letter blocked goes on. */
+/** Inside a write transaction: removes at most `limit` expired executions and dead letters. Packets that a dead letter blocked go on. */
 export function purgePackets(sql: Prepared, table: PacketTable, limit: number): number {
   const over = sql(selectOver).all(table.now(), limit) as { no: number }[];
   for (const { no } of over) for (const remove of [removeExecution, removeNotes]) sql(remove).run(no);

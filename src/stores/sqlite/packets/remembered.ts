@@ -3,8 +3,8 @@ import { PagedMap } from "../../../core/work/paged-map.js";
 const packetsMax = 10_000;
 
 /**
- * What this process remembers of packets that its workers have, by their numbers, so that whoever settles one need not
- * read it again. Only a hint: every use compares with the file. Whoever undoes a transaction calls `forget`.
+ * Map by packet number of what this process remembers of packets that its workers own, so that a settling need not read them
+ * again. Only a hint: every use compares with the file. A rollback has to call `forget`.
  */
 export class Remembered<T> {
   readonly #packets = new PagedMap<T>();

@@ -4,7 +4,7 @@ import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
 import { text } from "../runs/row.js";
 
-/** A row as SQLite has it. What is looked at only together is one JSON text. */
+/** A row of `onceflow_packets`. Members that are only read together are one JSON text. */
 interface Columns {
   readonly no: number;
   readonly queue: number;
@@ -35,7 +35,7 @@ interface Columns {
   readonly payload: string;
 }
 
-/** What each member of a row is kept as. */
+/** The columns of each member that can change. */
 const columnsOf: { readonly [Member in keyof PacketRow]?: (row: PacketRow) => Partial<Columns> } = {
   state: ({ state }) => ({ state }),
   owner: ({ owner }) => ({ owner }),
@@ -56,9 +56,9 @@ const columns = [
   ...["dead_blocks", "key_scope", "key", "key_about", "node", "part", "letter", "parts", "history", "payload"],
 ];
 
-/** New rows are neither dead nor noted. */
+/** A new row is no dead letter and has no note. */
 const insertPacket = `INSERT INTO onceflow_packets (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
-/** What is not bound is not paid for: most packets have no key, lane and parts. */
+/** For most packets: those without key, lane and parts. Binding fewer values is faster. */
 const insertPlain = `INSERT INTO onceflow_packets
   (no, queue, state, owner, attempt, since, crashes, due_at, execution, created_at, dead_blocks, letter, payload)
   VALUES (?, ?, 'due', ?, ?, 0, 0, ?, ?, ?, 0, ?, ?)`;
@@ -87,7 +87,7 @@ function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
   return [...start, deadBlocks ? 1 : 0, ...keyed, ...end];
 }
 
-/** The columns to set for a change, and their values, in one order. */
+/** The columns that a change sets, and their values, in the same order. */
 export function changedColumns(row: PacketRow, to: Partial<PacketRow>): [names: string[], values: SqliteValue[]] {
   const after = { ...row, ...to };
   const set: Partial<Columns> = Object.assign({}, ...(Object.keys(to) as (keyof PacketRow)[]).map((member) => columnsOf[member]?.(after)));
@@ -132,7 +132,7 @@ function toKey({ key_scope: scope, key, key_about: about }: Columns): PacketKey 
 
 const letterTexts = new WeakMap<object, string>();
 
-/** All packets of an edge have the same letter. */
+/** Made once for each `letter` object: all packets of an edge share one. */
 function letterText(letter: PacketRow["letter"]): string | null {
   if (letter === null) return null;
   const known = letterTexts.get(letter) ?? JSON.stringify(letter);

@@ -6,15 +6,15 @@ import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
 import { storeNow, text } from "../runs/row.js";
 import { canBeBundled } from "./bundles/bundle.js";
-import type { BundledRows } from "./bundles/bundled.js";
-import { Bundles } from "./bundles/bundles.js";
+import type { BundleCache } from "./bundles/bundle-cache.js";
+import { BundleTransaction } from "./bundles/bundle-transaction.js";
 import { Executions } from "./executions.js";
 import { QueueNumbers } from "./queues.js";
 import type { Remembered } from "./remembered.js";
 import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./row.js";
 
 const from = `SELECT ${selectedPacket} FROM onceflow_packets WHERE`;
-/** The conditions of the indexes, to the letter: so that they are known to hold what is asked for. */
+/** The conditions of the partial indexes, word for word: else SQLite would not use them. */
 const live = "state IN ('due', 'held', 'part')";
 const stays = "state IN ('part', 'kept', 'dead')";
 const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
@@ -29,7 +29,7 @@ const selectOwned = `${from} owner = ? AND ${live}`;
 const selectLast = `SELECT max(place) AS place FROM onceflow_packets WHERE ${inLane}`;
 const selectHead = `${from} ${inLane} ORDER BY place LIMIT 1`;
 const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY created_at, no`;
-/** Written out: a statement with a bound LIMIT is compiled anew for every value, which costs more than it does. */
+/** The LIMIT is written out: SQLite compiles a statement with a bound LIMIT again for every value, which costs more than to run it. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
@@ -39,18 +39,19 @@ const selectLapsed = "SELECT no FROM onceflow_workers WHERE lease_until <= ?";
 const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHERE no <> ?";
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
-/** What a process remembers from one transaction to the next. */
+/** What this process remembers from one transaction to the next. */
 export interface PacketHints {
-  /** Rows that its workers have, as they were claimed. An attempt never comes twice: what owner and attempt name is as it was. */
+  /** Rows that its workers own, as they were claimed. (owner, attempt) never comes twice, so a row that still has both is unchanged. */
   readonly owned: Remembered<PacketRow>;
-  /** What the keys of these have begun as. */
+  /** The records of these packets' keys, as the packets began them. */
   readonly begun: Remembered<LedgerRecord>;
-  readonly bundled: BundledRows;
+  readonly bundles: BundleCache;
 }
 
 /**
- * Packets as one transaction sees them: made for it, and of no use after it. Whoever writes calls `finish` before COMMIT.
- * Whoever may claim what it sends, or settle, gives what it remembers.
+ * Packets as one transaction reads and changes them; made for one transaction, and not used after it. A transaction that writes
+ * calls `finish` before COMMIT. `hints`: needed where packets are claimed or settled; without them bundles are not read, and
+ * every new packet is a row.
  */
 export class SqlitePacketTable implements PacketTable {
   readonly #sql: Prepared;
@@ -58,12 +59,12 @@ export class SqlitePacketTable implements PacketTable {
   readonly #queues: QueueNumbers;
   readonly #owned: Remembered<PacketRow> | undefined;
   readonly #begun: Remembered<LedgerRecord> | undefined;
-  readonly #bundles: Bundles | undefined;
+  readonly #bundles: BundleTransaction | undefined;
   readonly #executions: Executions;
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
-  /** An execution of which nothing waits for other ports, and nothing is kept: since it was looked at, nothing has come. */
+  /** An execution that has neither parts nor kept packets. Reset by every insert and change. */
   #nothingOf: number | undefined;
 
   constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), hints?: PacketHints) {
@@ -72,7 +73,7 @@ export class SqlitePacketTable implements PacketTable {
     this.#queues = queues;
     this.#owned = hints?.owned;
     this.#begun = hints?.begun;
-    this.#bundles = hints && new Bundles(sql, queues, hints.owned, hints.bundled);
+    this.#bundles = hints && new BundleTransaction(sql, queues, hints.owned, hints.bundles);
     this.#executions = new Executions(sql);
   }
 
@@ -87,7 +88,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   packet(no: number): PacketRow | undefined {
-    const bundled = this.#bundles?.known(no);
+    const bundled = this.#bundles?.cached(no);
     if (bundled !== undefined) return bundled;
     const known = this.#owned?.get(no);
     if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt) !== undefined) return known;
@@ -240,9 +241,9 @@ export class SqlitePacketTable implements PacketTable {
     else this.#owned?.set(row.no, row);
   }
 
-  /** What nobody has is in no bundle. */
+  /** Removes a packet from its bundle. False: it is in none; a packet without an owner never is. */
   #leavesBundle({ no, owner }: PacketRow): boolean {
-    return owner !== null && this.#bundles?.leave(no) === true;
+    return owner !== null && this.#bundles?.remove(no) === true;
   }
 
   #row(found: unknown): PacketRow | undefined {

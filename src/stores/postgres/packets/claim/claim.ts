@@ -78,7 +78,7 @@ function bounded(limit: number): number {
   return Math.max(0, Math.min(limit, 10_000));
 }
 
-/** What is due is locked, and then what it needs, as far as nobody else has it: a claim waits for nobody. */
+/** Locks due packets, then the rows that they need. Rows that another transaction has locked are left out: a claim does not wait. */
 async function claimInside(connection: PacketConnection, query: Look, extra: Wishes): Promise<PacketClaims> {
   const found = await pick(connection, query, { take: false, reaped: true });
   const rows = (found.picked ?? []).map(toPacket);

@@ -4,17 +4,17 @@ import { serverNow } from "../../ledger/read.js";
 import { type PacketJson, withoutPayload } from "../row.js";
 import { tell } from "../tell.js";
 
-/** What the index of due packets has; not those that wait for another packet, whose time is `never`. */
+/** The condition of the index of due packets, without packets that wait for another packet: their time is `never`. */
 const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${never}`;
 
-/** Everybody who has packets: a jump from each to the next through the index, not a scan. */
+/** All owners of packets: a jump from each owner to the next through the index, not a scan. */
 const owners = `owners AS (
   (SELECT p.owner FROM $schema.packets p WHERE p.owner IS NOT NULL ORDER BY p.owner LIMIT 1)
   UNION ALL
   SELECT (SELECT p.owner FROM $schema.packets p WHERE p.owner > o.owner ORDER BY p.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL
 )`;
 
-/** What the claim statement answers. */
+/** The answer of the claim statement. */
 export interface Picked {
   readonly now: number;
   readonly known: boolean;
@@ -27,14 +27,23 @@ export interface Picked {
 }
 
 /**
- * Takes what is due.
+ * Claims due packets.
  *
  *   asked   the queues, in the order of their priority, and whether their flow is active
- *   silent  other workers whose lease is over; and owners that are no workers any more. First of all they are dealt with ($9: no more)
- *   picked  the first of each queue, locked. One that is locked already is somebody else's business
- *   taken   all of them, if nothing else has to be looked at for any: no key, no part that has waited too long
+ *   silent  other workers whose lease has lapsed, and owners that the store no longer knows as workers. While there are any, the
+ *           statement picks nothing, so that `reapStatement` frees their packets first
+ *   picked  the first packets of each queue, locked. A packet that another transaction has locked is left out
+ *   taken   all picked packets, if none of them needs a decision first: none has a key, none is a part that has waited too long
  *
- * When nothing is due, that is a probe of an index for each queue and each owner, and nothing is written or locked.
+ * Parameters:
+ *
+ *   $1  flows of the queues      $2  names of the queues      $3  packets wanted of each queue
+ *   $4  the worker's number      $5  packets wanted in all    $6  the number of this claim, written into the packets (`Doubts`)
+ *   $7  take what is picked; false: only pick and lock, and decide in the same transaction
+ *   $8  for each queue: whether the time of its next due packet is wanted
+ *   $9  pick although there are silent workers: this claim has reaped them already, as often as it may
+ *
+ * When nothing is due, the statement probes an index for each queue and each owner, and writes and locks nothing.
  */
 export const claimStatement = {
   name: "claim",
@@ -71,8 +80,10 @@ SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.worker
 };
 
 /**
- * What silent workers had is anybody's, and that they died on it is counted. A packet that somebody has locked is left: it is
- * without a worker then, and found the next time.
+ * Frees packets of workers whose lease has lapsed, and counts a crash for each. It may free only some of them: at most $2, and none
+ * that another transaction has locked. That is safe because the worker's row goes first, in this statement: `settlePacket` takes
+ * a missing packet for settled only if the store knows the worker, and from here on it does not. The packets that are left
+ * have an owner that is no worker, and the next claim finds them by that. $1: the worker that claims; $2: maximum of packets.
  */
 export const reapStatement = {
   name: "reap",

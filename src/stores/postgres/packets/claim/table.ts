@@ -7,7 +7,7 @@ import { LoadedTable } from "../transaction/table.js";
 import { laneName, type Wishes } from "../transaction/wishes.js";
 import type { Picked } from "./statement.js";
 
-/** Somebody has a lock that a packet needs: it is looked at again so much later. */
+/** Another transaction has locked a row that a packet needs: the packet is tried again after this time. */
 const lookAgainMs = 20;
 
 /** What a claim has picked: only that can be taken, and only where everything that it needs could be locked. */

@@ -2,29 +2,30 @@ import { numbersPerWorker } from "../../../../core/packets/packet.js";
 import type { PacketRow } from "../../../../core/packets/rules/table.js";
 
 /**
- * Packets that one worker claimed in the commit that sent them, in one row of the file. Nearly all of them are settled
- * by that worker a moment later, and then a row of their own would have been written to be deleted.
+ * Packets that one worker claimed in the commit that sent them, in one row of the file. The worker settles nearly all of
+ * them a moment later: a row for each packet would be written only to be deleted.
  *
- *   fresh    filled by a transaction; in the file when that is finished
- *   there    some of its packets may be gone: settled, or rows of their own since
- *   deleted  when the last one is gone
+ *   new      a transaction fills it, and writes it before COMMIT
+ *   written  some of its packets may be gone: they are settled, or have become rows
+ *   deleted  when its last packet is gone
  */
 export interface Bundle {
-  /** The lowest number of its packets. 0 while it is fresh. */
+  /** The lowest number of its packets. 0 while the bundle is new. */
   no: number;
-  /** What the file has of it, to tell whether it is still that. */
+  /** With `goneText`: the columns as this process last read or wrote them, to compare them with the file. */
   packets: string;
   goneText: string | null;
-  /** Where the packets stand that are gone. */
+  /** Places of the packets that are gone. */
   readonly gone: number[];
+  /** How many packets are not gone. */
   left: number;
 }
 
-/** Fewer cost less as rows of their own. */
+/** Fewer packets cost less as rows. */
 export const packetsMin = 2;
 export const packetsMax = 128;
 export const lengthMax = 65_536;
-/** Longer ones would fill a bundle by themselves, and stay in it until the last of the others is gone. */
+/** A longer packet would fill a bundle by itself, and its text would stay in the file until the bundle's last packet is gone. */
 const textLengthMax = 4096;
 
 export function workerOf(no: number): number {
@@ -32,8 +33,8 @@ export function workerOf(no: number): number {
 }
 
 /**
- * Whether there is nothing to say of it but what a bundle keeps. Whoever is inserted with an owner has just been sent,
- * and claimed at once. Its number must be one of its owner's, because bundles are looked for by that.
+ * Whether a bundle can keep all that the row says. A packet that is inserted with an owner was sent and claimed in this
+ * commit. Its number must be one of its owner's numbers: bundles are found by them.
  */
 export function canBeBundled(row: PacketRow): boolean {
   const { no, owner, attempt, lane, part, parts, letter, dueAt, createdAt } = row;
@@ -41,7 +42,7 @@ export function canBeBundled(row: PacketRow): boolean {
   return attempt === 1 && dueAt === createdAt && textLength(row) <= textLengthMax && workerOf(no) === owner;
 }
 
-/** Of what it adds to the texts of its bundle. */
+/** The length that the packet adds to the texts of its bundle. */
 export function textLength({ payload, key }: PacketRow): number {
   return key === null ? payload.length : payload.length + key.key.length + (key.fingerprint?.length ?? 0);
 }

@@ -10,14 +10,14 @@ export interface BundleColumns {
   readonly no: number;
   readonly last: number;
   readonly created_at: number;
-  /** What packets of one edge share. */
+  /** For each edge: what all of its packets share. */
   readonly edges: string;
   /**
-   * For each its number, its place in edges, its execution, the length of its payload; on an edge with a key also those of
-   * key and fingerprint. Numbers count from `no`.
+   * For each packet: its number, the index of its edge in `edges`, its execution, the length of its payload; on an edge with a
+   * key also the lengths of key and fingerprint. Numbers of packets and executions count from `no`.
    */
   readonly packets: string;
-  /** These texts, one behind the other. As JSON every quote in them would be written twice, and looked for. */
+  /** Payloads, keys and fingerprints, one behind the other. As JSON, every quote in them would have to be escaped. */
   readonly payloads: string;
 }
 
@@ -47,7 +47,7 @@ export function toColumns(rows: readonly PacketRow[], queues: readonly number[])
   return { no: first, last, created_at, edges: JSON.stringify(edges), packets: JSON.stringify(packets), payloads: text(payloads) };
 }
 
-/** All packets of an edge have the same letter, also by identity. */
+/** The index of the row's edge, which is added if it is missing. All packets of an edge share one `letter` object. */
 function edgeOf(edges: Edge[], queue: number, { letter, key }: PacketRow): number {
   for (let i = 0; i < edges.length; i++) {
     const edge = edges[i] as Edge;
@@ -62,10 +62,10 @@ function isKeyedAs(keyed: Keyed | null, key: PacketKey | null): boolean {
   return keyed.scope === key.scope && keyed.retentionMs === key.retentionMs && keyed.onMismatch === key.onMismatch;
 }
 
-/** As all of them were sent: see `canBeBundled`. */
+/** What is the same for all bundled packets: see `canBeBundled`. */
 const plain = { lane: null, join: null, delayMs: 0, claim: true } as const;
 
-/** All of its packets, in their places; also those that are gone. */
+/** All packets of the bundle, in their places, also those that are gone. */
 export function toRows(columns: BundleColumns, nameOf: (queue: number) => QueueId): PacketRow[] {
   const { no: first, created_at: createdAt } = columns;
   const edges = (JSON.parse(columns.edges) as Edge[]).map(([queue, letter, keyed]) => ({ ...nameOf(queue), letter, keyed }));
@@ -83,7 +83,7 @@ export function toRows(columns: BundleColumns, nameOf: (queue: number) => QueueI
   return rows;
 }
 
-/** Reads the numbers of a bundle, and the texts whose lengths they are, one after the other. */
+/** Reads the numbers of a bundle one after the other, and the texts whose lengths are among them. */
 class Reader {
   readonly #numbers: readonly (number | null)[];
   readonly #texts: string;

@@ -24,7 +24,7 @@ export function readSpans(sql: Prepared, worker: number): Span[] {
   return sql(selectSpans).all(first, first + numbersPerWorker - 1) as Span[];
 }
 
-/** With all packets that it was written with, in their places. */
+/** A bundle, with all packets that it was written with, in their places. */
 export function readBundle(sql: Prepared, queues: QueueNumbers, no: number): { bundle: Bundle; rows: PacketRow[] } {
   const found = sql(selectBundle).get(no) as Found;
   const rows = toRows(found, (queue) => queues.name(queue));
@@ -32,7 +32,7 @@ export function readBundle(sql: Prepared, queues: QueueNumbers, no: number): { b
   return { bundle: { no, packets: found.packets, goneText: found.gone, gone, left: rows.length - gone.length }, rows };
 }
 
-/** All packets of all bundles: as many as all workers have at once. */
+/** The packets left in all bundles: at most as many as all workers own at once. */
 export function readBundled(sql: Prepared, queues: QueueNumbers): PacketRow[] {
   return (sql(selectAll).all() as Found[]).flatMap((found) => {
     const gone = new Set(goneOf(found));
@@ -45,8 +45,9 @@ function goneOf({ gone }: Found): number[] {
 }
 
 /**
- * Another handle may have settled packets of it, or made rows of them because its worker was silent. Or they are all
- * gone, and were sent again, maybe with others: that is another bundle under the same number.
+ * Whether the file still has the bundle as it is in the cache. Another connection may have settled packets of the bundle, or
+ * made rows of them because their worker's lease lapsed. Or all of its packets are gone and were sent again, maybe together
+ * with others: that is another bundle under the same number. Without this comparison a packet could be settled twice.
  */
 export function isInFile(sql: Prepared, { no, packets, goneText }: Bundle): boolean {
   const found = sql(selectGone).get(no, packets) as Pick<Found, "gone"> | undefined;
@@ -60,7 +61,7 @@ export function writeBundle(sql: Prepared, bundle: Bundle, rows: readonly Packet
   bundle.packets = packets;
 }
 
-/** What is gone of it, or all of it. */
+/** Writes which packets of the bundle are gone; deletes the bundle when none is left. */
 export function writeGone(sql: Prepared, bundle: Bundle): void {
   if (bundle.left > 0) {
     bundle.goneText = JSON.stringify(bundle.gone);

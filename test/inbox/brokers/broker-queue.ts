@@ -14,18 +14,18 @@ export interface Sent {
   readonly body: string;
 }
 
-export type LaneOptions = Pick<ConsumeOptions<Order>, "onError" | "concurrency"> & {
+export type ConsumerOptions = Pick<ConsumeOptions<Order>, "onError" | "concurrency"> & {
   readonly inbox: Inbox;
   readonly handle: MessageHandler<Order, unknown>;
 };
 
-/** A queue, stream or topic of a broker, with nobody else's messages in it. */
-export interface Lane {
+/** A queue, stream or topic of a broker that no other test uses. */
+export interface BrokerQueue {
   /** After so long without a word a message is handed out again. */
   readonly patienceMs: number;
   send(messages: readonly Sent[]): Promise<void>;
   /** `silent`: what it tells the broker while it works gets lost on the way. */
-  consume(options: LaneOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
+  consume(options: ConsumerOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
   /** How many messages the broker would still hand out, or wait for an answer to. */
   left(): Promise<number>;
   /** Whether a broker that was killed does not know it any more, where that can be. */
@@ -47,8 +47,8 @@ export interface Broker {
   readonly name: BrokerName;
   readonly title: string;
   readonly server: ProviderName;
-  /** Opens the lane with this name, made if it is not there, with about this patience. */
-  open(url: string, name: string, patienceMs: number): Promise<Lane>;
+  /** Opens the queue with this name, which is made if it does not exist, with about this patience. */
+  open(url: string, name: string, patienceMs: number): Promise<BrokerQueue>;
   /** A message that has to come again stays with its consumer until then. */
   readonly keeps?: true;
   /** How messages kill their consumers here; no two brokers need all the ways. */

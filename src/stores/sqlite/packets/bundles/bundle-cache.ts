@@ -4,22 +4,23 @@ import type { Bundle } from "./bundle.js";
 
 const rowsMax = 10_000;
 
-export interface Bundled {
+/** A packet that is in a bundle. */
+export interface CachedPacket {
   readonly row: PacketRow;
   readonly bundle: Bundle;
-  /** Its place in the bundle. */
+  /** The packet's place in the bundle. */
   readonly at: number;
 }
 
 /**
- * What this process knows of bundles: packets that are in one, and are not gone from it. Only a hint: every transaction
- * compares a bundle with the file before it believes this. Whoever undoes a transaction calls `forget`.
+ * The bundles, and the packets left in them, that this process remembers from one transaction to the next. Only a hint: every
+ * transaction compares a bundle with the file before it uses the cached packets. A rollback has to call `forget`.
  */
-export class BundledRows {
-  readonly #rows = new PagedMap<Bundled>();
+export class BundleCache {
+  readonly #rows = new PagedMap<CachedPacket>();
   readonly #bundles = new Map<number, Bundle>();
 
-  get(no: number): Bundled | undefined {
+  get(no: number): CachedPacket | undefined {
     return this.#rows.get(no);
   }
 
@@ -31,30 +32,30 @@ export class BundledRows {
     return [...this.#rows.values()].map(({ row }) => row).filter(({ owner }) => owner === worker);
   }
 
-  /** False: a packet of this number is there already. */
+  /** False: a packet of this number was cached already. */
   set(row: PacketRow, bundle: Bundle, at: number): boolean {
     const before = this.#rows.size;
     this.#rows.set(row.no, { row, bundle, at });
     return this.#rows.size > before;
   }
 
-  /** False: it was not there. */
+  /** False: the packet was not cached. */
   delete(no: number): boolean {
     return this.#rows.delete(no);
   }
 
-  /** It is in the file. */
-  keep(bundle: Bundle): void {
+  /** The file has this bundle. */
+  addBundle(bundle: Bundle): void {
     this.#bundles.set(bundle.no, bundle);
   }
 
-  /** It is not, or not as it is known here. */
-  drop(bundle: Bundle): void {
+  /** The file does not have this bundle, or has it with other packets left. */
+  removeBundle(bundle: Bundle): void {
     this.#bundles.delete(bundle.no);
-    if (bundle.left > 0) for (const known of this.#rows.values()) if (known.bundle === bundle) this.#rows.delete(known.row.no);
+    if (bundle.left > 0) for (const cached of this.#rows.values()) if (cached.bundle === bundle) this.#rows.delete(cached.row.no);
   }
 
-  /** Before a transaction begins: within it, this is also what it has not written yet. */
+  /** Called only before a transaction begins: during one, the cache also has packets that are not yet in the file. */
   trim(): void {
     if (this.#rows.size > rowsMax) this.forget();
   }

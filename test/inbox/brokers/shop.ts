@@ -2,9 +2,10 @@ import { open, type Store } from "onceflow";
 import { createInbox, type InboxOptions } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import type { TestContext } from "vitest";
+import { gate } from "../../kit/gate.js";
 import { poll } from "../../kit/poll.js";
 import { Program } from "../../kit/program.js";
-import type { Lane, LaneOptions, Sent } from "./lane.js";
+import type { BrokerQueue, ConsumerOptions, Sent } from "./broker-queue.js";
 
 export const boundMs = 50_000;
 
@@ -14,25 +15,26 @@ export async function shop({ onTestFinished }: TestContext) {
   const effects = new EffectLedger({ honoursKeys: false });
   const inboxOn = (on: Store, options: Partial<InboxOptions> = {}) =>
     createInbox(on, { consumer: "shop", backoffMs: 50, waitMs: 5000, ...options });
-  const handle: LaneOptions["handle"] = async (_message, { effectKey, attempt }) => effects.call(effectKey, { attempt, result: "shipped" });
+  const handle: ConsumerOptions["handle"] = async (_message, { effectKey, attempt }) =>
+    effects.call(effectKey, { attempt, result: "shipped" });
   return { store, effects, inboxOn, handle };
 }
 
-/** Until the test is over. */
+/** Consumes from the queue until the test is over. */
 export async function consuming(
   { onTestFinished }: TestContext,
-  lane: Lane,
-  options: LaneOptions,
+  queue: BrokerQueue,
+  options: ConsumerOptions,
   how?: { readonly silent?: boolean },
 ): Promise<void> {
-  const { stop } = await lane.consume(options, how);
+  const { stop } = await queue.consume(options, how);
   onTestFinished(stop);
 }
 
-export async function nothingLeft(lane: Lane): Promise<void> {
+export async function nothingLeft(queue: BrokerQueue): Promise<void> {
   let left: unknown;
   const none = async () => {
-    left = await lane.left().catch((error: unknown) => error);
+    left = await queue.left().catch((error: unknown) => error);
     return left === 0 || undefined;
   };
   await poll(boundMs, none, () => `left at the broker: ${left}`);
@@ -50,27 +52,25 @@ export function startConsumer({ onTestFinished }: TestContext, args: readonly st
   return new Program("inbox/programs/broker-consumer", args, { onEnd: onTestFinished });
 }
 
-/** Keeps those who come to it waiting, until it is opened. */
-export class Gate {
-  #waiting: (() => void)[] = [];
-  #isOpen = false;
+/** A gate at which handlers wait, and that counts them. */
+export class HandlerGate {
+  readonly #gate = gate();
   came = 0;
 
   async pass(): Promise<void> {
     this.came += 1;
-    if (!this.#isOpen) await new Promise<void>((go) => void this.#waiting.push(go));
+    await this.#gate.opened;
   }
 
   async reached(): Promise<void> {
     await poll(
       boundMs,
       () => this.came > 0 || undefined,
-      () => "nobody came",
+      () => "no handler came to the gate",
     );
   }
 
   open(): void {
-    this.#isOpen = true;
-    for (const go of this.#waiting.splice(0)) go();
+    this.#gate.open();
   }
 }

@@ -8,23 +8,6 @@ import { everyStore, type Scene, type StoreName, shortMs } from "../kit/scene.js
 /** Stores that keep packets. */
 export const packetStores: readonly StoreName[] = everyStore;
 
-/** A document of form B, around its nodes and edges. The flow's id is "flow". */
-export function flow({ nodes, edges, rest = "" }: { readonly nodes: string; readonly edges: string; readonly rest?: string }) {
-  const indented = (text: string) => text.trim().replace(/^/gm, "  ");
-  return {
-    text: `flowdsl: "1.0"\ninfo: { title: Flow, version: "1.0.0" }\nnodes:\n${indented(nodes)}\nedges:\n${indented(edges)}\n${rest}`,
-    file: "flow.yaml",
-  };
-}
-
-/** One edge, from a source that passes on what comes in, to a node that does the work. */
-export function oneEdge(delivery = "{ mode: durable }", more = ""): { readonly text: string; readonly file: string } {
-  return flow({
-    nodes: `In: { operationId: take, kind: source }\nWork: { operationId: work, kind: action${more} }`,
-    edges: `- { from: In, to: Work, delivery: ${delivery} }`,
-  });
-}
-
 export type Nodes = Readonly<Record<string, FlowNode>>;
 type Given = Partial<Omit<RuntimeOptions, "store" | "documents" | "nodes">>;
 
