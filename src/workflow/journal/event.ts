@@ -187,14 +187,17 @@ interface CallAcceptance {
   readonly at: number;
 }
 
-/** The run diverged: mail after `mail` is counted as taken in, so that it does not wake the run at once, and was not. */
+/**
+ * The run is set aside ("diverged" or "parked") with unread mail: mail after `mail` is counted as taken in, so that it does
+ * not wake the run at once, and was not.
+ */
 interface Park {
   readonly type: "park";
   readonly at: number;
   readonly mail: number;
 }
 
-/** The code matches again: the parked mail is taken in with this entry. */
+/** The run goes on, under code that matches: the mail of `park` is taken in with this entry. */
 interface Unpark {
   readonly type: "unpark";
   readonly at: number;
