@@ -42,7 +42,7 @@ interface ParkedRun {
  */
 export class Parking {
   readonly #run: ParkedRun;
-  #refusal: string | undefined;
+  #refusedStep: string | undefined;
 
   constructor(run: ParkedRun) {
     this.#run = run;
@@ -90,15 +90,15 @@ export class Parking {
   }
 
   /** Why a step that the code has called cannot begin under this code. The run goes back when nothing of it is under way. */
-  get refusal(): string | undefined {
-    return this.#refusal;
+  get refusedStep(): string | undefined {
+    return this.#refusedStep;
   }
 
   /** The options of a step are wrong. The run must not fail for that: it waits for code in which they are right. */
   refuseStep(why: string): void {
     const { id, host } = this.#run;
     if (host.rehearsal) return;
-    this.#refusal ??= `run "${id}" cannot go on under this code: ${why}. The step was not begun. Correct its options: the run is set aside (status "diverged") and goes on under code in which they are right.`;
+    this.#refusedStep ??= `run "${id}" cannot go on under this code: ${why}. The step was not begun. Correct its options: the run is set aside (status "diverged") and goes on under code in which they are right.`;
     this.#run.touch();
   }
 

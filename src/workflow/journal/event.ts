@@ -236,8 +236,11 @@ export interface RunEnd {
 }
 
 /**
- * How a verdict came about, when not by the body itself: found by `reconcile`, said by a person, or left behind when the
- * run ended. late: by the body, in an entry after the end of the run.
+ * How a verdict came about, when not by the body itself.
+ *
+ * reconciled: found by `reconcile`. resolved: said by a person. abandoned: left behind when the run ended. timeout: the
+ * body took longer than `timeoutMs`. crashed: only in journals of 0.1.0, where a step failed whose processes died too often.
+ * late: by the body, in an entry after the end of the run.
  */
 export type How = "reconciled" | "resolved" | "abandoned" | "timeout" | "crashed" | "late";
 

@@ -26,7 +26,7 @@ export interface CallingRun extends BodyRun, AskingRun {
   /** The store's time. */
   now(): number;
   record(event: Event): void;
-  readonly draft: { afterCommit(begin: () => void): void };
+  readonly draft: { startAfterCommit(start: () => void): void };
   readonly arrivals: { add(delivery: Delivery, mail?: number, streams?: DeliveryRecord["streams"]): void };
   readonly writer: Pick<RunWriter, "within">;
   readonly ending: {
@@ -188,7 +188,7 @@ export class StepCall implements WatchedCall {
     this.dueAt = undefined;
     this.#late = undefined;
     this.state = "starting";
-    this.#run.draft.afterCommit(this.#execute);
+    this.#run.draft.startAfterCommit(this.#execute);
   }
 
   // ——— the body, and what its outcome means
