@@ -23,8 +23,10 @@ export function sourceOfPackage(): Plugin {
     },
     transform(code, id) {
       if (!id.startsWith(src)) return;
-      return code.replace(/new URL\("(\.[^"]+\.js)", import\.meta\.url\)/g, (_, file: string) => {
-        const built = join(root, "dist", resolve(dirname(id), file).slice(src.length));
+      return code.replace(/new URL\("(\.[^"]+\.js)", import\.meta\.url\)/g, (whole, file: string) => {
+        const source = resolve(dirname(id), file);
+        if (!source.startsWith(src)) return whole;
+        const built = join(root, "dist", source.slice(src.length));
         return `new URL(${JSON.stringify(pathToFileURL(built).href)})`;
       });
     },

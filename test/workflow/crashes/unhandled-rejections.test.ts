@@ -41,7 +41,7 @@ describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("rejections that no 
       const { code, out } = await run(node, flag(mode));
       expect([code, out]).toEqual([0, expect.stringContaining("goes on")]);
       expect(out).toContain('caught: step "fails" failed');
-      expect(out).toMatch(/warning: run "o-1" ended without awaiting .*never awaited, at .*unhandled\.[jt]s:\d+/);
+      expect(out).toMatch(/warning: run "o-1" ended without awaiting .*never awaited, at .*unhandled-rejections\.[jt]s:\d+/);
     });
 
     test("of a promise that a step has made, by a client outside of all runs, end nothing", async () => {

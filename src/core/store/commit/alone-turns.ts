@@ -5,6 +5,11 @@ const failedInARowMax = 20;
 /** So many went alone and succeeded, one after the other: the next go two by two, then four by four, until one fails. */
 const succeededInARowMin = 8;
 
+/** How many operations go at once, when so many flushes of operations that go alone were answered one after the other. */
+export function groupSize(answeredInARow: number, max: number): number {
+  return Math.min(2 ** Math.max(0, answeredInARow - succeededInARowMin), max);
+}
+
 /**
  * Operations that go alone, because a flush that they shared was answered with an error: which of them is next, and how many
  * may go at once.
@@ -36,7 +41,7 @@ export class AloneTurns<Op extends object> {
   choose<Member extends { readonly operation: Op }>(ready: readonly Member[], max: number): Member[] {
     const first = ready[this.#first % ready.length];
     if (first === undefined) return [];
-    const size = Math.min(2 ** Math.max(0, this.#succeededInARow - succeededInARowMin), max);
+    const size = groupSize(this.#succeededInARow, max);
     if (size === 1 || this.isSuspect(first.operation)) return [first];
     return ready.filter(({ operation }) => !this.isSuspect(operation)).slice(0, size);
   }
@@ -46,9 +51,16 @@ export class AloneTurns<Op extends object> {
     this.#suspects.delete(operation);
   }
 
-  /** A flush was answered; `alone`: one of operations that go alone. */
-  flushAnswered(alone: boolean): void {
-    if (alone) this.#succeededInARow += 1;
+  /** An operation that was sent alone lost a race. A suspect stays alone, and the others have their turns before it. */
+  staysAlone(operation: Op): boolean {
+    if (!this.isSuspect(operation)) return false;
+    this.#first += 1;
+    return true;
+  }
+
+  /** A flush of operations that go alone was answered. */
+  flushAnswered(): void {
+    this.#succeededInARow += 1;
   }
 
   /** At least one operation was written, or read: the server is well. */

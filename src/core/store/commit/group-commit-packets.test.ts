@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { NotKnownError, StoreRefusedError, UnreachableError } from "../../errors/errors.js";
-import type { NewPacket, PacketAnswer, PacketBackend, PacketOperation, SettlePacket } from "../../packets/operation.js";
+import type { PacketAnswer, PacketBackend, PacketOperation, SettlePacket } from "../../packets/operation.js";
 import { systemClock } from "../../work/clock.js";
 import type { Backend } from "../store.js";
 import { GroupCommit } from "./group-commit.js";
@@ -123,40 +123,30 @@ test("a server that is well again after one answer gets the packets of that flus
   expect(flushes.slice(1).flat()).toEqual(numbers(300));
 });
 
-test("a server that takes nothing is not asked by every packet alone, and when it is well again they come back together", async () => {
-  let readOnly = true;
-  const error = new UnreachableError("25006", undefined, { answered: true });
+test("one packet that fails each time is found among many, and the others are answered, each after those before it", async () => {
+  const error = new UnreachableError("57014", undefined, { answered: true });
+  const answered: number[] = [];
   const { commit, flushes } = commitTo((all) => {
-    if (readOnly) throw error;
+    if (all.includes(150)) throw error;
+    answered.push(...all);
     return all.map(() => settled);
   });
-  const settles = numbers(100).map(settle);
-  for (const each of await Promise.allSettled(settles.map((one) => commit.submit(one))))
-    expect(each).toEqual({ status: "rejected", reason: error });
-  expect(flushes.length).toBeLessThan(30);
-  readOnly = false;
-  const before = flushes.length;
-  await Promise.all(settles.map((one) => commit.submit(one)));
-  expect(flushes).toHaveLength(before + 1);
+  const outcomes = await Promise.allSettled(numbers(300).map((no) => commit.submit(settle(no))));
+  expect(outcomes.flatMap(({ status }, i) => (status === "rejected" ? [i + 1] : []))).toEqual([150]);
+  expect(answered).toEqual(numbers(300).filter((no) => no !== 150));
+  expect(flushes.length).toBeLessThan(150);
 });
 
-test("what is handed in while packets go alone does not wait for them, but overtakes none of its lane", async () => {
-  let failures = 1;
+test("a packet that loses every race holds up none of those that go one by one", async () => {
+  const error = new UnreachableError("57014", undefined, { answered: true });
   const { commit, flushes } = commitTo((all) => {
-    if (failures-- > 0) throw new UnreachableError("57014", undefined, { answered: true });
-    return all.map(() => settled);
+    if (all.some((no) => no !== 1)) throw error;
+    return all.map(() => "again");
   });
-  const inLane = (no: number, name: string): SettlePacket => ({
-    ...settle(no),
-    packets: [{ flow: "f", queue: "q", lane: { name } } as NewPacket],
-  });
-  const first = [1, 2, 3, 4].map((no) => commit.submit(inLane(no, "a")));
-  while (flushes.length === 0) await new Promise((go) => setImmediate(go));
-  const later = [commit.submit(inLane(5, "a")), commit.submit(inLane(6, "b"))];
-  await Promise.all([...first, ...later]);
-  const order = flushes.slice(1).flat();
-  expect(order.filter((no) => no !== 6)).toEqual([1, 2, 3, 4, 5]);
-  expect(order.indexOf(6)).toBeLessThan(order.indexOf(4));
+  const answers = numbers(10).map((no) => commit.submit(settle(no)));
+  await Promise.allSettled(answers.slice(1));
+  expect(flushes.length).toBeLessThan(15);
+  await expect(answers[0]).rejects.toThrow("the packet changed under every try");
 });
 
 test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {

@@ -34,7 +34,8 @@ export type Answered = AnsweredBy<Operation, Answer>;
  * - One flush of a kind at a time; where the backend writes records one by one anyway, several, but never two with one record.
  * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
  *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
- *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again (commit/alone-turns.ts).
+ *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again (alone-turns.ts).
+ *   Packets keep their order: those of such a flush go one by one, then in growing groups, before what is handed in meanwhile.
  */
 export class GroupCommit {
   readonly #backend: Pick<Backend, "name" | "place">;
@@ -154,7 +155,6 @@ function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<Pack
   return {
     noun: "packet",
     flush: async (operations) => (await packets?.flush(operations)) ?? [],
-    rowsOf: rowsOfPackets,
     answerOf: (answer) => answer,
   };
 }
@@ -162,10 +162,4 @@ function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<Pack
 function rowOfRun(operation: RunOperation): string {
   if (operation.verb !== "send") return `run\0${operation.id}`;
   return "run" in operation.to ? `run\0${operation.to.run}` : `token\0${operation.to.token}`;
-}
-
-/** The packet that is settled, and the lanes of those that are sent: the order in a lane is that of the commits. */
-function rowsOfPackets(operation: PacketOperation): string[] {
-  const rows = operation.packets.flatMap(({ flow, queue, lane }) => (lane === null ? [] : [`${flow}\0${queue}\0${lane.name}`]));
-  return operation.verb === "settlePacket" ? [`${operation.no}`, ...rows] : rows;
 }

@@ -1,8 +1,8 @@
 import { UnreachableError } from "../../errors/errors.js";
-import { AloneTurns } from "./alone-turns.js";
+import { AloneTurns, groupSize } from "./alone-turns.js";
 import { isConnectionLoss } from "./flush-failure.js";
 import { fail, type Member } from "./member.js";
-import { byRow, takeInOrder, takeOnePerRow } from "./take-together.js";
+import { byRow, takeOnePerRow } from "./take-together.js";
 
 /** Lost every race this often: something else than a race is going on. */
 const triesMax = 100;
@@ -26,8 +26,6 @@ export interface CommitKind<Op extends object, Ans, Verdict> {
   readonly flushesAtOnce?: number | undefined;
   /** The record or run of an operation: a flush has one operation on each. Left out: a flush is written in order, and may have several. */
   readonly rowOf?: (operation: Op) => string;
-  /** What keeps its order when operations go alone, where there is no `rowOf`. */
-  readonly rowsOf?: (operation: Op) => readonly string[];
   /** Sent before the others where operations go alone. */
   readonly isUrgent?: (operation: Op) => boolean;
   /** Whether an operation can be answered from what an earlier one on its row finds, and with what; undefined: it has to be sent. */
@@ -84,38 +82,67 @@ export class KindCommit<Op extends object, Ans, Verdict> {
   }
 
   #takeTogether(): Member<Op, Ans>[] {
-    const { rowOf, rowsOf = () => [], follows = () => false } = this.#kind;
-    const max = this.#flushMax;
-    const { taken, rest } =
-      rowOf === undefined ? takeInOrder(this.#queue, { rowsOf, max }) : takeOnePerRow(this.#queue, { busy: this.#busy, max, follows });
+    const { rowOf, follows = () => false } = this.#kind;
+    if (rowOf === undefined) return this.#queue.splice(0, this.#flushMax);
+    const { taken, rest } = takeOnePerRow(this.#queue, { busy: this.#busy, max: this.#flushMax, follows });
     this.#queue = rest;
     return taken;
   }
 
-  /** Members that go alone and wait for no earlier one on their rows: urgent ones, if there are any. */
+  /** Members that go alone and wait for no earlier one on their row: urgent ones, if there are any. */
   #takeAlone(): Member<Op, Ans>[] {
-    const { rowOf, rowsOf = () => [], isUrgent = () => false } = this.#kind;
+    const { isUrgent = () => false } = this.#kind;
     const earlier = new Set(this.#busy);
-    const ready = this.#queue.filter((member) => {
-      const rows = rowOf === undefined ? rowsOf(member.operation) : [member.row];
-      const isFirst = !rows.some((row) => earlier.has(row));
-      for (const row of rows) earlier.add(row);
-      return member.alone && isFirst;
+    const ready = this.#queue.filter(({ row, alone }) => {
+      const isFirst = !earlier.has(row);
+      earlier.add(row);
+      return alone && isFirst;
     });
     const urgent = ready.filter(({ operation }) => isUrgent(operation));
     // One that loses every race is sent a hundred times: the others get their turn in between.
     const byTries = (urgent.length > 0 ? urgent : ready).sort((a, b) => a.tries - b.tries);
     const taken = new Set(this.#turns.choose(byTries, this.#flushMax));
     this.#queue = this.#queue.filter((member) => !taken.has(member));
-    return rowOf === undefined ? [...taken] : [...taken].sort(byRow);
+    return [...taken].sort(byRow);
   }
 
   async #write(members: readonly Member<Op, Ans>[]): Promise<void> {
     try {
+      const alone = members[0]?.alone ?? false;
       this.#distribute(members, await this.#kind.flush(members.map(({ operation }) => operation)));
-      this.#turns.flushAnswered(members[0]?.alone ?? false);
+      if (alone) this.#turns.flushAnswered();
     } catch (error) {
-      this.#failed(members, error);
+      const isInOrder = this.#kind.rowOf === undefined;
+      if (isInOrder && members.length > 1 && !isConnectionLoss(error)) await this.#writeInOrder(members);
+      else this.#failed(members, error);
+    }
+  }
+
+  /**
+   * The members of a flush that was answered with an error, one by one, in their order and before what waits: one of them fails
+   * alone. When many have succeeded, the next go in growing groups, until one fails.
+   */
+  async #writeInOrder(members: readonly Member<Op, Ans>[]): Promise<void> {
+    let answeredInARow = 0;
+    for (let next = 0; next < members.length; ) {
+      const group = members.slice(next, next + groupSize(answeredInARow, this.#flushMax));
+      this.flushes += 1;
+      try {
+        this.#distribute(group, await this.#kind.flush(group.map(({ operation }) => operation)));
+        answeredInARow += 1;
+        next += group.length;
+      } catch (error) {
+        answeredInARow = 0;
+        if (isConnectionLoss(error)) {
+          // Each of them would wait for a connection by itself.
+          for (const member of members.slice(next)) fail(member, error);
+          return;
+        }
+        const [only, another] = group;
+        if (only === undefined || another !== undefined) continue;
+        fail(only, error);
+        next += 1;
+      }
     }
   }
 
@@ -139,6 +166,8 @@ export class KindCommit<Op extends object, Ans, Verdict> {
       const followers = member.followers;
       member.followers = undefined;
       if (verdict === undefined || verdict === "again") {
+        // The server had nothing against it: it shares the next flush, and takes no turn from those that go alone.
+        if (member.alone) member.alone = this.#turns.staysAlone(member.operation);
         again.push(member, ...(followers ?? []));
         continue;
       }
@@ -184,6 +213,8 @@ export class KindCommit<Op extends object, Ans, Verdict> {
       for (const member of members) fail(member, error);
       // Each of them would wait for a connection by itself.
       this.#failAlone(error);
+    } else if (only !== undefined && another === undefined && this.#kind.rowOf === undefined) {
+      fail(only, error);
     } else if (only !== undefined && another === undefined) {
       const isServer = this.#turns.failedAlone(only.operation, error);
       fail(only, error);

@@ -39,26 +39,6 @@ export function takeOnePerRow<Op, Ans>(queue: readonly Member<Op, Ans>[], { busy
   return { taken: [...leaders.values()].sort(byRow), rest };
 }
 
-/** The oldest ones, in the order in which they were handed in. None overtakes one that goes alone and shares a row with it. */
-export function takeInOrder<Op, Ans>(
-  queue: readonly Member<Op, Ans>[],
-  { rowsOf, max }: { readonly rowsOf: (operation: Op) => readonly string[]; readonly max: number },
-): Taken<Op, Ans> {
-  if (!queue.some(({ alone }) => alone)) return { taken: queue.slice(0, max), rest: queue.slice(max) };
-  const taken: Member<Op, Ans>[] = [];
-  const rest: Member<Op, Ans>[] = [];
-  const passedOver = new Set<string>();
-  for (const member of queue) {
-    const rows = rowsOf(member.operation);
-    if (!member.alone && taken.length < max && !rows.some((row) => passedOver.has(row))) taken.push(member);
-    else {
-      for (const row of rows) passedOver.add(row);
-      rest.push(member);
-    }
-  }
-  return { taken, rest };
-}
-
 export function byRow({ row: a }: { readonly row: string }, { row: b }: { readonly row: string }): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
