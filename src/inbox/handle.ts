@@ -3,11 +3,11 @@ import { type OnceResult, runUnderKey } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { hasKept, type RecordId } from "../core/ledger/record.js";
 import type { AttemptRules, Handler } from "../core/ledger/run-attempt.js";
-import { aloneMsOf, busyFactor, InHand } from "../core/packets/worker/in-hand.js";
 import type { Tx, TxRunner } from "../core/store/store.js";
 import { isReplayed } from "../core/values/stored-error.js";
 import { backoffMs } from "../core/work/backoff.js";
 import type { Gate } from "../core/work/gate.js";
+import { aloneMsOf, busyFactor, InHand } from "../core/work/in-hand.js";
 import type { Handled } from "./handled.js";
 import { identityOf, mismatchKey, unkeyedKey } from "./identity.js";
 import { encodeLetter } from "./letter.js";
@@ -50,8 +50,8 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
   const { signal } = options;
   for (;;) {
     // No turn of the event loop where nothing has to be waited for: begins of one turn share a write.
-    const opening = inHand.opening(signal);
-    if (opening !== undefined) await opening;
+    const untilOpen = inHand.untilOpen(signal);
+    if (untilOpen !== undefined) await untilOpen;
     try {
       return await attempt(options);
     } catch (error) {

@@ -1,11 +1,11 @@
 import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
-import { InHand } from "../core/packets/worker/in-hand.js";
 import { PacketLease } from "../core/packets/worker/packet-lease.js";
 import { WorkerRegistration } from "../core/packets/worker/registration.js";
 import { PacketSuspects } from "../core/packets/worker/suspects.js";
 import { BoundedCall } from "../core/work/bounded-call.js";
+import { InHand } from "../core/work/in-hand.js";
 import { PollLoop } from "../core/work/poll-loop.js";
 import { afterEffect } from "../core/work/until-answered.js";
 import type { Counts } from "./metrics.js";
@@ -77,9 +77,9 @@ export class Relay {
       await this.#registration.join();
       this.#lease.start();
     }
-    const opening = this.#inHand.opening();
+    const untilOpen = this.#inHand.untilOpen();
     // A message is published by itself, here or by whoever shares the store.
-    if (opening !== undefined) return void opening.then(() => this.wake());
+    if (untilOpen !== undefined) return void untilOpen.then(() => this.wake());
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
     // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
     if (limit <= 0) return this.#polls.pollWithin(relay.pollMs);

@@ -291,10 +291,10 @@ export const runRows: readonly RunRow[] = [
   { write: "an entry after the end", after: "still unsettled and kept, the entry can be sent again" },
 ];
 
-/** The first process that opens a new database, or one that was last opened when the schema had one version. */
 /** Versions of the schema that a ledger is left at; only SQLite has one after 6. */
 type Version = 4 | 5 | 6;
 
+/** The first process that opens a new database, or one that was last opened when the schema had one version. */
 export interface MigrationRow {
   readonly of: "a new database" | "an old ledger" | `a ledger of version ${Version}`;
   readonly point: "before migration" | "inside migration" | "after migration";

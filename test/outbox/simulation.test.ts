@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { suspectDeaths } from "../../src/core/packets/worker/in-hand.js";
 import { createStore } from "../../src/core/store/create-store.js";
 import type { Store } from "../../src/core/store/store.js";
+import { suspectDeaths } from "../../src/core/work/in-hand.js";
 import { createOutbox, type Outbox, type OutboxMessage, type OutboxRelay, type PublishContext } from "../../src/exports/outbox.js";
 import { Random } from "../../src/exports/testing.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { NotKnownError } from "../../src/core/errors/errors.js";
 import type { PacketClaimQuery } from "../../src/core/packets/operation.js";
-import { InHand } from "../../src/core/packets/worker/in-hand.js";
 import { createStore } from "../../src/core/store/create-store.js";
 import type { Store } from "../../src/core/store/store.js";
+import { InHand } from "../../src/core/work/in-hand.js";
 import { createOutbox, type Outbox, type OutboxOptions, type Publisher, type RelayOptions } from "../../src/exports/outbox.js";
 import { Random } from "../../src/exports/testing.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 
 /**
  * All stores have one shape (docs/reference/writing-a-store.md), so that a reader who knows one of them knows where to look in
- * the others; and the registry is the one place outside a store's folder that names it.
+ * the others; and of the files that stores share, only the registry names a store, in one line.
  */
 const src = resolve(import.meta.dirname, "../../src");
 const stores = readdirSync(join(src, "stores"), { withFileTypes: true })
@@ -21,8 +21,11 @@ const own: Readonly<Record<string, readonly string[]>> = { postgres: ["parameter
 const entriesOf = (store: string) => readdirSync(join(src, "stores", store)).filter((name) => !name.endsWith(".test.ts"));
 const textOf = (path: string) => readFileSync(join(src, path), "utf8");
 
-test("there are six", () => {
-  expect(stores).toEqual(["dynamodb", "memory", "mongodb", "postgres", "redis", "sqlite"]);
+test("every folder beside the shared ones is a store, and the registry has no other", () => {
+  const folders = readdirSync(join(src, "stores"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  expect(folders.map(({ name }) => name).filter((name) => !["heartbeat", "shared"].includes(name))).toEqual(stores);
+  const registered = [...textOf("stores/registry.ts").matchAll(/"\.\/([\w-]+)\/index\.js"/g)].map(([, name]) => name);
+  expect(registered.toSorted()).toEqual(stores.toSorted());
 });
 
 describe.each(stores)("%s", (store) => {

@@ -6,7 +6,7 @@ import type { Answer, Begin, Operation, Renew } from "./operation.js";
 interface AttemptLeasesOptions {
   readonly clock: Clock;
   readonly submit: (operation: Renew) => Promise<Answer>;
-  readonly standIn: HeartbeatThread | undefined;
+  readonly heartbeatThread: HeartbeatThread | undefined;
 }
 
 /**
@@ -14,16 +14,16 @@ interface AttemptLeasesOptions {
  * store. A lease is lost when the store says so, or when the store could not be reached for a whole lease.
  */
 export class AttemptLeases {
-  readonly #standIn: HeartbeatThread | undefined;
+  readonly #heartbeatThread: HeartbeatThread | undefined;
   readonly #host: LeaseHost;
   readonly #keeper: LeaseKeeper;
   /** By owner. */
   readonly #watchers = new Map<string, (why: string) => void>();
 
-  constructor({ clock, submit, standIn }: AttemptLeasesOptions) {
-    this.#standIn = standIn;
+  constructor({ clock, submit, heartbeatThread }: AttemptLeasesOptions) {
+    this.#heartbeatThread = heartbeatThread;
     this.#host = { submit, lose: (owner, why) => this.#lose(owner, why) };
-    this.#keeper = new LeaseKeeper({ clock, background: true, onBeat: () => standIn?.alive() });
+    this.#keeper = new LeaseKeeper({ clock, background: true, onBeat: () => heartbeatThread?.alive() });
   }
 
   /** Called with all answers of a flush, before any handler can start and block the event loop. */
@@ -35,9 +35,9 @@ export class AttemptLeases {
         begun.push(new AttemptLease(operation, answer.attempt, sentAt, this.#host));
       if (operation.verb === "settle" && this.#keeper.drop(operation.owner)) ended.push(operation.owner);
     }
-    if (ended.length > 0) this.#standIn?.drop(ended);
+    if (ended.length > 0) this.#heartbeatThread?.drop(ended);
     if (begun.length === 0) return;
-    this.#standIn?.hold(begun);
+    this.#heartbeatThread?.hold(begun);
     for (const lease of begun) this.#keeper.keep(lease.owner, lease);
   }
 
@@ -54,13 +54,13 @@ export class AttemptLeases {
   /** Stops renewing. False: no lease of `owner` is held. */
   release(owner: string): boolean {
     if (!this.#keeper.drop(owner)) return false;
-    this.#standIn?.drop([owner]);
+    this.#heartbeatThread?.drop([owner]);
     return true;
   }
 
   async close(): Promise<void> {
     this.#keeper.stop();
-    await this.#standIn?.close();
+    await this.#heartbeatThread?.close();
   }
 
   #lose(owner: string, why: string): void {

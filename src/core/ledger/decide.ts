@@ -4,8 +4,9 @@ import { type AttemptEntry, entryOf, hasLapsed, type LedgerRecord, mayRunAgain, 
 /**
  * The ledger's state machine, and the only one: given the record as it is, an operation and the store's
  * time, it says what to answer, what the record becomes (nothing, when `next` is absent) and which ended
- * attempt moves into the log. Stores that can read and write under one lock (memory, SQLite) do what it
- * says; the others mirror its conditions in their own language and use it to explain their refusals.
+ * attempt moves into the log. Memory does what it says, SQLite too where its quick statements (stores/sqlite/ledger/quick.ts)
+ * do not suffice. Quick statements and the other stores repeat its conditions in their own language and use it to explain their
+ * refusals; test/contract/differential.test.ts compares them.
  */
 export interface Decision {
   readonly answer: Answer;
@@ -35,6 +36,7 @@ function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number
     return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil, progress } };
   }
 
+  // Not the answer `gone`, which is given between expiresAt and goneAt: from goneAt on the record counts as removed.
   if (record.goneAt !== null && now >= record.goneAt) return start(record, begin, now, "afresh");
 
   // Before anything else is said about the key: whoever asks for another operation gets no answer of this one.

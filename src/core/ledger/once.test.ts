@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { NotSavedError, UnreachableError } from "../errors/errors.js";
 import { createStore } from "../store/create-store.js";
-import type { Backend } from "../store/store.js";
+import type { Backend, Store } from "../store/store.js";
 import { inspect } from "./inspect.js";
 import { key } from "./key.js";
 import { once } from "./once.js";
@@ -98,6 +98,23 @@ describe("once", () => {
     const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
     await expect(once(store, { key: k, tx: true }, () => 1)).rejects.toMatchObject({ code: "MISSING_CAPABILITY" });
     expect(await inspect(store, { key: k })).toBeUndefined();
+  });
+
+  test("a nested operation with the same key in another scope loses its lease: that is a throw of the handler, and is settled", async () => {
+    let now = 1000;
+    const ledger = createMemoryLedger(() => now);
+    const [store, other] = [ledger, ledger].map((shared) => createStore(memoryBackend(shared), { purgeEveryMs: 0 })) as [Store, Store];
+    const nested = { key: k, scope: "nested" };
+    const overtaken = once(store, { key: k, leaseMs: 3_600_000 }, () =>
+      once(store, { ...nested, leaseMs: 60_000 }, async () => {
+        now += 60_000;
+        await once(other, nested, () => "by another process");
+        return "late";
+      }),
+    );
+    await expect(overtaken).rejects.toMatchObject({ code: "LEASE_LOST", scope: "nested" });
+    expect((await inspect(store, nested))?.attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "completed"]);
+    expect(await inspect(store, { key: k })).toMatchObject({ state: "free", attempts: [{ verdict: "threw" }] });
   });
 
   test("ten thousand duplicates at once: one call, and everybody has its outcome", async () => {

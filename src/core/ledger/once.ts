@@ -46,6 +46,7 @@ export async function runUnderKey<Value, Input>({ store, options, handler, rules
   options.signal?.throwIfAborted();
   const attemptRules = rules ?? rulesOf(options.keepFailures ?? false);
   const deadline = store.clock.now() + asked.waitMs;
+  /** The attempt that `reconcile` found absent: the next begin may run over it. */
   let over: number | null = null;
   for (let polls = 0; ; polls++) {
     const begin = { ...asked.begin, over, owner: newOwner(attemptRules.aloneMs) };
@@ -53,7 +54,7 @@ export async function runUnderKey<Value, Input>({ store, options, handler, rules
     over = null;
     switch (answer.kind) {
       case "started":
-        return await runAttempt(store, begin, answer, options as OnceOptions<Value>, handler, attemptRules);
+        return await runAttempt({ store, begin, started: answer, options: options as OnceOptions<Value>, handler, rules: attemptRules });
       case "replay":
         return replay<Value>(answer.record);
       case "mismatch":
@@ -78,12 +79,12 @@ export async function runUnderKey<Value, Input>({ store, options, handler, rules
           await store.changed(asked.begin, Math.min(reconcileInMs, leftMs), options.signal);
           break;
         }
-        const verdict = await reconcileWith(options, asked, attempt);
-        if (verdict === "unknown") return { status: "unknown", attempt };
+        const reconciled = await reconcileWith(options, asked, attempt);
+        if (reconciled === "unknown") return { status: "unknown", attempt };
         // Nothing is claimed while asking: dying here changes nothing. Both ways on are fenced by the attempt that was
         // asked about, so that of two who ask at once only one can run it.
-        if (verdict === "absent") over = attempt;
-        else await recordFound(store, asked, attempt, verdict.found);
+        if (reconciled === "absent") over = attempt;
+        else await recordFound(store, asked, attempt, reconciled.found);
         break;
       }
       default:

@@ -130,7 +130,6 @@ export function prepare(options: OnceOptions): Prepared {
 
 function fingerprintOf({ input, fingerprint }: OnceOptions): string | null {
   if (fingerprint === undefined) return input === undefined ? null : sha256(canonicalJson(input, "input"));
-  if (input !== undefined && typeof fingerprint !== "string") throw new InvalidInputError("fingerprint", "must be a string");
   if (typeof fingerprint !== "string" || fingerprint === "") throw new InvalidInputError("fingerprint", "must be a non-empty string");
   return sha256(fingerprint);
 }

@@ -6,6 +6,9 @@
  *                       │  └──begin (lease lapsed, may re-run)
  *                       └──settle or lapse──▶ unknown ──late owner or resolve──▶ completed | failed | free
  *
+ *   unknown ──begin (reconcile: absent)──▶ running
+ *   completed | failed ──resolve with erase──▶ free
+ *
  * A running record whose lease has lapsed and whose effect may not be blindly re-run *is* unknown, without
  * anybody having touched it: see `stateAt`.
  */
@@ -50,7 +53,7 @@ export interface LedgerRecord extends RecordId {
   readonly outcome: string | null;
   /** Until when the outcome can be replayed; null: for ever, or not settled. */
   readonly expiresAt: number | null;
-  /** Until when a late retry is refused; after it the key is as good as new. */
+  /** Until when a late retry is refused, with the answer `gone`; from then on the record counts as removed. */
   readonly goneAt: number | null;
   readonly verdict: Verdict;
   /** What the verdict alone does not say: the name of the error, who resolved it. */

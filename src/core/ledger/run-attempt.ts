@@ -43,21 +43,27 @@ export interface AttemptRules {
 /** The attempt was not made, and does not count: the key is free for the next one. With a cause, that is what the caller gets. */
 export class HandedBack extends Error {}
 
-/** started → run the handler under its lease → settle. The key is ours until the store says otherwise. */
-export async function runAttempt<Value>(
-  store: Store,
-  begin: Begin,
-  started: Started,
-  options: OnceOptions<Value>,
-  handler: Handler<Value>,
-  rules: AttemptRules,
-): Promise<OnceResult<Value>> {
+/** One attempt, from the answer `started` on. */
+export interface AttemptRun<Value> {
+  readonly store: Store;
+  readonly begin: Begin;
+  readonly started: Started;
+  readonly options: OnceOptions<Value>;
+  readonly handler: Handler<Value>;
+  readonly rules: AttemptRules;
+}
+
+/** What the handler returned, and that value encoded; null: it cannot be kept. */
+interface Returned<Value> {
+  readonly value: Value;
+  readonly outcome: string | null;
+}
+
+/** started → run the handler under its lease → encode what it returns → save. The key is ours until the store says otherwise. */
+export async function runAttempt<Value>(run: AttemptRun<Value>): Promise<OnceResult<Value>> {
+  const { store, begin, started, options, handler, rules } = run;
   const attempt = new RunningAttempt(begin, started, options.signal);
   const stopWatching = store.onLost(begin.owner, (why) => attempt.lose(why));
-  const settle = (to: Settlement, note: string | null): Settle => {
-    const { scope, key, owner } = begin;
-    return { verb: "settle", scope, key, owner, attempt: started.attempt, to, note };
-  };
   let saving = false;
   try {
     let value: Value;
@@ -65,29 +71,16 @@ export async function runAttempt<Value>(
     try {
       const admitting = rules.admit?.(started, begin);
       if (admitting !== undefined) await admitting;
-      if (options.tx === undefined) {
-        value = await handler(attempt);
-        const encoded = encodeResult(store, value);
-        outcome = encoded instanceof Promise ? await encoded : encoded;
-      } else {
-        [value, outcome] = await runInTransaction(store, options.tx, attempt, handler, settle);
-        return executed(started, value, outcome);
-      }
+      if (options.tx !== undefined) return executed(started, await runInTransaction(run, options.tx, attempt));
+      value = await handler(attempt);
+      const encoded = encodeResult(store, value);
+      outcome = encoded instanceof Promise ? await encoded : encoded;
     } catch (error) {
-      if ((error instanceof LeaseLostError || error instanceof NotSavedError) && error.key === begin.key) throw error;
-      if (error instanceof HandedBack) {
-        await saveOutcome(store, settle({ state: "free" }, null), options.signal);
-        throw error.cause ?? error;
-      }
-      const failure = error instanceof NeverRan ? error.cause : error;
-      const to: Settlement = error instanceof NeverRan ? { state: "free" } : rules.settlementOf(error, started);
-      const answer = await saveOutcome(store, settle(to, noteOf(failure)), options.signal);
-      rules.saved?.(answer);
-      throw failure;
+      throw await settleThrown(run, error);
     }
-    const answer = await saveOutcome(store, settle({ state: "completed", outcome }, null), options.signal);
+    const answer = await saveOutcome(store, settleOf(run, { state: "completed", outcome }, null), options.signal);
     if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");
-    return executed(started, value, outcome);
+    return executed(started, { value, outcome });
   } catch (error) {
     // The caller left, the saving goes on: the lease must hold until it is done.
     saving = error instanceof NotSavedError;
@@ -99,8 +92,36 @@ export async function runAttempt<Value>(
   }
 }
 
+function settleOf({ begin, started }: Pick<AttemptRun<unknown>, "begin" | "started">, to: Settlement, note: string | null): Settle {
+  const { scope, key, owner } = begin;
+  return { verb: "settle", scope, key, owner, attempt: started.attempt, to, note };
+}
+
+/** Settles the attempt as the error says, and returns the error that the caller gets. */
+async function settleThrown<Value>(run: AttemptRun<Value>, error: unknown): Promise<unknown> {
+  const { store, begin, started, options, rules } = run;
+  if (isAbout(error, begin)) return error;
+  if (error instanceof HandedBack) {
+    await saveOutcome(store, settleOf(run, { state: "free" }, null), options.signal);
+    return error.cause ?? error;
+  }
+  const failure = error instanceof NeverRan ? error.cause : error;
+  const to: Settlement = error instanceof NeverRan ? { state: "free" } : rules.settlementOf(error, started);
+  const answer = await saveOutcome(store, settleOf(run, to, noteOf(failure)), options.signal);
+  rules.saved?.(answer);
+  return failure;
+}
+
+/**
+ * The lease of this very key is lost, or its outcome is still being saved: there is nothing to settle. The scope is compared, too:
+ * a handler may run a nested operation with the same key in another scope, and an error of that one is a throw of the handler.
+ */
+function isAbout(error: unknown, { scope, key }: RecordId): boolean {
+  return (error instanceof LeaseLostError || error instanceof NotSavedError) && error.key === key && error.scope === scope;
+}
+
 /** Callers get a decoded copy, as replays do: nobody shares an object with the store. */
-function executed<Value>({ attempt }: Started, value: Value, outcome: string | null): OnceResult<Value> {
+function executed<Value>({ attempt }: Started, { value, outcome }: Returned<Value>): OnceResult<Value> {
   return { status: "executed", value: outcome === null ? value : (decode(outcome) as Value), attempt };
 }
 
@@ -110,28 +131,27 @@ function executed<Value>({ attempt }: Started, value: Value, outcome: string | n
  * length of the commit.
  */
 async function runInTransaction<Value>(
-  store: Store,
+  run: AttemptRun<Value>,
   tx: NonNullable<OnceOptions["tx"]>,
   attempt: RunningAttempt,
-  handler: Handler<Value>,
-  settle: (to: Settlement, note: string | null) => Settle,
-): Promise<[Value, string | null]> {
-  let done: [Value, string | null] | undefined;
+): Promise<Returned<Value>> {
+  const { store, handler } = run;
+  let done: Returned<Value> | undefined;
   let ran = false;
   const work = async (handle: Tx) => {
     ran = true;
     const value = await handler(attempt.within(handle));
     const outcome = await encodeResult(store, value);
-    const answer = await store.settleWithin(handle, settle({ state: "completed", outcome }, null));
+    const answer = await store.settleWithin(handle, settleOf(run, { state: "completed", outcome }, null));
     // Thrown inside, so that the business rows are rolled back with it.
     if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");
-    done = [value, outcome];
+    done = { value, outcome };
   };
   try {
     await (tx === true ? store.transact(work) : tx(work));
   } catch (error) {
     if (!ran) throw new NeverRan("the transaction could not be opened", { cause: error });
-    if (done === undefined || !(await wasCommitted(store, settle))) throw rolledBack(error) ?? error;
+    if (done === undefined || !(await wasCommitted(run))) throw rolledBack(error) ?? error;
   }
   if (done === undefined) throw new InvalidInputError("tx", "resolved without having run its argument; the attempt was not settled");
   return done;
@@ -141,9 +161,9 @@ async function runInTransaction<Value>(
  * The commit's reply was lost, or the commit failed. A fenced release tells which: it waits for the row, is applied
  * when the transaction was rolled back, and is stale when the transaction has completed the record.
  */
-async function wasCommitted(store: Store, settle: (to: Settlement, note: string | null) => Settle): Promise<boolean> {
-  const release = settle({ state: "free" }, "commit failed");
-  const answer = await saveOutcome(store, release);
+async function wasCommitted<Value>(run: AttemptRun<Value>): Promise<boolean> {
+  const release = settleOf(run, { state: "free" }, "commit failed");
+  const answer = await saveOutcome(run.store, release);
   return answer.kind === "stale" && answer.record?.state === "completed" && answer.record.owner === release.owner;
 }
 

@@ -96,15 +96,15 @@ class CallersWait {
 }
 
 async function save(store: Store, settle: Settle | Resolve, failed: (error: unknown) => void): Promise<Answer> {
-  const rules = { what: `the outcome of ${nameOf(settle)}`, failed };
+  const retry = { what: `the outcome of ${nameOf(settle)}`, failed };
   try {
-    return await afterEffect(store, () => store.commit({ ledger: settle }), rules);
+    return await afterEffect(store, () => store.commit({ ledger: settle }), retry);
   } catch (error) {
     // The store will not take this value, ever. The key is settled all the same: it must not reopen for that.
     const to = error instanceof StoreRefusedError ? shorter(settle.to) : undefined;
     if (to === undefined) throw error;
     const bare = { ...settle, to };
-    return await afterEffect(store, () => store.commit({ ledger: bare }), rules);
+    return await afterEffect(store, () => store.commit({ ledger: bare }), retry);
   }
 }
 

@@ -37,8 +37,8 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
       watchers.note(operation, answer);
     },
   });
-  const standIn = backend.standIn?.();
-  const leases = new AttemptLeases({ clock, submit: (renew) => group.submit(renew), standIn });
+  const heartbeatThread = backend.standIn?.();
+  const leases = new AttemptLeases({ clock, submit: (renew) => group.submitRecord(renew), heartbeatThread });
 
   const closed = () => (group.closed ? closedError(backend) : undefined);
   const open = whileOpen(backend, closed);
@@ -82,7 +82,7 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
       return openPackets ?? requirePackets(backend);
     },
     onRunChange: (changed) => watchers.add(changed),
-    ...workerLeases(standIn),
+    ...workerLeases(heartbeatThread),
     read: (id) => open.read(id),
     attempts: (query) => open.attempts(query),
     list: (query) => open.list(query),

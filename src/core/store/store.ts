@@ -237,7 +237,7 @@ export interface Store {
   release(owner: string, id: RecordId): void;
   /** Whoever works on this store ends its work before the store closes. Returns how to take that back. */
   beforeClose(end: () => Promise<void>): () => void;
-  /** Resolves after `ms`, or at once when this process settles the record. */
+  /** Waits until this process settles or releases the record, `ms` at most. */
   changed(id: RecordId, ms: number, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,10 +1,10 @@
-import type { HeldRuns, HeldWorker, StandIn, Store } from "./store.js";
+import type { HeartbeatThread, HeldRuns, HeldWorker, Store } from "./store.js";
 
 /** Leases of a worker as a whole, of all its runs or packets: the worker renews them; while its event loop is stuck, the heartbeat thread does. */
-export function workerLeases(standIn: StandIn | undefined): Pick<Store, "holdRuns" | "holdWorker"> {
+export function workerLeases(heartbeatThread: HeartbeatThread | undefined): Pick<Store, "holdRuns" | "holdWorker"> {
   const hold = (lease: HeldRuns | HeldWorker) => {
-    standIn?.hold([lease]);
-    return { alive: () => standIn?.alive(), release: () => standIn?.drop([lease.owner]) };
+    heartbeatThread?.hold([lease]);
+    return { alive: () => heartbeatThread?.alive(), release: () => heartbeatThread?.drop([lease.owner]) };
   };
   return {
     holdRuns: (query) => hold({ ...query, runs: true }),

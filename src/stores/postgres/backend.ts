@@ -75,7 +75,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   const handlers = new pg.Pool({ ...plain, max: 8, allowExitOnIdle: true });
   // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
   handlers.on("error", () => {});
-  const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+  const explained = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
@@ -89,9 +89,9 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     place: `${address.hostname}:${address.port || 5432}${address.pathname}`,
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => flusher.run("a flush", (client) => flush(client, schema, operations)),
-    read: (id) => reading("a read", () => readRecord(pool, schema, id)),
+    read: (id) => explained("a read", () => readRecord(pool, schema, id)),
     attempts: ({ scope, key, afterAttempt, limit }) =>
-      reading("a read", async () => {
+      explained("a read", async () => {
         const { rows } = await pool.query<AttemptEntry>(
           `SELECT attempt, owner, started_at AS "startedAt", ended_at AS "endedAt", verdict, note FROM ${schema}.attempts
            WHERE scope = $1 AND key = $2 AND attempt > $3 ORDER BY attempt LIMIT $4`,
@@ -99,10 +99,10 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
         );
         return rows;
       }),
-    list: (query) => reading("a listing", () => listRecords(pool, schema, query)),
-    purge: (query) => reading("a purge", () => purgeRecords(pool, schema, query)),
-    audit: (entries) => reading("an audit entry", () => appendAudit(pool, schema, entries)),
-    audited: (id, limit) => reading("a read", () => readAudit(pool, schema, id, limit)),
+    list: (query) => explained("a listing", () => listRecords(pool, schema, query)),
+    purge: (query) => explained("a purge", () => purgeRecords(pool, schema, query)),
+    audit: (entries) => explained("an audit entry", () => appendAudit(pool, schema, entries)),
+    audited: (id, limit) => explained("a read", () => readAudit(pool, schema, id, limit)),
     transact: (work) => transact(handlers, work),
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
     standIn: () =>

@@ -41,14 +41,15 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
+  // A flush goes: joined with others (joint-flush.ts) → in turn (oneWriter) → repeated while the file is busy → the work.
   /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
   const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
 
-  const reading = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
+  const whenFileFree = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
   const writing = <T>(work: () => T): Promise<T> =>
     oneWriter.run(() =>
-      reading(() => {
+      whenFileFree(() => {
         connections.requireFile();
         return work();
       }),
@@ -57,7 +58,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
   const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);
-  const parts = { sql, transactions, watching, flushing, writing, reading };
+  const parts = { sql, transactions, watching, flushing, writing, reading: whenFileFree };
 
   return {
     name: "sqlite",
@@ -65,19 +66,19 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     capabilities: { transactions: true, sharedClock: true, durable: true, runs: true, packets: true },
     flush: (operations) => flushing(() => flush.run(operations)),
     read: (id) =>
-      reading(() => {
+      whenFileFree(() => {
         const record = statements.read(id);
         return record && { record, now: statements.now() };
       }),
-    attempts: ({ scope, key, afterAttempt, limit }) => reading(() => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[]),
-    list: (query) => reading(() => listRecords(main, statements.now(), query)),
+    attempts: ({ scope, key, afterAttempt, limit }) => whenFileFree(() => attempts.all(scope, key, afterAttempt, limit) as AttemptEntry[]),
+    list: (query) => whenFileFree(() => listRecords(main, statements.now(), query)),
     purge: (query) => writing(() => purge.purge(statements.now(), query)),
     audit: (entries) => writing(() => appendAudit(main, statements.now(), entries)),
-    audited: (id, limit) => reading(() => readAudit(main, id, limit)),
+    audited: (id, limit) => whenFileFree(() => readAudit(main, id, limit)),
     transact: (work) =>
       oneWriter.run(async () => {
         connections.requireFile();
-        forTransactions ??= await reading(() => connections.another());
+        forTransactions ??= await whenFileFree(() => connections.another());
         return await transact(forTransactions, path, clock, work);
       }),
     settleWithin: async (tx, settle) => settleWithin(tx, settle),

@@ -1,9 +1,9 @@
 import type { Store } from "../../store/store.js";
 import type { Clock } from "../../work/clock.js";
+import { aloneMsOf, busyFactor, type InHand, suspectDeaths } from "../../work/in-hand.js";
 import { afterEffect } from "../../work/until-answered.js";
 import type { PacketOutcome } from "../operation.js";
 import type { PacketRecord } from "../packet.js";
-import { aloneMsOf, busyFactor, type InHand, suspectDeaths } from "./in-hand.js";
 import { trialHistory, trialOf } from "./trial.js";
 
 /** A claimed packet, and whatever its worker knows of it. */

@@ -1,6 +1,6 @@
+import { suspectDeaths } from "../../work/in-hand.js";
 import { type HistoryEntry, historyOf } from "../history.js";
 import type { PacketRecord } from "../packet.js";
-import { suspectDeaths } from "./in-hand.js";
 
 /** The code of an entry in a packet's history that says: from here on this attempt has its worker to itself. */
 const aloneCode = "ALONE";

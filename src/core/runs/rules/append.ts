@@ -7,7 +7,7 @@ import type { RunTable } from "./table.js";
 /** Writes an entry of a run's owner and everything that goes with it, or nothing. */
 export function appendEntry(table: RunTable, append: Append): RunAnswer {
   const { id, entry } = append;
-  const fenced = entry.events === null ? passHeld(table, append) : passJournal(table, append, entry.events);
+  const fenced = entry.events === null ? fenceByEpoch(table, append) : fenceByPlace(table, append, entry.events);
   if (fenced === "refused") return { kind: "overtaken" };
   if (fenced === "passed") followEntry(table, id, entry);
   return { kind: "appended", now: table.now(), conflicts: conflictsAfter(table, id, entry) };
@@ -17,13 +17,13 @@ export function appendEntry(table: RunTable, append: Append): RunAnswer {
 type Fenced = "passed" | "repeated" | "refused";
 
 /** Without events no place in the journal is taken: the epoch is the fence. */
-function passHeld(table: RunTable, { id, epoch }: Append): Fenced {
+function fenceByEpoch(table: RunTable, { id, epoch }: Append): Fenced {
   const run = table.run(id);
   return run !== undefined && isHeld(run, epoch) ? "passed" : "refused";
 }
 
 /** The place in the journal is the fence: an owner that was overtaken finds it taken by its successor. */
-function passJournal(table: RunTable, { id, epoch, seq }: Append, events: string): Fenced {
+function fenceByPlace(table: RunTable, { id, epoch, seq }: Append, events: string): Fenced {
   const entry = { seq, epoch, at: table.now(), events };
   if (table.insertFenced?.(id, entry)) return "passed";
   const run = table.run(id);

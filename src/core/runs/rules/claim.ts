@@ -7,7 +7,10 @@ export interface Candidate extends Pick<RunRecord, "deaths"> {
   readonly at: number;
 }
 
-/** Whether the query asks for the run, now or later: it has a time, and is of a workflow of the owner, or the one run that is named. */
+/**
+ * Whether the query asks for the run, now or later: it has a time, is not the owner's already, and is of a workflow
+ * of the owner, or the one run that is named.
+ */
 export function isWanted(
   run: Pick<RunRecord, "id" | "workflow" | "owner" | "wakeAt">,
   { owner, workflows, run: only }: ClaimQuery,

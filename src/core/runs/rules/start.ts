@@ -56,7 +56,8 @@ function newRun({ id, workflow, input, fingerprint, parent, creator, retentionMs
 
 /**
  * Writes everything that goes with an entry, behind its fence. The run itself comes last: a child that ends at once has sent
- * its mail by then, and a release must see that mail.
+ * its mail by then, and a release must see that mail. In this file because the two call each other: an entry starts children, and
+ * a start may bring its first entry.
  */
 export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);

@@ -33,8 +33,9 @@ export class AloneTurns<Op extends object> {
 
   /** Whether the next flush is one of operations that go alone: every other one is. */
   next(): boolean {
-    this.#aloneNext = !this.#aloneNext;
-    return !this.#aloneNext;
+    const alone = this.#aloneNext;
+    this.#aloneNext = !alone;
+    return alone;
   }
 
   /** Of those that could go, those that do: one; when many have succeeded, several, but never a suspect among others. */

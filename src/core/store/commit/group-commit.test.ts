@@ -56,7 +56,7 @@ function recording(fail?: (operations: readonly Operation[]) => unknown) {
 describe("group commit", () => {
   test("all that waits shares a flush, and each has its own answer", async () => {
     const { group, flushes } = recording();
-    const answers = await Promise.all(["c", "a", "b"].map((key) => group.submit(begin(key, `owner of ${key}`))));
+    const answers = await Promise.all(["c", "a", "b"].map((key) => group.submitRecord(begin(key, `owner of ${key}`))));
     expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "started"]);
     // In one order, whatever the order of the callers: two processes cannot lock the same rows crosswise.
     expect(flushes).toEqual([["begin a", "begin b", "begin c"]]);
@@ -75,7 +75,7 @@ describe("group commit", () => {
     const group = new GroupCommit({ backend: backend as unknown as Backend, clock: systemClock, onAnswers: () => {} });
     void group.submitPacket({} as SettlePacket);
     void group.submitRun({ verb: "write", id: "r", epoch: 1, chunks: [] });
-    void group.submit(begin("a", "me"));
+    void group.submitRecord(begin("a", "me"));
     await expect.poll(() => calls).toEqual(["record", "run", "packet", "a microtask later"]);
     // "again", by an empty answer: the packet goes again while the others are under way.
     answers.get("packet")?.();
@@ -87,7 +87,7 @@ describe("group commit", () => {
     const { group, flushes } = recording();
     const order: string[] = [];
     setImmediate(() => setImmediate(() => order.push("two turns later")));
-    await group.submit(begin("a", "me")).then(() => order.push("answered"));
+    await group.submitRecord(begin("a", "me")).then(() => order.push("answered"));
     expect(order).toEqual(["answered"]);
     expect(flushes).toHaveLength(1);
   });
@@ -95,10 +95,10 @@ describe("group commit", () => {
   test("one operation per record and flush, none overtakes another on its record", async () => {
     const { group, flushes } = recording();
     const answers = await Promise.all([
-      group.submit(begin("a", "me")),
-      group.submit(settle("a", "me")),
-      group.submit(begin("a", "another")),
-      group.submit(begin("b", "me")),
+      group.submitRecord(begin("a", "me")),
+      group.submitRecord(settle("a", "me")),
+      group.submitRecord(begin("a", "another")),
+      group.submitRecord(begin("b", "me")),
     ]);
     expect(answers.map(({ kind }) => kind)).toEqual(["started", "settled", "replay", "started"]);
     expect(flushes).toEqual([["begin a", "begin b"], ["settle a"], ["begin a"]]);
@@ -106,7 +106,7 @@ describe("group commit", () => {
 
   test("ten thousand begins of one key cost one row", async () => {
     const { group, flushes } = recording();
-    const answers = await Promise.all(Array.from({ length: 10_000 }, (_, i) => group.submit(begin("a", `owner-${i}`))));
+    const answers = await Promise.all(Array.from({ length: 10_000 }, (_, i) => group.submitRecord(begin("a", `owner-${i}`))));
     expect(answers.filter(({ kind }) => kind === "started")).toHaveLength(1);
     expect(answers.filter(({ kind }) => kind === "running")).toHaveLength(9999);
     expect(flushes).toEqual([["begin a"]]);
@@ -114,7 +114,7 @@ describe("group commit", () => {
 
   test("a flush is bounded, and what does not fit goes with the next", async () => {
     const { group, flushes } = recording();
-    await Promise.all(Array.from({ length: 1300 }, (_, i) => group.submit(begin(`k${i}`, "me"))));
+    await Promise.all(Array.from({ length: 1300 }, (_, i) => group.submitRecord(begin(`k${i}`, "me"))));
     expect(flushes.map(({ length }) => length)).toEqual([512, 512, 276]);
   });
 
@@ -122,7 +122,7 @@ describe("group commit", () => {
     const poison = (operations: readonly Operation[]) =>
       operations.some(({ key }) => key === "poison") ? new StoreRefusedError("value out of range") : undefined;
     const { group } = recording(poison);
-    const answers = await Promise.allSettled(["a", "poison", "b"].map((key) => group.submit(begin(key, "me"))));
+    const answers = await Promise.allSettled(["a", "poison", "b"].map((key) => group.submitRecord(begin(key, "me"))));
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
     const [, refused] = answers;
     expect(refused).toMatchObject({ reason: { code: "STORE_REFUSED", message: expect.stringContaining("value out of range") } });
@@ -138,7 +138,7 @@ describe("group commit", () => {
     const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
     const renew = { verb: "renew", scope: "", key: "z", owner: "me", attempt: 1, leaseMs: 1000 } as const;
     const operations = [begin("a", "me"), begin("bad", "me"), begin("c", "me"), renew];
-    const answers = await Promise.allSettled(operations.map((operation) => group.submit(operation)));
+    const answers = await Promise.allSettled(operations.map((operation) => group.submitRecord(operation)));
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
     expect(answers[1]).toEqual({ status: "rejected", reason: error });
     expect(flushes).toEqual([["begin a", "begin bad", "begin c", "renew z"], ["renew z"], ["begin a"], ["begin bad"], ["begin c"]]);
@@ -148,8 +148,8 @@ describe("group commit", () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
     const bad = begin("bad", "me");
-    await expect(group.submit(bad)).rejects.toBe(error);
-    const answers = await Promise.allSettled([group.submit(bad), ...["a", "b"].map((key) => group.submit(begin(key, "me")))]);
+    await expect(group.submitRecord(bad)).rejects.toBe(error);
+    const answers = await Promise.allSettled([group.submitRecord(bad), ...["a", "b"].map((key) => group.submitRecord(begin(key, "me")))]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "fulfilled"]);
     expect(flushes.slice(1).sort()).toEqual([["begin a", "begin b"], ["begin bad"]]);
   });
@@ -159,10 +159,10 @@ describe("group commit", () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.length > 1 && failures-- > 0 ? error : undefined));
     const answers = await Promise.all([
-      group.submit(begin("a", "me")),
-      group.submit(begin("b", "me")),
-      group.submit(settle("a", "me")),
-      group.submit(begin("c", "me")),
+      group.submitRecord(begin("a", "me")),
+      group.submitRecord(begin("b", "me")),
+      group.submitRecord(settle("a", "me")),
+      group.submitRecord(begin("c", "me")),
     ]);
     expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "settled", "started"]);
     const order = flushes.slice(1).flat();
@@ -172,7 +172,7 @@ describe("group commit", () => {
   test("a connection that is lost while members go one by one fails the rest of them at once", async () => {
     const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new UnreachableError("no connection")];
     const { group, flushes } = recording((operations) => (operations.length > 1 ? answer : lost));
-    const answers = await Promise.allSettled(["a", "b", "c"].map((key) => group.submit(begin(key, "me"))));
+    const answers = await Promise.allSettled(["a", "b", "c"].map((key) => group.submitRecord(begin(key, "me"))));
     for (const each of answers) expect(each).toEqual({ status: "rejected", reason: lost });
     expect(flushes).toEqual([["begin a", "begin b", "begin c"], ["begin a"]]);
   });
@@ -183,13 +183,13 @@ describe("group commit", () => {
     const { group, flushes } = recording(() => (readOnly ? error : undefined));
     const begins = Array.from({ length: 100 }, (_, i) => begin(`k${i}`, "me"));
     for (let round = 0; round < 3; round++) {
-      for (const each of await Promise.allSettled(begins.map((one) => group.submit(one))))
+      for (const each of await Promise.allSettled(begins.map((one) => group.submitRecord(one))))
         expect(each).toEqual({ status: "rejected", reason: error });
     }
     expect(flushes.length).toBeLessThan(100);
     readOnly = false;
     const before = flushes.length;
-    await Promise.all(begins.map((one) => group.submit(one)));
+    await Promise.all(begins.map((one) => group.submitRecord(one)));
     expect(flushes).toHaveLength(before + 1);
   });
 
@@ -197,7 +197,7 @@ describe("group commit", () => {
     let failures = 1;
     const error = new UnreachableError("25006", undefined, { answered: true });
     const { group, flushes } = recording(() => (failures-- > 0 ? error : undefined));
-    const answers = await Promise.all(Array.from({ length: 300 }, (_, i) => group.submit(begin(`k${i}`, "me"))));
+    const answers = await Promise.all(Array.from({ length: 300 }, (_, i) => group.submitRecord(begin(`k${i}`, "me"))));
     expect(answers.every(({ kind }) => kind === "started")).toBe(true);
     expect(flushes.length).toBeLessThan(30);
   });
@@ -206,7 +206,7 @@ describe("group commit", () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "k150") ? error : undefined));
     const begins = Array.from({ length: 300 }, (_, i) => begin(`k${i}`, "me"));
-    const answers = await Promise.allSettled(begins.map((one) => group.submit(one)));
+    const answers = await Promise.allSettled(begins.map((one) => group.submitRecord(one)));
     expect(answers.flatMap(({ status }, i) => (status === "rejected" ? [i] : []))).toEqual([150]);
     expect(flushes.length).toBeLessThan(150);
   });
@@ -217,7 +217,7 @@ describe("group commit", () => {
     let stopped = false;
     const untilAnswered = async (one: Operation) => {
       for (;;) {
-        const answer = await group.submit(one).catch(() => undefined);
+        const answer = await group.submitRecord(one).catch(() => undefined);
         if (answer !== undefined || stopped) return answer;
         await new Promise((later) => setTimeout(later, 1));
       }
@@ -232,19 +232,19 @@ describe("group commit", () => {
   test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {
     let failures = 1;
     const { group, flushes } = recording(() => (failures-- > 0 ? new NotKnownError("lost") : undefined));
-    const answers = await Promise.allSettled(["a", "b"].map((key) => group.submit(begin(key, "me"))));
+    const answers = await Promise.allSettled(["a", "b"].map((key) => group.submitRecord(begin(key, "me"))));
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     expect(flushes).toHaveLength(1);
     // Sent again by whoever wants to know, under the same owner, it is answered.
-    expect(await group.submit(begin("a", "me"))).toMatchObject({ kind: "started", attempt: 1 });
+    expect(await group.submitRecord(begin("a", "me"))).toMatchObject({ kind: "started", attempt: 1 });
   });
 
   test("what was handed in before close is written, what comes after is refused", async () => {
     const { group, flushes } = recording();
-    const answer = group.submit(begin("a", "me"));
+    const answer = group.submitRecord(begin("a", "me"));
     await group.close();
     expect(await answer).toMatchObject({ kind: "started" });
-    await expect(group.submit(begin("b", "me"))).rejects.toThrow(/closed/);
+    await expect(group.submitRecord(begin("b", "me"))).rejects.toThrow(/closed/);
     expect(flushes).toHaveLength(1);
   });
 
@@ -261,7 +261,7 @@ describe("group commit", () => {
         }),
     };
     const group = new GroupCommit({ backend, clock: systemClock, onAnswers: () => {} });
-    const asked = ["poison", "fine", "lost", "lost"].map((key, i) => group.submit(begin(key, `owner ${i}`)));
+    const asked = ["poison", "fine", "lost", "lost"].map((key, i) => group.submitRecord(begin(key, `owner ${i}`)));
     const [refused, answered, ...unknown] = await Promise.allSettled(asked);
     expect(refused).toMatchObject({ status: "rejected", reason: expect.any(StoreRefusedError) });
     expect(answered).toMatchObject({ status: "fulfilled", value: { kind: "started" } });
@@ -287,10 +287,10 @@ describe("group commit", () => {
     };
     const group = new GroupCommit({ backend: several, clock: systemClock, onAnswers: () => {} });
     const order: string[] = [];
-    const slowly = group.submit(begin("slow", "me")).then(() => order.push("begun slow"));
+    const slowly = group.submitRecord(begin("slow", "me")).then(() => order.push("begun slow"));
     await new Promise((turn) => setImmediate(turn));
-    const settled = group.submit(settle("slow", "me")).then(() => order.push("settled slow"));
-    await group.submit(begin("quick", "me")).then(() => order.push("begun quick"));
+    const settled = group.submitRecord(settle("slow", "me")).then(() => order.push("settled slow"));
+    await group.submitRecord(begin("quick", "me")).then(() => order.push("begun quick"));
     expect(order).toEqual(["begun quick"]);
     release();
     await group.close();

@@ -47,7 +47,7 @@ export class GroupCommit {
   /** The next turn takes what waits, as soon as everything that is ready has run. */
   #scheduled = false;
   /** Turns whose flushes are under way. */
-  readonly #turns = new Set<Promise<void>>();
+  readonly #underWay = new Set<Promise<void>>();
   closed = false;
 
   constructor({ backend, clock, onAnswers, onRunAnswer, flushMax = 512 }: GroupCommitOptions) {
@@ -63,7 +63,7 @@ export class GroupCommit {
     return this.#kinds.reduce((sum, { flushes }) => sum + flushes, 0);
   }
 
-  submit(operation: Operation): Promise<Answer> {
+  submitRecord(operation: Operation): Promise<Answer> {
     return this.#submit(this.#records, operation);
   }
 
@@ -78,7 +78,7 @@ export class GroupCommit {
   /** Finishes what is under way; what has been handed in is still written. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.#turns.size > 0) await Promise.all(this.#turns);
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
   #submit<Op extends object, Ans, Verdict>(kind: KindCommit<Op, Ans, Verdict>, operation: Op): Promise<Ans> {
@@ -96,12 +96,12 @@ export class GroupCommit {
       this.#clock.soon(() => {
         this.#scheduled = false;
         void this.#flushAll().then(() => {
-          this.#turns.delete(turn);
+          this.#underWay.delete(turn);
           done();
         });
       });
     });
-    this.#turns.add(turn);
+    this.#underWay.add(turn);
   }
 
   /** All kinds in one stretch, without an await between them: so a backend can make one write of them. */

@@ -37,7 +37,7 @@ export interface CommitKind<Op extends object, Ans, Verdict> {
 export class KindCommit<Op extends object, Ans, Verdict> {
   readonly #kind: CommitKind<Op, Ans, Verdict>;
   readonly #flushMax: number;
-  readonly #turns = new AloneTurns<Op>();
+  readonly #aloneTurns = new AloneTurns<Op>();
   #queue: Member<Op, Ans>[] = [];
   #underWay = 0;
   /** The rows that are being flushed. */
@@ -51,7 +51,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
 
   add({ operation, sentAt, resolve, reject }: Pick<Member<Op, Ans>, "operation" | "sentAt" | "resolve" | "reject">): void {
     const row = this.#kind.rowOf?.(operation) ?? "";
-    const alone = this.#turns.isSuspect(operation);
+    const alone = this.#aloneTurns.isSuspect(operation);
     this.#queue.push({ operation, row, sentAt, resolve, reject, followers: undefined, tries: 0, alone });
   }
 
@@ -75,7 +75,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
 
   #take(): Member<Op, Ans>[] {
     if (!this.#queue.some(({ alone }) => alone)) return this.#takeTogether();
-    const alone = this.#turns.next();
+    const alone = this.#aloneTurns.next();
     const taken = alone ? this.#takeAlone() : this.#takeTogether();
     if (taken.length > 0) return taken;
     return alone ? this.#takeTogether() : this.#takeAlone();
@@ -101,7 +101,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     const urgent = ready.filter(({ operation }) => isUrgent(operation));
     // One that loses every race is sent a hundred times: the others get their turn in between.
     const byTries = (urgent.length > 0 ? urgent : ready).sort((a, b) => a.tries - b.tries);
-    const taken = new Set(this.#turns.choose(byTries, this.#flushMax));
+    const taken = new Set(this.#aloneTurns.choose(byTries, this.#flushMax));
     this.#queue = this.#queue.filter((member) => !taken.has(member));
     return [...taken].sort(byRow);
   }
@@ -110,7 +110,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     try {
       const alone = members[0]?.alone ?? false;
       this.#distribute(members, await this.#kind.flush(members.map(({ operation }) => operation)));
-      if (alone) this.#turns.flushAnswered();
+      if (alone) this.#aloneTurns.flushAnswered();
     } catch (error) {
       const isInOrder = this.#kind.rowOf === undefined;
       if (isInOrder && members.length > 1 && !isConnectionLoss(error)) await this.#writeInOrder(members);
@@ -167,15 +167,15 @@ export class KindCommit<Op extends object, Ans, Verdict> {
       member.followers = undefined;
       if (verdict === undefined || verdict === "again") {
         // The server had nothing against it: it shares the next flush, and takes no turn from those that go alone.
-        if (member.alone) member.alone = this.#turns.staysAlone(member.operation);
+        if (member.alone) member.alone = this.#aloneTurns.staysAlone(member.operation);
         again.push(member, ...(followers ?? []));
         continue;
       }
-      if (member.alone) this.#turns.clear(member.operation);
+      if (member.alone) this.#aloneTurns.clear(member.operation);
       reply(member, answerOf(verdict));
       if (followers !== undefined) again.push(...this.#answerFollowers(followers, verdict, reply));
     }
-    if (replied.length > 0) this.#turns.serverAnswered();
+    if (replied.length > 0) this.#aloneTurns.serverAnswered();
     this.#requeue(again);
     if (onAnswers === undefined) return;
     onAnswers(answered);
@@ -208,7 +208,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
 
   #failed(members: readonly Member<Op, Ans>[], error: unknown): void {
     const [only, another] = members;
-    this.#turns.flushFailed();
+    this.#aloneTurns.flushFailed();
     if (isConnectionLoss(error)) {
       for (const member of members) fail(member, error);
       // Each of them would wait for a connection by itself.
@@ -216,7 +216,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     } else if (only !== undefined && another === undefined && this.#kind.rowOf === undefined) {
       fail(only, error);
     } else if (only !== undefined && another === undefined) {
-      const isServer = this.#turns.failedAlone(only.operation, error);
+      const isServer = this.#aloneTurns.failedAlone(only.operation, error);
       fail(only, error);
       if (isServer) this.#failAlone(error);
     } else {

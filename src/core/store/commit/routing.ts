@@ -25,7 +25,7 @@ export function commitBy({ backend, group, leases }: Routes): Store["commit"] {
       return group.submitPacket(batch.packet);
     }
     if (batch.ledger.verb === "begin") leases.catchUp();
-    return group.submit(batch.ledger);
+    return group.submitRecord(batch.ledger);
   };
   return commit as Store["commit"];
 }

@@ -1,10 +1,10 @@
-import { InHand } from "../../../core/packets/worker/in-hand.js";
 import type { Store } from "../../../core/store/store.js";
+import { InHand } from "../../../core/work/in-hand.js";
 import { type Route, waitsForChild } from "../flows/route.js";
 
 /**
  * Whether deliveries may begin. A suspect runs alone: nothing else may begin in this process, on this store, until it has
- * ended (core/packets/worker/in-hand.ts). Packets that wait for a child run no user code, so they neither wait nor count.
+ * ended (core/work/in-hand.ts). Packets that wait for a child run no user code, so they neither wait nor count.
  */
 export class Admission {
   readonly inHand: InHand;
@@ -25,20 +25,20 @@ export class Admission {
   /** True: nothing may be claimed or begun now; `resume` is called when it may. */
   isBlocked(): boolean {
     if (this.inHand.isOpen) return false;
-    this.#reopening ??= this.inHand.opening()?.then(() => {
+    this.#reopening ??= this.inHand.untilOpen()?.then(() => {
       this.#reopening = undefined;
       this.#resume();
     });
     return true;
   }
 
-  /** False: a suspect runs alone; try again after `opening`. Each successful call needs one `leave`. */
+  /** False: a suspect runs alone; try again after `untilOpen`. Each successful call needs one `leave`. */
   enter(route: Route): boolean {
     return waitsForChild(route) || this.inHand.enter();
   }
 
-  opening(): Promise<void> | undefined {
-    return this.inHand.opening();
+  untilOpen(): Promise<void> | undefined {
+    return this.inHand.untilOpen();
   }
 
   /** For the suspect itself. */

@@ -30,7 +30,7 @@ import { IdleWatch } from "./idle-watch.js";
 import { Ownership } from "./ownership.js";
 import { PacketSender } from "./packet-sender.js";
 
-/** A packet that was in hand when two workers in a row died: it is delivered alone (core/packets/worker/in-hand.ts). */
+/** A packet that was in hand when two workers in a row died: it is delivered alone (core/work/in-hand.ts). */
 interface Suspect {
   readonly route: Route;
   readonly packet: PacketRecord;
@@ -152,7 +152,7 @@ export class PacketWorker {
 
   #dispatch(route: Route, packet: PacketRecord, payload?: Payload): void {
     if (!this.#admission.enter(route)) {
-      void this.#admission.opening()?.then(() => this.#dispatch(route, packet, payload));
+      void this.#admission.untilOpen()?.then(() => this.#dispatch(route, packet, payload));
       return;
     }
     if (route.delivery.batch.size <= 1) void this.#begin(route, packet, payload);

@@ -1,3 +1,5 @@
+import { serverNow } from "./read.js";
+
 /**
  * One statement for any mixture of operations, whatever the state of their records:
  *
@@ -20,7 +22,7 @@
 export function fullStatement(schema: string): string {
   return `
 WITH asked AS MATERIALIZED (
-  SELECT a.*, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+  SELECT a.*, ${serverNow} AS now
   FROM json_to_recordset($1::json) AS a(
     ord int, verb text, scope text, key text, owner text, attempt bigint, fingerprint text, effect ${schema}.effect,
     lease_ms bigint, retention_ms bigint, horizon_ms bigint, reconcile_after_ms bigint, over bigint,

@@ -13,8 +13,8 @@ const settled: Verdicted = { answer: { kind: "settled" }, record: undefined, now
 type Indexed<T> = readonly [index: number, operation: T];
 
 /**
- * One flush: what needs no write is answered from a read, so that a replay takes no lock and makes nothing durable.
- * The rest is one transaction. If we die before it is committed, nothing of it is there; after that, all of it, and
+ * One flush: what needs no write is answered from a read, so that a replay alone takes no lock of the file and makes nothing
+ * durable. It still waits its turn in this process (backend.ts, `oneWriter`). The rest is one transaction. If we die before it is committed, nothing of it is there; after that, all of it, and
  * whoever did not hear of it sends it again under the same owner and finds it done.
  */
 export class Flush {
@@ -30,7 +30,7 @@ export class Flush {
 
   run(operations: readonly Operation[]): Verdicted[] {
     const verdicts: Verdicted[] = [];
-    const { fresh, settles, others } = this.#sort(operations, verdicts);
+    const { fresh, settles, others } = this.#classify(operations, verdicts);
     const writes = fresh.length + settles.length + others.length;
     if (writes === 0) return verdicts;
     const done = writes === 1 ? this.#alone(fresh[0], settles[0], verdicts) : this.#together(fresh, settles, others, verdicts);
@@ -38,8 +38,8 @@ export class Flush {
     return verdicts;
   }
 
-  /** Answers what a read can answer, and sorts the rest by how it will be written. */
-  #sort(operations: readonly Operation[], verdicts: Verdicted[]) {
+  /** Answers what a read can answer, and classifies the rest by how it will be written. */
+  #classify(operations: readonly Operation[], verdicts: Verdicted[]) {
     const fresh: Indexed<Begin>[] = [];
     const settles: Indexed<Settle>[] = [];
     const others: Indexed<Operation>[] = [];

@@ -5,9 +5,23 @@ import type { Verdicted } from "../../../core/store/store.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "../driver.js";
 import { clockSql, selected } from "./row.js";
 
-const width = 10;
-/** The rows of a JSON text, each member taken out once, however often a statement names it. */
-const rows = `WITH j AS MATERIALIZED (SELECT ${Array.from({ length: width }, (_, i) => `value ->> ${i} AS c${i}`).join(", ")} FROM json_each(?2)) `;
+/** What a begin and a settle bind, in this order. */
+const beginColumns = [
+  "scope",
+  "key",
+  "owner",
+  "fingerprint",
+  "effect",
+  "lease_ms",
+  "retention_ms",
+  "horizon_ms",
+  "reconcile_after_ms",
+  "progress",
+] as const;
+const settleColumns = ["scope", "key", "owner", "attempt", "to_state", "outcome", "forget", "verdict", "note"] as const;
+
+/** The place of a value in a statement: a bound one, or a member of a row. */
+type ValueOf<Column> = (column: Column) => string;
 
 /**
  * The two things that nearly every flush is made of, in as few calls into the driver as they can be: begins of keys
@@ -30,13 +44,12 @@ export class QuickStatements {
     this.#peekMany = database.prepare(
       `SELECT ${selected} FROM json_each(?) j CROSS JOIN onceflow_records r WHERE r.scope = j.value ->> 0 AND r.key = j.value ->> 1`,
     );
-    const bound = (i: number) => `?${i + 1}`;
-    const member = (i: number) => `j.c${i}`;
+    const member = (column: string) => `j.${column}`;
     const clock = `FROM (SELECT ${clockSql} AS now) c`;
-    this.#insertOne = database.prepare(insertSql("?1", (i) => `?${i + 2}`, "WHERE true"));
-    this.#insertMany = database.prepare(rows + insertSql("?1", member, "FROM j WHERE true"));
-    this.#settleOne = database.prepare(settleSql("c.now", bound, clock));
-    this.#settleMany = database.prepare(rows + settleSql("?1", member, "FROM j"));
+    this.#insertOne = database.prepare(insertSql("?1", boundFrom(2, beginColumns), "WHERE true"));
+    this.#insertMany = database.prepare(rowsOf(beginColumns) + insertSql("?1", member, "FROM j WHERE true"));
+    this.#settleOne = database.prepare(settleSql("c.now", boundFrom(1, settleColumns), clock));
+    this.#settleMany = database.prepare(rowsOf(settleColumns) + settleSql("?1", member, "FROM j"));
   }
 
   /** The records that exist, of those that are to begin. */
@@ -78,16 +91,28 @@ export function started(begin: Begin, now: number): Verdicted {
   return { answer, record: next, now };
 }
 
+/** The rows of a JSON text, each member taken out once, however often a statement names it. */
+function rowsOf(columns: readonly string[]): string {
+  const members = columns.map((column, i) => `value ->> ${i} AS ${column}`).join(", ");
+  return `WITH j AS MATERIALIZED (SELECT ${members} FROM json_each(?2)) `;
+}
+
+/** Values that are bound one after the other, the first of them as `?first`. */
+function boundFrom<Column extends string>(first: number, columns: readonly Column[]): ValueOf<Column> {
+  return (column) => `?${columns.indexOf(column) + first}`;
+}
+
 function beginValues(begin: Begin): SqliteValue[] {
   const { scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress } = begin;
   return [scope, key, owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, progress];
 }
 
-function insertSql(now: string, value: (i: number) => string, from: string): string {
+function insertSql(now: string, value: ValueOf<(typeof beginColumns)[number]>, from: string): string {
   return `INSERT INTO onceflow_records (scope, key, owner, fingerprint, effect, lease_until, retention_ms, horizon_ms, reconcile_after_ms,
       progress, state, attempt, created_at, started_at, verdict, rev)
-    SELECT ${value(0)}, ${value(1)}, ${value(2)}, ${value(3)}, ${value(4)}, ${now} + ${value(5)}, ${value(6)}, ${value(7)}, ${value(8)},
-      ${value(9)}, 'running', 1, ${now}, ${now}, 'running', 1
+    SELECT ${value("scope")}, ${value("key")}, ${value("owner")}, ${value("fingerprint")}, ${value("effect")}, ${now} + ${value("lease_ms")},
+      ${value("retention_ms")}, ${value("horizon_ms")}, ${value("reconcile_after_ms")}, ${value("progress")},
+      'running', 1, ${now}, ${now}, 'running', 1
     ${from} ON CONFLICT DO NOTHING`;
 }
 
@@ -96,11 +121,14 @@ function settleValues(settle: Settle): SqliteValue[] {
   return [scope, key, owner, attempt, to.state, outcomeOf(to), forgets(to) ? 1 : 0, verdictOf(settle), note];
 }
 
-function settleSql(now: string, value: (i: number) => string, from: string): string {
-  return `UPDATE onceflow_records AS r SET state = ${value(4)}, outcome = ${value(5)}, settled_at = ${now},
-      fingerprint = CASE WHEN ${value(6)} THEN NULL ELSE r.fingerprint END,
-      expires_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms END,
-      gone_at = CASE WHEN ${value(4)} <> 'unknown' THEN ${now} + r.retention_ms + r.horizon_ms END,
-      progress = CASE WHEN ${value(4)} = 'unknown' THEN r.progress END, verdict = ${value(7)}, note = ${value(8)}, rev = r.rev + 1
-    ${from} WHERE r.scope = ${value(0)} AND r.key = ${value(1)} AND r.owner = ${value(2)} AND r.attempt = ${value(3)} AND r.state = 'running'`;
+function settleSql(now: string, value: ValueOf<(typeof settleColumns)[number]>, from: string): string {
+  const isSettled = `${value("to_state")} <> 'unknown'`;
+  return `UPDATE onceflow_records AS r SET state = ${value("to_state")}, outcome = ${value("outcome")}, settled_at = ${now},
+      fingerprint = CASE WHEN ${value("forget")} THEN NULL ELSE r.fingerprint END,
+      expires_at = CASE WHEN ${isSettled} THEN ${now} + r.retention_ms END,
+      gone_at = CASE WHEN ${isSettled} THEN ${now} + r.retention_ms + r.horizon_ms END,
+      progress = CASE WHEN ${value("to_state")} = 'unknown' THEN r.progress END,
+      verdict = ${value("verdict")}, note = ${value("note")}, rev = r.rev + 1
+    ${from} WHERE r.scope = ${value("scope")} AND r.key = ${value("key")} AND r.owner = ${value("owner")}
+      AND r.attempt = ${value("attempt")} AND r.state = 'running'`;
 }

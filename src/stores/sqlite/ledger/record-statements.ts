@@ -7,8 +7,18 @@ import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
 
 /** What a settlement changes. */
 const settledNames = [
-  ...["state", "owner", "fingerprint", "settled_at", "progress", "outcome", "expires_at", "gone_at", "verdict", "note", "rev"],
-] as (keyof typeof columns)[];
+  "state",
+  "owner",
+  "fingerprint",
+  "settled_at",
+  "progress",
+  "outcome",
+  "expires_at",
+  "gone_at",
+  "verdict",
+  "note",
+  "rev",
+] as const satisfies readonly (keyof typeof columns)[];
 
 /** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
 export class RecordStatements {
@@ -44,7 +54,10 @@ export class RecordStatements {
   put(next: LedgerRecord, past: AttemptEntry | undefined): void {
     this.#save(next);
     if (past === undefined) return;
-    this.#log ??= this.#database.prepare("INSERT INTO onceflow_attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    // With its columns named: a newer version beside this one may have added others.
+    this.#log ??= this.#database.prepare(
+      "INSERT INTO onceflow_attempts (scope, key, attempt, owner, started_at, ended_at, verdict, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    );
     this.#log.run(...bindAttempt(next, past));
   }
 

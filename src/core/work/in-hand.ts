@@ -1,10 +1,10 @@
-import { backoffMs } from "../../work/backoff.js";
-import type { Clock } from "../../work/clock.js";
+import { backoffMs } from "./backoff.js";
+import type { Clock } from "./clock.js";
 
-/** How many times its patience a suspect leaves the others alone after they did not end in time. */
+/** After a suspect has waited in vain, no suspect asks again for this many times as long as it waited. */
 export const busyFactor = 6;
 
-/** A suspect waits for the others at most so many times its patience: then one of them hangs, and nothing else runs meanwhile. */
+/** A suspect waits for the others at most this many times its patience: one of them may hang, and nothing else begins meanwhile. */
 const patienceMax = 8;
 
 /** Deaths in a row after which work is a suspect: one death is nearly always a deployment or a machine. */
@@ -68,13 +68,13 @@ export class InHand {
   }
 
   /** Undefined: work may enter. Else resolves when it is open again; rejects with the signal's reason. */
-  opening(signal?: AbortSignal): Promise<void> | undefined {
+  untilOpen(signal?: AbortSignal): Promise<void> | undefined {
     return this.#shut && unlessAborted(this.#shut, signal);
   }
 
   /** Runs `work` beside others, when no suspect is alone. */
   async beside<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
-    while (!this.enter()) await this.opening(signal);
+    while (!this.enter()) await this.untilOpen(signal);
     try {
       return await work();
     } finally {
@@ -84,16 +84,17 @@ export class InHand {
 
   /**
    * Runs `work` with nothing beside it until it ends, or calls `reopen`. Undefined: the other work did not end within
-   * `patienceMs`. The next suspect waits twice as long, so that one of them gets its turn where all work takes long.
+   * `patienceMs`, or another suspect has waited in vain a short while ago (`busyFactor`). After a vain wait the
+   * next suspect waits twice as long, so that one of them gets its turn where all work takes long.
    */
   async alone<Result extends object>(
     { clock, patienceMs, signal }: { readonly clock: Clock; readonly patienceMs: number; readonly signal?: AbortSignal | undefined },
     work: (reopen: () => void) => Promise<Result>,
   ): Promise<Result | undefined> {
-    while (this.#shut !== undefined) await this.opening(signal);
+    while (this.#shut !== undefined) await this.untilOpen(signal);
     // Suspects of a busy process, one after the other, must not keep its healthy work waiting.
     if (this.#running > 0 && clock.now() < this.#busyUntil) return undefined;
-    let [resolve, beside] = [() => {}, false];
+    let [resolve, hasReopened] = [() => {}, false];
     this.#shut = new Promise((opened) => {
       resolve = opened;
     });
@@ -102,8 +103,8 @@ export class InHand {
       resolve();
     };
     const reopen = () => {
-      if (beside) return;
-      beside = true;
+      if (hasReopened) return;
+      hasReopened = true;
       this.#running += 1;
       open();
     };
@@ -117,7 +118,7 @@ export class InHand {
       this.#waitedInVain += 1;
       return undefined;
     } finally {
-      if (beside) this.leave();
+      if (hasReopened) this.leave();
       else open();
     }
   }
