@@ -5,8 +5,8 @@ import type { Store } from "../core/store/store.js";
 import { testStoreOverride } from "../core/store/test-store-override.js";
 import { open } from "../stores/open.js";
 import { setPublicUrl } from "../workflow/define/public-url.js";
-import { checkWorkerOptions, type WorkerOptions } from "../workflow/process/check-worker-options.js";
 import { whileBeginning } from "../workflow/process/worker-beginning.js";
+import { checkWorkerOptions, type WorkerOptions } from "../workflow/process/worker-options.js";
 
 /** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;

@@ -37,7 +37,7 @@ export { createHook, now, random, sleep, uuid } from "../workflow/define/primiti
 export type { StepOptions, StepReconcileRequest } from "../workflow/define/step-options.js";
 export { createWebhook, type Webhook, type WebhookOptions } from "../workflow/hooks/webhook.js";
 export type { RequestWithResponse } from "../workflow/hooks/webhook-request.js";
-export type { WorkerOptions } from "../workflow/process/check-worker-options.js";
+export type { WorkerOptions } from "../workflow/process/worker-options.js";
 export type { StreamOptions, WorkflowWritableStreamOptions } from "../workflow/streams/stream-name.js";
 export { getWritable } from "../workflow/streams/writable.js";
 export type { Worker } from "../workflow/worker/worker.js";

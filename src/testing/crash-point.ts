@@ -68,8 +68,9 @@ function ofStore(store: Store, point: CrashPoint, around: Around): PropertyDescr
   if (byItself.includes(point))
     throw new InvalidInputError("point", `"${point}" is inside of a store: wrap its backend, and make the store of that by createStore`);
   const commit = (batch: Batch) => {
+    // The points are those of the ledger: writes of runs and packets pass.
     if ("run" in batch) return store.commit(batch);
-    if ("packet" in batch) return around.writes([batch.packet.verb], () => store.commit(batch));
+    if ("packet" in batch) return store.commit(batch);
     return around.writes([batch.ledger.verb], () => store.commit(batch));
   };
   return {

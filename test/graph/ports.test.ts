@@ -75,7 +75,7 @@ onStores("a port that the document does not declare", packetStores, (test) => {
   for (const when of ["before", "after"] as const)
     test(`the process dies ${when} the commit: one dead letter, one effect`, async ({ scene }) => {
       const side = provider();
-      const { store, hasDied } = dyingStore(await scene.open(), when, settlesWork);
+      const { store, hasDied } = dyingStore(await scene.open(), when, { packet: settlesWork });
       const nodes = { work: side.work, after: () => {} };
       const doomed = await createRuntime({ store, documents: [declaresOne], nodes, leaseMs: shortMs });
       void doomed.trigger("flow", "In", { id: 1 });

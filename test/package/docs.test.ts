@@ -338,7 +338,7 @@ describe("the pages", () => {
       ...exportsOf("src/exports/workflow.ts"),
       ...membersOf("src/workflow/define/step-options.ts", "StepOptions"),
       ...membersOf("src/workflow/define/hook.ts", "HookOptions"),
-      ...membersOf("src/workflow/process/check-worker-options.ts", "WorkerOptions"),
+      ...membersOf("src/workflow/process/worker-options.ts", "WorkerOptions"),
       ...membersOf("src/workflow/define/context.ts", "StepMetadata"),
       ...membersOf("src/workflow/define/context.ts", "WorkflowMetadata"),
       ...codes.errors,
@@ -353,11 +353,18 @@ describe("the pages", () => {
       ...membersOf("src/workflow/client/start.ts", "StartRequest"),
       ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/api.ts", name)),
       ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/client/read-journal.ts", name)),
-      ...[...textOf("src/workflow/journal/event.ts").matchAll(/readonly type: "(\w+)"/g)].map(([, type = ""]) => type),
       ...runStatuses,
     ];
     expect(asked.length).toBeGreaterThan(60);
     expect(asked.filter((name) => !api.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  test("have one row for every type of event in a journal, and no other", () => {
+    const types = [...textOf("src/workflow/journal/event.ts").matchAll(/readonly type: "(\w+)"/g)].map(([, type = ""]) => type);
+    expect(types.length).toBeGreaterThan(20);
+    const [, table = ""] = textOf("docs/reference/workflow-api.md").split("| `type` | `id` | `detail` | means |\n");
+    const rows = [...(table.split("\n\n")[0] ?? "").matchAll(/^\| `(\w+)` \|/gm)].map(([, type = ""]) => type);
+    expect(rows.toSorted()).toEqual(types.toSorted());
   });
 
   test("say every option and error of the transform", () => {

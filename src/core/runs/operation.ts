@@ -22,8 +22,9 @@ export interface StartRun {
 
 /**
  * What the owner of a run writes: the entry `seq` of its journal, and everything that goes with it. The entry is the
- * fence: it is refused when that `seq` exists, because whoever takes a run over writes an entry first. So a late owner
- * finds its place taken, and nothing of its write is done.
+ * fence. It is refused unless the run goes on, `seq` is the next number, and the last entry is of no later epoch
+ * (rules/fence.ts). A worker that takes a run over writes an entry first: so a late owner finds its place taken, and nothing
+ * of its write is done.
  */
 export interface Append {
   readonly verb: "append";

@@ -44,6 +44,7 @@ export interface RunRecord {
   readonly unsettled: number;
 }
 
+/** Also in the claims and indexes of the stores: changing it needs a migration. */
 const suspectDeathsMin = 2;
 
 /** The run was in memory when two owners in a row died: it may be what killed them, so a worker executes it alone. */

@@ -33,7 +33,10 @@ export abstract class Lease {
   /** Called when `renew` has thrown; it is repeated. `isExpired`: there was no renewal for a whole lease. */
   abstract onFailure(error: unknown, isExpired: boolean): void;
 
-  /** Delay after a failed renewal. Waiting for the next regular one would leave two tries in a lease. */
+  /**
+   * Delay after a failed renewal: sooner than the next regular one, which would leave two tries in a lease. An attempt whose lease
+   * expires stops, and its outcome may stay unknown. A worker's lease waits for the regular one: see WorkerLease.
+   */
   retryMs(): number {
     return backoffMs(storeBackoff, this.failures);
   }
@@ -48,7 +51,7 @@ interface LeaseKeeperOptions {
 }
 
 /**
- * Renews any number of leases with one timer: each at a third of its length, and sooner after a failure.
+ * Renews any number of leases with one timer: each at a third of its length, and after a failure when the lease says (`retryMs`).
  *
  * While the event loop is stuck the timer does not fire; the heartbeat thread of the store renews instead.
  */

@@ -29,7 +29,11 @@ export class WorkerLease extends Lease {
     this.#ports.onFailure(error, isExpired);
   }
 
-  /** At the pace of renewals: three failures in a row are reported, and mean an outage, not one broken connection. */
+  /**
+   * At the pace of renewals: three failures in a row are reported, and mean an outage, not one broken connection. Fewer tries than
+   * an attempt's lease has are enough: when this lease expires, bodies get an aborted signal, and what they bring still counts
+   * until the store has given their run or packet to another worker.
+   */
   override retryMs(): number {
     return this.renewEveryMs;
   }

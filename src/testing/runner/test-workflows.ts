@@ -5,7 +5,7 @@ import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
 import { overrideStore } from "../../core/store/test-store-override.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
-import type { WorkerOptions } from "../../workflow/process/check-worker-options.js";
+import type { WorkerOptions } from "../../workflow/process/worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
 import type { WithRuns } from "../simulator/workflow/run-faults.js";
 import { withTransactions } from "../simulator/workflow/transactions.js";

@@ -15,7 +15,7 @@ import { type Child, ChildWatch, type WatchingRun } from "./child-watch.js";
 /** The run that has started them. */
 interface ParentRun extends ServingRun, WatchingRun {
   readonly arrivals: ServingRun["arrivals"];
-  readonly draft: Pick<Draft, "startChild" | "afterCommit">;
+  readonly draft: Pick<Draft, "startChild" | "startAfterCommit">;
   /** When the code first asked for a child's result, by the journal. */
   readonly awaits: ReadonlyMap<string, number>;
   record(event: Event): void;
@@ -54,7 +54,7 @@ export class ChildRuns {
     const create = checks || !known ? make(run) : undefined;
     if (!known && create) draft.startChild(create);
     const mismatch = checks && create ? this.#expect(child, { request, workflow, create, refuse }) : undefined;
-    if (named && !known) draft.afterCommit(() => this.#watchCreated(child));
+    if (named && !known) draft.startAfterCommit(() => this.#watchCreated(child));
     return { id: run, mismatch };
   }
 

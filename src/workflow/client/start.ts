@@ -24,7 +24,7 @@ import { workerOf } from "../process/local-worker.js";
 import { pendingForever } from "../replay/requests.js";
 import { withoutWritable } from "../streams/writable.js";
 import { lookForOverdue, noticeOverdue } from "../waiting/overdue.js";
-import { ambientStore } from "../worker/workers.js";
+import { storeWithWorker } from "../worker/workers.js";
 import { Run } from "./run-handle.js";
 import { sendSafely } from "./send-mail.js";
 
@@ -116,7 +116,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   const encoded = encodedArgs(args, (given) => encodeLater(given, at?.valueBytesMax));
   // Without a turn of the event loop where there is nothing to wait for: who calls and then stops its worker has started it.
   const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(refused));
-  const store = at ?? (await ambientStore());
+  const store = at ?? (await storeWithWorker());
   requireRuns(store);
   const create = startedAside(createOf(asked, { id: given ?? newRunId(), input, store }), store.asideBytes);
   const worker = workerOf(store);

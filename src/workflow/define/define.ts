@@ -155,7 +155,7 @@ interface OwnStep<Args extends unknown[], Result> {
 }
 
 /** A step of ours, whose options may differ from call to call. Only in a workflow. */
-export function callStep<Args extends unknown[], Result>(
+export function callOwnStep<Args extends unknown[], Result>(
   { name, options, fn, call, checkCall }: OwnStep<Args, Result>,
   args: Args,
 ): Promise<Result> {

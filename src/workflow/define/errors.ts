@@ -266,7 +266,7 @@ export class RunNotWritableError extends WorkflowError {
   }
 }
 
-/** The code of a run asks for something else than its journal says. The run is parked; nothing was executed. */
+/** The code of a run asks for something else than its journal says. The run is set aside (status "diverged"); nothing was executed. */
 export class DivergenceError extends WorkflowError {
   static override readonly kind: string = "DivergenceError";
   constructor(
@@ -278,8 +278,8 @@ export class DivergenceError extends WorkflowError {
       `run "${runId}" ${how}. Expected: ${expected}. Found: ${found}, at ${where}.${difference ? ` Of the step, ${difference}.` : ""} ` +
         (isAdvised ? "" : `${input ? waysOutOfInput(unbegun ? undefined : { runId, stepId: input.stepId }) : waysOut} `) +
         (unbegun
-          ? "The run is parked. Nothing of it was executed, and it begins anew under corrected code."
-          : "The run is parked and goes on under code that matches its journal."),
+          ? 'The run is set aside (status "diverged"). Nothing of it was executed, and it begins anew under corrected code.'
+          : 'The run is set aside (status "diverged") and goes on under code that matches its journal.'),
       { code: "DIVERGED" },
     );
   }

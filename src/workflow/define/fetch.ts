@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { currentExecution, currentStep } from "./context.js";
-import { callStep } from "./define.js";
+import { callOwnStep } from "./define.js";
 import { RetryableError } from "./errors.js";
 import type { StepOptions } from "./step-options.js";
 
@@ -41,7 +41,7 @@ export function fetch(input: string | URL | Request, init?: RequestInit, options
   }
   // A provider that is given the key deduplicates by it.
   const effect = idempotencyKey ? { effect: "keyed" as const } : {};
-  return callStep({ name: "fetch", options: { ...effect, ...stepOptions }, fn: send, call: fetch, checkCall }, [input, init, options]);
+  return callOwnStep({ name: "fetch", options: { ...effect, ...stepOptions }, fn: send, call: fetch, checkCall }, [input, init, options]);
 }
 
 async function send(input: string | URL | Request, init: RequestInit | undefined, options: FetchOptions): Promise<Response> {

@@ -8,7 +8,8 @@ const avoidMax = 100;
 /** Workers that a message names. */
 const namedMax = 5;
 
-export interface Refusal {
+/** A worker that cannot execute a run, and why. */
+export interface CannotExecute {
   /** Workers that could not execute the run before. */
   readonly avoid: readonly string[];
   /** The worker that cannot execute it now. */
@@ -19,7 +20,7 @@ export interface Refusal {
 }
 
 /** Other workers are offered the run at once; those that could not execute it wait. */
-export function releaseToOthers({ avoid, owner, now, trouble }: Refusal): Extract<Then, { kind: "release" }> {
+export function releaseToOthers({ avoid, owner, now, trouble }: CannotExecute): Extract<Then, { kind: "release" }> {
   const workers = [...avoid.filter((id) => id !== owner), owner].slice(-avoidMax);
   return {
     kind: "release",

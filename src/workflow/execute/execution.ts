@@ -227,20 +227,27 @@ export class Execution implements WorkflowContext {
 
   // ——— the code waits: what was recorded is committed, or the run rests
 
+  /**
+   * The order counts. A value that is still being read cannot be part of any entry, so it is waited for first, also before the
+   * end. When the code has ended, nothing but the end matters. A step that cannot begin withholds the others before the run is
+   * asked whether it is busy: they are not under way any more. A run that the worker has to give up does not rest here. The
+   * replay check comes before the write that lets the run go: the next owner must not be the one that finds the divergence.
+   */
   #commitOrRest(): void {
     const { draft, ending, release } = this;
     if (draft.unready !== undefined) return void draft.unready.then(() => this.touch());
     if (ending.result !== undefined) return this.#commitEnd();
-    const { refusal } = this.parking;
-    if (refusal !== undefined) this.calls.withhold();
+    const { refusedStep } = this.parking;
+    if (refusedStep !== undefined) this.calls.withhold();
     const busy = this.#busy;
-    if (refusal !== undefined && !busy) return this.parking.releaseRefused(refusal);
+    if (refusedStep !== undefined && !busy) return this.parking.releaseRefused(refusedStep);
     if (release.isRequested) return release.commitOrWait();
-    const leaving = this.#rest.leaving({ busy, drafted: draft.hasEvents });
+    const leaving = this.#rest.decideLeaving({ busy, drafted: draft.hasEvents });
     if (this.#isCheckBegun(leaving, busy)) return;
     if (leaving !== undefined) this.commit(leaving, true);
     // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
-    // Mail that nothing followed from waits for the next entry: a late copy of a write without events could undo a later one.
+    // Mail that led to no event is not committed alone: a late copy of such a write could undo a later one. It goes with the
+    // next entry.
     else if (draft.hasEvents || this.writer.mustCreate) this.commit({ kind: "hold" });
     else this.#rest.wait();
   }

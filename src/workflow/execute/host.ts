@@ -38,7 +38,7 @@ export interface Host {
   claimAwaitedRun(run: string): Promise<void>;
   /** The run is no longer executed here. */
   remove(run: HostedRun, departure: Departure): void;
-  /** The replay check has found that the run would diverge; it is parked. */
+  /** The replay check has found that the run would diverge; it is set aside. */
   warnOfDivergence(run: string, message: string): void;
 }
 

@@ -23,7 +23,7 @@ interface MailboxOptions {
 export class Mailbox {
   readonly #run: AddressedRun;
   readonly #consumedBefore: number;
-  /** What came before that. */
+  /** Mail that came before the run was live. */
   #unread: readonly Mail[];
   #heard: number;
 

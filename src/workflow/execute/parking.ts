@@ -36,12 +36,13 @@ interface ParkedRun {
 }
 
 /**
- * A run that cannot go on here goes back to the store: other workers are offered it at once, this one and those before it after a
- * while. What was recorded and not committed did not happen.
+ * A run that cannot go on here is set aside, with one of two statuses. "diverged": other workers are offered it at once, this one
+ * and those before it after a while. "parked": its processes died too often, and no worker is offered it before a person acts. What
+ * was recorded and not committed did not happen.
  */
 export class Parking {
   readonly #run: ParkedRun;
-  #refusal: string | undefined;
+  #refusedStep: string | undefined;
 
   constructor(run: ParkedRun) {
     this.#run = run;
@@ -55,7 +56,7 @@ export class Parking {
     this.#park(new DivergenceError(id, located).message);
   }
 
-  /** The code would diverge at its next replay: the run is parked now. What was recorded has happened, and is kept. */
+  /** The code would diverge at its next replay: the run is set aside now. What was recorded has happened, and is kept. */
   parkForeseen(divergence: Divergence): void {
     const { id, gone, state, writer, draft, avoid, host, calls } = this.#run;
     // Else it is on its way elsewhere.
@@ -85,19 +86,19 @@ export class Parking {
       if (draft.unready !== undefined) return this.#run.lose(new Error(why));
       calls.abort(new Error(why));
     }
-    this.#park(`${why}. The run is parked, and goes on in a process that can read it.`);
+    this.#park(`${why}. The run is set aside (status "diverged") and goes on in a process that can read it.`);
   }
 
   /** Why a step that the code has called cannot begin under this code. The run goes back when nothing of it is under way. */
-  get refusal(): string | undefined {
-    return this.#refusal;
+  get refusedStep(): string | undefined {
+    return this.#refusedStep;
   }
 
   /** The options of a step are wrong. The run must not fail for that: it waits for code in which they are right. */
   refuseStep(why: string): void {
     const { id, host } = this.#run;
     if (host.rehearsal) return;
-    this.#refusal ??= `run "${id}" cannot go on under this code: ${why}. The step was not begun. Correct its options: the run is parked, and goes on under code in which they are right.`;
+    this.#refusedStep ??= `run "${id}" cannot go on under this code: ${why}. The step was not begun. Correct its options: the run is set aside (status "diverged") and goes on under code in which they are right.`;
     this.#run.touch();
   }
 

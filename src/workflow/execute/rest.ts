@@ -2,7 +2,7 @@ import type { Then } from "../../core/runs/operation.js";
 import type { Clock } from "../../core/work/clock.js";
 import type { Waits } from "./waits.js";
 
-/** A timer that is nearer than this is waited for in memory; for a later one the run leaves it. */
+/** Timers nearer than this are waited for in memory; for later ones the run is released to the store. */
 const keepMs = 1000;
 /** How long a run that waits for a hook or a child stays in memory, in case it comes soon. */
 const idleMs = 200;
@@ -29,7 +29,7 @@ export class Rest {
   }
 
   /** How to leave, when there is nothing to do here for a while. `drafted`: something is to be committed anyway. */
-  leaving({ busy, drafted }: { readonly busy: boolean; readonly drafted: boolean }): Then | undefined {
+  decideLeaving({ busy, drafted }: { readonly busy: boolean; readonly drafted: boolean }): Then | undefined {
     const idleSince = this.#idleSince;
     this.#idleSince = undefined;
     if (busy) return undefined;

@@ -14,7 +14,7 @@ export function warnParked(worker: object, { id, status, trouble }: Parked): voi
   warned.set(worker, ids);
   if (ids.has(id) || ids.size >= warnedMax) return;
   ids.add(id);
-  process.emitWarning(`run "${id}" is parked by this worker (status "${status}"): ${trouble}`, {
+  process.emitWarning(`run "${id}" is set aside by this worker (status "${status}"): ${trouble}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_RUN_PARKED",
   });

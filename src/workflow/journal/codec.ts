@@ -5,6 +5,8 @@ import type { Event } from "./event.js";
  * How events are stored: an entry is a JSON array of events, and an event is an array of its type, what it is about, its
  * time, and the rest in a fixed order. Optional parts come last, and are left out where there is none. This is the only
  * file that knows the order. Journals of 0.1.0 have the same form.
+ *
+ * A new field: optional, last, in the interface (event.ts), in storedOf and eventOf, and in the table of workflow-api.md.
  */
 type Stored = readonly [type: string, about: string, at: number, ...rest: unknown[]];
 

@@ -42,7 +42,7 @@ export function describe(event: Event): string {
     case "accept":
       return `the acceptance of step ${event.id}`;
     case "park":
-      return "mail put aside until the code matches";
+      return "mail put aside until the run goes on";
     case "unpark":
       return "mail that was put aside";
     case "fence":

@@ -16,8 +16,8 @@ export interface Taken {
   readonly entry: Entry;
   readonly events: readonly Event[];
   readonly chunks: readonly Chunk[];
-  /** What begins when it is written. */
-  readonly after: readonly (() => void)[];
+  /** What begins when the entry is committed: the bodies of steps, and watches of children. */
+  readonly starts: readonly (() => void)[];
   readonly mail: readonly TakenIn[];
 }
 
@@ -44,7 +44,7 @@ export class Draft {
   #chunks: Chunk[] = [];
   #consumed: number | null = null;
   #mail: TakenIn[] = [];
-  #after: (() => void)[] = [];
+  #starts: (() => void)[] = [];
   /** Steps whose attempt was in a refused entry, and was left out of what was written of it. */
   readonly #unbegun = new Set<string>();
   #unready: Promise<void> | undefined;
@@ -106,14 +106,15 @@ export class Draft {
     this.#mail.push({ seq: mail, events: this.#events.length });
   }
 
-  afterCommit(go: () => void): void {
-    this.#after.push(go);
+  /** `start` is called when the entry is committed, and the run is known to be ours: the evidence comes before the effect. */
+  startAfterCommit(start: () => void): void {
+    this.#starts.push(start);
   }
 
   /** `startedAt`: only for a run's first entry. */
   take(then: Then, startedAt?: number): Taken {
     const events = this.#events;
-    const after = this.#after;
+    const starts = this.#starts;
     const chunks = this.#chunks;
     const mail = this.#mail;
     const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
@@ -127,7 +128,7 @@ export class Draft {
     };
     const entry = this.#withChunks(plain, [...aside, ...chunks]);
     this.discard();
-    return { entry, events, chunks, after, mail };
+    return { entry, events, chunks, starts, mail };
   }
 
   #withChunks(entry: Entry, chunks: readonly Chunk[]): Entry {
@@ -143,11 +144,11 @@ export class Draft {
   }
 
   /** It was not written after all, but for `without`. */
-  putBack({ entry, events, chunks, after, mail }: Taken, without: Event): void {
+  putBack({ entry, events, chunks, starts, mail }: Taken, without: Event): void {
     const back = events.filter((event) => event !== without);
     this.#events = [...back, ...this.#events];
     this.#mail = [...mail, ...this.#mail.map(({ seq, events: since }) => ({ seq, events: since + back.length }))];
-    this.#after = [...after, ...this.#after];
+    this.#starts = [...starts, ...this.#starts];
     this.#hooks = [...entry.hooks, ...this.#hooks];
     this.#children = [...entry.children, ...this.#children];
     this.#voids = [...(entry.voids ?? []), ...this.#voids];
@@ -165,7 +166,7 @@ export class Draft {
 
   discard(): void {
     this.#events = [];
-    this.#after = [];
+    this.#starts = [];
     this.#hooks = [];
     this.#children = [];
     this.#voids = [];
@@ -181,7 +182,7 @@ export class Draft {
   withholdStarts(): ReadonlySet<string> {
     const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
     this.#events = withheld(this.#events);
-    this.#after = [];
+    this.#starts = [];
     return ids;
   }
 }

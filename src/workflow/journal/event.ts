@@ -187,14 +187,17 @@ interface CallAcceptance {
   readonly at: number;
 }
 
-/** The run diverged: mail after `mail` is counted as taken in, so that it does not wake the run at once, and was not. */
+/**
+ * The run is set aside ("diverged" or "parked") with unread mail: mail after `mail` is counted as taken in, so that it does
+ * not wake the run at once, and was not.
+ */
 interface Park {
   readonly type: "park";
   readonly at: number;
   readonly mail: number;
 }
 
-/** The code matches again: the parked mail is taken in with this entry. */
+/** The run goes on, under code that matches: the mail of `park` is taken in with this entry. */
 interface Unpark {
   readonly type: "unpark";
   readonly at: number;
@@ -233,8 +236,11 @@ export interface RunEnd {
 }
 
 /**
- * How a verdict came about, when not by the body itself: found by `reconcile`, said by a person, or left behind when the
- * run ended. late: by the body, in an entry after the end of the run.
+ * How a verdict came about, when not by the body itself.
+ *
+ * reconciled: found by `reconcile`. resolved: said by a person. abandoned: left behind when the run ended. timeout: the
+ * body took longer than `timeoutMs`. crashed: only in journals of 0.1.0, where a step failed whose processes died too often.
+ * late: by the body, in an entry after the end of the run.
  */
 export type How = "reconciled" | "resolved" | "abandoned" | "timeout" | "crashed" | "late";
 

@@ -26,7 +26,7 @@ export class History {
   /** Calls of steps that a person has accepted, whatever arguments the code asks with. */
   readonly accepted = new Set<string>();
   end: RunEnd | undefined;
-  /** Mail after this one was put aside when the code diverged. */
+  /** Mail after this one was put aside when the run was set aside. */
   parked: number | undefined;
   /** When the code began: the first entry was written with that as the time of its first event. */
   startedAt: number | undefined;

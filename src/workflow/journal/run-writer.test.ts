@@ -29,7 +29,7 @@ function writing(heldAt: number) {
 async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly string[]> {
   const bodies: string[] = [];
   writer.draft.record({ type: "step", id: "charge#0", at: 0, attempt: 1, fingerprint: "", partial: false });
-  writer.draft.afterCommit(() => void bodies.push("charge#0"));
+  writer.draft.startAfterCommit(() => void bodies.push("charge#0"));
   await writer.commit({ kind: "hold" });
   return bodies;
 }

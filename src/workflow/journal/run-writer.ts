@@ -54,7 +54,7 @@ interface Author {
 }
 
 /** An entry that the store has, what it was made of, and what begins now. */
-type Sent = Pick<Taken, "entry" | "events" | "after">;
+type Sent = Pick<Taken, "entry" | "events" | "starts">;
 
 /** `journal` writes the verdict of the step, in the same transaction. */
 type TransactionWork = (tx: Tx, journal: (event: Delivery) => Promise<void>) => Promise<void>;
@@ -173,7 +173,7 @@ export class RunWriter {
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
     // With the mail that it follows from: if we die after this entry, the next owner must not give the code the same mail again.
     const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
-    if (kept && (await this.#send({ entry, events: begun, after: [] })) === undefined) {
+    if (kept && (await this.#send({ entry, events: begun, starts: [] })) === undefined) {
       if (author.gone) return;
       this.draft.restore(after, taken);
     } else this.draft.restore([...begun, ...after], taken);
@@ -189,7 +189,7 @@ export class RunWriter {
     const bare = bareEvents(events);
     const end = bare.at(-1);
     const entry = this.#entryOf(bare, { ...then, output: end?.type === "end" ? end.output : null }, 0);
-    while (!author.gone && (await this.#send({ entry, events: bare, after: [] })) !== undefined) {
+    while (!author.gone && (await this.#send({ entry, events: bare, starts: [] })) !== undefined) {
       // Nothing of it is in the store, and nothing but the code before its first step has run: the caller hears of it.
       if (this.#create) return author.leave({ why: "refused", error });
       await new Promise<void>((go) => void clock.after(refusedAgainMs, go));
@@ -271,11 +271,11 @@ export class RunWriter {
     return { verb: "append", id, epoch, seq: this.#seq, entry };
   }
 
-  #confirm({ entry, events, after }: Sent, conflicts: readonly string[]): void {
+  #confirm({ entry, events, starts }: Sent, conflicts: readonly string[]): void {
     this.#create = undefined;
     if (entry.events !== null) this.#seq += 1;
     this.#author.trial.noteWritten(entry);
-    this.#starts.push(...after);
+    this.#starts.push(...starts);
     this.#author.confirm(entry, conflicts, events);
     if (!this.#author.gone) this.#begin();
   }
@@ -288,7 +288,7 @@ export class RunWriter {
     if (this.#starts.length === 0) return;
     const { host } = this.#author;
     if (host.store.clock.now() - this.#heldAt >= host.leaseMs - storeStepMs) return host.renew();
-    for (const go of this.#starts.splice(0)) go();
+    for (const start of this.#starts.splice(0)) start();
   }
 
   /**

@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
-import type { WorkerOptions } from "./check-worker-options.js";
+import type { WorkerOptions } from "./worker-options.js";
 
 interface Ambient {
   store(): Promise<Store>;

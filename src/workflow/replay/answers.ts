@@ -3,7 +3,7 @@ import type { Delivery } from "../journal/event.js";
 
 /**
  * Gives deliveries to what the code waits for, and keeps the code's clock: the time of the last delivery, which stands still
- * in between and is the same at every replay. Pure, as the replay is: where a delivery comes from does not matter here.
+ * in between and is the same at every replay. Without I/O, as the replay is: where a delivery comes from does not matter here.
  */
 export class Answers {
   readonly #handlers = new Map<string, (delivery: Delivery) => void>();

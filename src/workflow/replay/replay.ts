@@ -6,7 +6,7 @@ interface Journaled {
 }
 
 /**
- * What the journal of a run answers to its code. Pure: it knows no timer, store or worker, so that a run, the check of a
+ * What the journal of a run answers to its code. Without I/O: it knows no timer, store or worker, so that a run, the check of a
  * run and a test of a journal are answered alike.
  *
  * Requests are found by id, each once; their order does not count. Deliveries come in the order of the journal.

@@ -3,7 +3,6 @@ import { decodeError } from "../../core/values/stored-error.js";
 import type { Site } from "../define/call-site.js";
 import type { WrongOptions } from "../define/check-steps.js";
 import type { StepDefinition } from "../define/definition.js";
-import { FatalError } from "../define/errors.js";
 import { notAppliedError } from "../journal/after-end.js";
 import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery, Event, How } from "../journal/event.js";
@@ -14,7 +13,7 @@ import { type AttemptLog, type PastAttempts, pastAttempts } from "./attempt-log.
 import { crashReason } from "./crash-limit.js";
 import { type EncodedResult, encodedInTransaction } from "./encoded-result.js";
 import { type AskingRun, askOtherSide } from "./reconcile.js";
-import { exhausted, judgeFailure, mayRepeat, notKeptError } from "./retry-policy.js";
+import { exhausted, isExhausted, judgeFailure, mayHaveHappened, mayRepeat, notKeptError } from "./retry-policy.js";
 import { type BodyOutcome, type BodyRun, type LateBody, StepBody } from "./step-body.js";
 import type { StepInput } from "./step-input.js";
 import { StepPromise } from "./step-promise.js";
@@ -27,7 +26,7 @@ export interface CallingRun extends BodyRun, AskingRun {
   /** The store's time. */
   now(): number;
   record(event: Event): void;
-  readonly draft: { afterCommit(begin: () => void): void };
+  readonly draft: { startAfterCommit(start: () => void): void };
   readonly arrivals: { add(delivery: Delivery, mail?: number, streams?: DeliveryRecord["streams"]): void };
   readonly writer: Pick<RunWriter, "within">;
   readonly ending: {
@@ -43,7 +42,7 @@ export interface CallingRun extends BodyRun, AskingRun {
 }
 
 /**
- * One call of a step in a run, over all its attempts: started entry → body → verdict, again while it may.
+ * One call of a step in a run, over all its attempts: attempt recorded → committed → body → verdict, again while it may.
  *
  * starting: its entry is not committed yet. running: the body is at it. waiting: for its next attempt. asking: for what
  * the other side knows. unknown: for a person. settled: the code knows.
@@ -109,7 +108,7 @@ export class StepCall implements WatchedCall {
 
   // ——— attempts: begun by the code, after a replay, or when their time has come
 
-  /** The first attempt: its started entry is the request, which is recorded already. */
+  /** The first attempt: the request that was just recorded is its `step` event. */
   begin(at: number): void {
     if (this.#wrong !== undefined) return this.#refuse(this.#wrong);
     this.#start(1, at);
@@ -189,7 +188,7 @@ export class StepCall implements WatchedCall {
     this.dueAt = undefined;
     this.#late = undefined;
     this.state = "starting";
-    this.#run.draft.afterCommit(this.#execute);
+    this.#run.draft.startAfterCommit(this.#execute);
   }
 
   // ——— the body, and what its outcome means
@@ -236,18 +235,16 @@ export class StepCall implements WatchedCall {
     this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
     const now = this.#run.now();
     const options = this.definition.options();
-    const verdict = judgeFailure(error, { name: this.definition.name, failures: this.#failures, options }, now, this.#run.host.random);
+    const attempt = { name: this.definition.name, failures: this.#failures, failure: this.#failure, options, answerAt: this.#answerAt() };
+    const verdict = judgeFailure(error, attempt, now, this.#run.host.random);
     if (verdict.kind === "doubt") return this.#recordDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`);
-    const asks = this.#mayHaveHappened() && !FatalError.is(error);
-    if (verdict.kind === "final" && !asks) return this.#deliver("fail", keptError(verdict.error), how);
-    const retryAt = Math.max(verdict.kind === "retry" ? verdict.at : now, asks ? this.#answerAt() : 0);
-    this.#run.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt, how });
-    this.#waitUntil(retryAt);
+    if (verdict.kind === "final") return this.#deliver("fail", keptError(verdict.error), how);
+    this.#run.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt: verdict.at, how });
+    this.#waitUntil(verdict.at);
   }
 
-  /** It threw, the other side can be asked, and neither the error nor a person said that nothing happened. */
   #mayHaveHappened(): boolean {
-    return this.definition.options().effect === "reconcile" && this.#failure !== "" && decodeError(this.#failure).name !== "NotApplied";
+    return mayHaveHappened(this.definition.options(), this.#failure);
   }
 
   async #ask(): Promise<void> {
@@ -257,7 +254,7 @@ export class StepCall implements WatchedCall {
     if (this.#run.gone || this.state !== "asking") return;
     if (answer.kind === "unknown") return this.#recordDoubt(answer.why);
     if (answer.kind === "found") return this.#deliverResult(answer.result, "reconciled");
-    if (this.#failures <= definition.options().maxRetries) return this.#startNext();
+    if (!isExhausted(this.#failures, definition.options())) return this.#startNext();
     this.#deliver("fail", keptError(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
   }
 

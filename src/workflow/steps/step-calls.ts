@@ -23,7 +23,7 @@ import type { WatchedCall } from "./watched-call.js";
 /** The run whose code calls steps. */
 interface CallsRun extends CallingRun, ServingRun {
   readonly arrivals: CallingRun["arrivals"] & ServingRun["arrivals"];
-  readonly draft: Pick<Draft, "afterCommit" | "withholdStarts">;
+  readonly draft: Pick<Draft, "startAfterCommit" | "withholdStarts">;
   /** The code has no future here: the run is over, or has left this process. */
   readonly isClosed: boolean;
   /** The time that the journal will have for an event that was just recorded. */

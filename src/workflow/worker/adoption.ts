@@ -1,5 +1,5 @@
 import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
-import type { Claimed, Then } from "../../core/runs/operation.js";
+import type { Claimed } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord, type WorkerRecord } from "../../core/runs/run.js";
 import { decode } from "../../core/values/codec.js";
 import { storable } from "../../core/values/storable-text.js";
@@ -10,6 +10,7 @@ import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
 import { broughtBack, withLongValues } from "../journal/aside.js";
 import { History } from "../journal/history.js";
+import { releaseWithoutEntry } from "./release-without-entry.js";
 
 interface Adopter {
   readonly host: Host;
@@ -125,9 +126,8 @@ export class Adoption {
 
   async #release({ id, epoch, avoid }: RunRecord, trouble: string): Promise<void> {
     const { host } = this.#adopter;
-    const then: Then = releaseToOthers({ avoid, owner: host.owner, now: host.now(), trouble });
-    const entry = { events: null, consumed: null, hooks: [], children: [], then };
-    await host.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } });
+    const then = releaseToOthers({ avoid, owner: host.owner, now: host.now(), trouble });
+    await host.store.commit({ run: releaseWithoutEntry(id, epoch, then) });
   }
 
   /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */

@@ -1,7 +1,7 @@
 import { InvalidInputError, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { systemClock } from "../../core/work/clock.js";
-import { ambientStore } from "./workers.js";
+import { storeWithWorker } from "./workers.js";
 
 const openBackoff: Backoff = { minMs: 1000, maxMs: 30_000 };
 
@@ -12,7 +12,7 @@ const openBackoff: Backoff = { minMs: 1000, maxMs: 30_000 };
 export async function beginProcessWorker(): Promise<void> {
   for (let failures = 1; ; failures++) {
     try {
-      await ambientStore();
+      await storeWithWorker();
       return;
     } catch (error) {
       const isPassing = error instanceof UnreachableError || error instanceof NotKnownError;

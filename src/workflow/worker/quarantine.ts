@@ -1,4 +1,4 @@
-import type { Append, Claimed, Entry, Trial } from "../../core/runs/operation.js";
+import type { Claimed, Entry, Trial } from "../../core/runs/operation.js";
 import type { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
 import { aloneMs } from "../execute/trial.js";
@@ -8,6 +8,7 @@ import { encodeEvents } from "../journal/codec.js";
 import { History } from "../journal/history.js";
 import { type CrashLimit, crashLimitOf } from "../steps/crash-limit.js";
 import { parkedEntry } from "./park-crashed.js";
+import { releaseWithoutEntry } from "./release-without-entry.js";
 
 interface Ward {
   readonly host: Host;
@@ -123,7 +124,7 @@ export class Quarantine {
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const at = host.now();
     const events = encodeEvents([{ type: "claim", owner: host.owner, at, crashes: trial.crashes }]);
-    const entry: Entry = { ...nothing, events, then: { kind: "hold" }, trial };
+    const entry: Entry = { events, consumed: null, hooks: [], children: [], then: { kind: "hold" }, trial };
     const answer = await host.commit({ verb: "append", id: run.id, epoch: run.epoch, seq, entry }, () => !this.#stopping);
     if (answer?.kind !== "appended") return this.#free();
     await this.#ward.adopt(
@@ -176,10 +177,8 @@ export class Quarantine {
   async #giveBack(runs: readonly Claimed[], wakeAt = this.#ward.host.now()): Promise<void> {
     const { store } = this.#ward.host;
     const then = { kind: "release", wakeAt, status: "running", trouble: null } as const;
-    const entry: Entry = { ...nothing, events: null, then };
-    const operations = runs.map(({ run }): Append => ({ verb: "append", id: run.id, epoch: run.epoch, seq: 1, entry }));
     // One that fails is found by the next renewal, and given back then.
-    await Promise.allSettled(operations.map((run) => store.commit({ run })));
+    await Promise.allSettled(runs.map(({ run }) => store.commit({ run: releaseWithoutEntry(run.id, run.epoch, then) })));
   }
 
   #free(): void {
@@ -208,5 +207,3 @@ function limitOf({ journal }: Claimed): CrashLimit {
 function clearancesOf(journal: Claimed["journal"]): number {
   return new History(journal).clearances;
 }
-
-const nothing = { consumed: null, hooks: [], children: [] } as const;

@@ -1,10 +1,11 @@
-import { LeaseLostError } from "../../core/errors/errors.js";
+import { type ErrorFacts, LeaseLostError, OnceflowError } from "../../core/errors/errors.js";
 import type { Renewed, RenewQuery } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
 import { LeaseKeeper } from "../../core/work/lease-keeper.js";
 import { WorkerLease } from "../../core/work/worker-lease.js";
 import type { Execution } from "../execute/execution.js";
+import { releaseWithoutEntry } from "./release-without-entry.js";
 
 /** How long a worker that stops waits for the store to remove its row. */
 const leaveMsMax = 1000;
@@ -97,7 +98,7 @@ export class RunLeases {
       const mine = renewed.get(execution.id);
       if (execution.gone || live.get(execution.id) !== execution) continue;
       if (mine?.epoch !== execution.epoch) {
-        execution.lose(lost(execution, "another worker has taken the run over"));
+        execution.lose(lostError(execution));
         continue;
       }
       execution.writer.confirmHeld(sentAt);
@@ -113,7 +114,7 @@ export class RunLeases {
   #onFailure(error: unknown, isExpired: boolean): void {
     this.#holder.troubled("renewing the leases of runs", this.#lease.failures, error);
     if (!isExpired) return;
-    for (const execution of this.#held) execution.calls.abort(lost(execution, "the store could not be reached for a whole lease"));
+    for (const execution of this.#held) execution.calls.abort(mayBeLostError(execution));
   }
 
   /**
@@ -126,13 +127,25 @@ export class RunLeases {
     for (const { id, epoch } of runs) {
       if (this.#options.has(id)) continue;
       const then = { kind: "release", wakeAt: this.#holder.knownNow(), status: "running", trouble: null } as const;
-      const entry = { events: null, consumed: null, hooks: [], children: [], then };
       // Refused when it is ours no longer; when it fails, the next renewal finds it again.
-      await this.#holder.store.commit({ run: { verb: "append", id, epoch, seq: 1, entry } }).catch(() => {});
+      await this.#holder.store.commit({ run: releaseWithoutEntry(id, epoch, then) }).catch(() => {});
     }
   }
 }
 
-function lost({ id, epoch }: Execution, why: string): LeaseLostError {
-  return new LeaseLostError({ scope: "", key: id, attempt: epoch }, why);
+function lostError(execution: Execution): LeaseLostError {
+  const why = "another worker has taken it over. Stop; what this body returns does not count.";
+  return leaseLost(execution, `this worker lost run "${execution.id}": ${why}`);
+}
+
+function mayBeLostError(execution: Execution): LeaseLostError {
+  const why = "the store could not be reached for a whole lease, and another worker may take it over.";
+  const advice = "Stop; what this body returns counts only if no other worker is faster.";
+  return leaseLost(execution, `this worker may have lost run "${execution.id}": ${why} ${advice}`);
+}
+
+/** Not by the constructor of its class, whose sentence is about the attempt of a key, and advises to call with that key again. */
+function leaseLost({ id, epoch }: Execution, message: string): LeaseLostError {
+  const facts: ErrorFacts = { code: "LEASE_LOST", retryable: true, scope: "", key: id, attempt: epoch };
+  return Reflect.construct(OnceflowError, [message, facts], LeaseLostError) as LeaseLostError;
 }

@@ -18,12 +18,13 @@ import { inputOfStart } from "../journal/aside.js";
 import type { Departure, Refusal } from "../journal/departure.js";
 import { History } from "../journal/history.js";
 import { warnNotWritten } from "../journal/not-written.js";
-import type { WorkerOptions } from "../process/check-worker-options.js";
 import { EndBoard } from "../process/end-board.js";
+import type { WorkerOptions } from "../process/worker-options.js";
 import type { Asked } from "../steps/reconcile.js";
 import type { StepBody, StepFunction } from "../steps/step-body.js";
 import { Adoption } from "./adoption.js";
 import { onBeforeExit } from "./before-exit.js";
+import { type CheckedWorkerOptions, checkedWorkerOptions } from "./checked-worker-options.js";
 import { Claims } from "./claims.js";
 import { commitUntilAnswered } from "./commit-until-answered.js";
 import { findAwaitedRun } from "./find-awaited-run.js";
@@ -33,7 +34,6 @@ import { Quarantine } from "./quarantine.js";
 import { RunLeases } from "./run-leases.js";
 import { type StartOutcome, Starts } from "./starts.js";
 import { Turns } from "./turns.js";
-import { type CheckedWorkerOptions, checkedWorkerOptions } from "./worker-options.js";
 
 interface StopOptions {
   /** How long step bodies may take to finish. Default 10 s. */

@@ -2,8 +2,8 @@ import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
 import { checkSteps } from "../define/check-steps.js";
 import { requireAmbient } from "../process/ambient-store.js";
-import type { WorkerOptions } from "../process/check-worker-options.js";
 import { enlist, workerOf } from "../process/local-worker.js";
+import type { WorkerOptions } from "../process/worker-options.js";
 import { Worker } from "./worker.js";
 
 /**
@@ -19,8 +19,8 @@ export async function work(store: Store, options: WorkerOptions = {}): Promise<W
   return enlist(new Worker(store, options));
 }
 
-/** The store to use when none is given; what is started in it is also worked on here, unless that was declined. */
-export async function ambientStore(): Promise<Store> {
+/** The store to use when none is given. Begins a worker for it, if this process has none and has not declined to work. */
+export async function storeWithWorker(): Promise<Store> {
   const ambient = requireAmbient();
   const store = await ambient.store();
   const wanted = ambient.worker();
@@ -28,8 +28,8 @@ export async function ambientStore(): Promise<Store> {
   return store;
 }
 
-/** As `ambientStore` when no store is given: a caller that waits for a run here wants it to be executed. */
+/** As `storeWithWorker` when no store is given: a caller that waits for a run here wants it to be executed. */
 export async function workingStore(given: Store | undefined): Promise<Store> {
   if (given !== undefined) requireStore(given);
-  return given ?? (await ambientStore());
+  return given ?? (await storeWithWorker());
 }

@@ -59,7 +59,7 @@ onStores("packets in memory", packetStores, (test) => {
       scene,
     }) => {
       const endsB = (packet: PacketOperation) => packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue === "B->C.in");
-      const { store, hasDied } = dyingStore(await scene.open(), when, endsB);
+      const { store, hasDied } = dyingStore(await scene.open(), when, { packet: endsB });
       const calls: string[] = [];
       const nodes = {
         a: () => new NodeOutput().send("out", { n: 1 }),

@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { mortal } from "../../../src/testing/mortal-store.js";
 import { stepIdOf } from "../../../src/workflow/journal/identity.js";
+import { dyingStore } from "../../kit/dying-store.js";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
@@ -133,7 +134,7 @@ onStores("the completion write fails", everyStore, (test) => {
   });
 });
 
-onStores("a crash at any commit", everyStore, (test) => {
+onStores("a crash at any write of a run", everyStore, (test) => {
   for (const side of ["before", "after"] as const)
     test(`${side} it: the next worker finishes the run, and no step has two results`, { timeout: 60_000 }, async ({ scene }) => {
       const effects = new EffectLedger({ honoursKeys: true });
@@ -162,26 +163,13 @@ onStores("a crash at any commit", everyStore, (test) => {
     });
 });
 
-/** Whether it died: its n-th commit is the last thing it did, or did not do. */
+/** Whether it died: the n-th write of its runs is the last thing it did, or did not do. */
 async function dieAt(own: Store, run: Workflow<[], number>, id: string, at: number, side: "before" | "after") {
-  const doomed = mortal(own);
-  const died = gate<true>();
   let commits = 0;
-  const commit = async (batch: never) => {
-    const last = commits++ === at;
-    if (last && side === "before") doomed.die();
-    const answer = doomed.store.commit(batch);
-    if (last && side === "after") await answer;
-    if (last) {
-      doomed.die();
-      died.open(true);
-    }
-    return last ? await new Promise<never>(() => {}) : await answer;
-  };
-  const store = Object.create(doomed.store, { commit: { value: commit } }) as Store;
+  const { store, died } = dyingStore(own, side, { run: () => commits++ === at });
   await work(store, { workflows: [run], leaseMs: 300, background: true });
   const ended = start(run, [], { id, store }).then((started) => started.returnValue);
-  return await Promise.race([died.opened, ended.then(() => false)]);
+  return await Promise.race([died.then(() => true), ended.then(() => false)]);
 }
 
 onStores("step identities", ["memory"], (test) => {

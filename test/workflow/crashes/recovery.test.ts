@@ -84,7 +84,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
     const journal = await readJournal("r", { store });
     stalled.signal("SIGCONT");
-    expect((await stalled.says("aborted")).reason).toContain("lost its lease");
+    expect((await stalled.says("aborted")).reason).toContain("this worker lost run");
     stalled.tell({ tell: "free" });
     await stalled.says("ended");
     // A turn of its own, in which it would have written what it brought.

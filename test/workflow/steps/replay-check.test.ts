@@ -257,7 +257,7 @@ plain("onceflow/testing: the next call of the test fails, or its end does", asyn
 
 plain("it is off by default where NODE_ENV is production", async () => {
   const before = process.env["NODE_ENV"];
-  const { checkedWorkerOptions } = await import("../../../src/workflow/worker/worker-options.js");
+  const { checkedWorkerOptions } = await import("../../../src/workflow/worker/checked-worker-options.js");
   try {
     expect(checkedWorkerOptions({}).replayCheck).toBe(true);
     process.env["NODE_ENV"] = "production";

@@ -18,7 +18,7 @@ export interface RunTable {
   insertRun(run: RunRecord): boolean;
   changeRun(id: string, to: RunUpdate): void;
   /** In one go: ends a run that has neither a parent nor hooks. False: nothing was done, and `run` has to be asked. */
-  endAlone?(id: string, end: RunEnd): boolean;
+  endPlain?(id: string, end: RunEnd): boolean;
 
   lastEntry(run: string): EntryPlace | undefined;
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined;

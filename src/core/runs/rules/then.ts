@@ -9,7 +9,7 @@ export function writeThen(table: RunTable, id: string, { then, consumed, trial }
   if (then.kind === "hold" && consumed === null && trial === undefined) return;
   const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }) };
   if (then.kind === "hold") return table.changeRun(id, taken);
-  if (then.kind === "end" && trial === undefined && table.endAlone?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })) return;
+  if (then.kind === "end" && trial === undefined && table.endPlain?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })) return;
   const run = table.run(id);
   assert(run !== undefined, `run ${id} has an entry`);
   if (then.kind === "release") table.changeRun(id, { ...taken, ...released(run, consumed, then, table.now()) });

@@ -14,11 +14,11 @@ export function groupSize(answeredInARow: number, max: number): number {
  * Operations that go alone, because a flush that they shared was answered with an error: which of them is next, and how many
  * may go at once.
  *
- * States of an operation: together (as every new one) → alone, when a flush of several was answered with an error → suspect,
- * when it was answered with an error alone. A suspect is alone again when its caller hands it in again. An answer ends both.
+ * States of an operation: together (as every new one) → alone, when a flush of several was answered with an error → failed
+ * alone, when it was answered with an error alone: it is alone again when its caller hands it in again. An answer ends both.
  */
 export class AloneTurns<Op extends object> {
-  #suspects = new WeakSet<Op>();
+  #failedAlone = new WeakSet<Op>();
   /** Operations that have failed alone since the last success. */
   readonly #failedInARow = new Set<Op>();
   /** Flushes of operations that go alone that were answered since the last one that failed. */
@@ -27,8 +27,8 @@ export class AloneTurns<Op extends object> {
   #first = 0;
   #aloneNext = false;
 
-  isSuspect(operation: Op): boolean {
-    return this.#suspects.has(operation);
+  hasFailedAlone(operation: Op): boolean {
+    return this.#failedAlone.has(operation);
   }
 
   /** Whether the next flush is one of operations that go alone: every other one is. */
@@ -38,23 +38,23 @@ export class AloneTurns<Op extends object> {
     return alone;
   }
 
-  /** Of those that could go, those that do: one; when many have succeeded, several, but never a suspect among others. */
+  /** Of those that could go, those that do: one; when many have succeeded, several, but never one that has failed alone among others. */
   choose<Member extends { readonly operation: Op }>(ready: readonly Member[], max: number): Member[] {
     const first = ready[this.#first % ready.length];
     if (first === undefined) return [];
     const size = groupSize(this.#succeededInARow, max);
-    if (size === 1 || this.isSuspect(first.operation)) return [first];
-    return ready.filter(({ operation }) => !this.isSuspect(operation)).slice(0, size);
+    if (size === 1 || this.hasFailedAlone(first.operation)) return [first];
+    return ready.filter(({ operation }) => !this.hasFailedAlone(operation)).slice(0, size);
   }
 
   /** An operation that was sent alone was answered. */
   clear(operation: Op): void {
-    this.#suspects.delete(operation);
+    this.#failedAlone.delete(operation);
   }
 
-  /** An operation that was sent alone lost a race. A suspect stays alone, and the others have their turns before it. */
+  /** An operation that was sent alone lost a race. One that has failed alone stays alone, and the others have their turns before it. */
   staysAlone(operation: Op): boolean {
-    if (!this.isSuspect(operation)) return false;
+    if (!this.hasFailedAlone(operation)) return false;
     this.#first += 1;
     return true;
   }
@@ -78,14 +78,14 @@ export class AloneTurns<Op extends object> {
    * them: all that wait alone are to fail with it, so that they come again together. Thousands that come back one by one would
    * lose their leases to a server that is well again.
    */
-  failedAlone(operation: Op, error: unknown): boolean {
-    this.#suspects.add(operation);
+  recordFailedAlone(operation: Op, error: unknown): boolean {
+    this.#failedAlone.add(operation);
     if (!(error instanceof UnreachableError || error instanceof NotKnownError)) return false;
     this.#failedInARow.add(operation);
     if (this.#failedInARow.size < failedInARowMax) return false;
     this.#first += this.#failedInARow.size;
     this.#failedInARow.clear();
-    this.#suspects = new WeakSet();
+    this.#failedAlone = new WeakSet();
     return true;
   }
 }

@@ -81,7 +81,7 @@ export class GroupCommit {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  #submit<Op extends object, Ans, Verdict>(kind: KindCommit<Op, Ans, Verdict>, operation: Op): Promise<Ans> {
+  #submit<Op extends object, Ans, Reply>(kind: KindCommit<Op, Ans, Reply>, operation: Op): Promise<Ans> {
     return new Promise((resolve, reject) => {
       if (this.closed) return reject(closedError(this.#backend));
       kind.add({ operation, sentAt: this.#clock.now(), resolve, reject });

@@ -14,12 +14,12 @@ export interface Answered<Op, Ans> {
   readonly sentAt: number;
 }
 
-/** What is particular to records, to runs and to packets. `Verdict`: what the backend says about one operation. */
-export interface CommitKind<Op extends object, Ans, Verdict> {
+/** What is particular to records, to runs and to packets. `Reply`: what the backend says about one operation. */
+export interface CommitKind<Op extends object, Ans, Reply> {
   /** For messages. */
   readonly noun: "record" | "run" | "packet";
-  readonly flush: (operations: readonly Op[]) => Promise<readonly (Verdict | "again" | Error)[]>;
-  readonly answerOf: (verdict: Verdict) => Ans;
+  readonly flush: (operations: readonly Op[]) => Promise<readonly (Reply | "again" | Error)[]>;
+  readonly answerOf: (reply: Reply) => Ans;
   /** Called with everything that a flush has answered, before any caller gets its answer. */
   readonly onAnswers?: (answered: readonly Answered<Op, Ans>[]) => void;
   /** How many flushes the backend takes at the same time. Default 1. */
@@ -30,12 +30,12 @@ export interface CommitKind<Op extends object, Ans, Verdict> {
   readonly isUrgent?: (operation: Op) => boolean;
   /** Whether an operation can be answered from what an earlier one on its row finds, and with what; undefined: it has to be sent. */
   readonly follows?: (later: Op, first: Op) => boolean;
-  readonly followerAnswer?: (verdict: Verdict, operation: Op) => Ans | undefined;
+  readonly followerAnswer?: (reply: Reply, operation: Op) => Ans | undefined;
 }
 
 /** The queue of one kind of operations, and its flushes. `GroupCommit` says when the next one goes. */
-export class KindCommit<Op extends object, Ans, Verdict> {
-  readonly #kind: CommitKind<Op, Ans, Verdict>;
+export class KindCommit<Op extends object, Ans, Reply> {
+  readonly #kind: CommitKind<Op, Ans, Reply>;
   readonly #flushMax: number;
   readonly #aloneTurns = new AloneTurns<Op>();
   #queue: Member<Op, Ans>[] = [];
@@ -44,14 +44,14 @@ export class KindCommit<Op extends object, Ans, Verdict> {
   readonly #busy = new Set<string>();
   flushes = 0;
 
-  constructor(kind: CommitKind<Op, Ans, Verdict>, flushMax: number) {
+  constructor(kind: CommitKind<Op, Ans, Reply>, flushMax: number) {
     this.#kind = kind;
     this.#flushMax = flushMax;
   }
 
   add({ operation, sentAt, resolve, reject }: Pick<Member<Op, Ans>, "operation" | "sentAt" | "resolve" | "reject">): void {
     const row = this.#kind.rowOf?.(operation) ?? "";
-    const alone = this.#aloneTurns.isSuspect(operation);
+    const alone = this.#aloneTurns.hasFailedAlone(operation);
     this.#queue.push({ operation, row, sentAt, resolve, reject, followers: undefined, tries: 0, alone });
   }
 
@@ -146,52 +146,52 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     }
   }
 
-  #distribute(members: readonly Member<Op, Ans>[], verdicts: readonly (Verdict | "again" | Error)[]): void {
+  #distribute(members: readonly Member<Op, Ans>[], replies: readonly (Reply | "again" | Error)[]): void {
     const { answerOf, onAnswers } = this.#kind;
     const answered: Answered<Op, Ans>[] = [];
-    const replied: Member<Op, Ans>[] = [];
+    const delivered: Member<Op, Ans>[] = [];
     const again: Member<Op, Ans>[] = [];
-    const reply = (member: Member<Op, Ans>, answer: Ans) => {
-      replied.push(member);
+    const deliver = (member: Member<Op, Ans>, answer: Ans) => {
+      delivered.push(member);
       if (onAnswers === undefined) member.resolve(answer);
       else answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
     };
     for (let i = 0; i < members.length; i += 1) {
       const member = members[i] as Member<Op, Ans>;
-      const verdict = verdicts[i];
-      if (verdict instanceof Error) {
-        fail(member, verdict);
+      const reply = replies[i];
+      if (reply instanceof Error) {
+        fail(member, reply);
         continue;
       }
       const followers = member.followers;
       member.followers = undefined;
-      if (verdict === undefined || verdict === "again") {
+      if (reply === undefined || reply === "again") {
         // The server had nothing against it: it shares the next flush, and takes no turn from those that go alone.
         if (member.alone) member.alone = this.#aloneTurns.staysAlone(member.operation);
         again.push(member, ...(followers ?? []));
         continue;
       }
       if (member.alone) this.#aloneTurns.clear(member.operation);
-      reply(member, answerOf(verdict));
-      if (followers !== undefined) again.push(...this.#answerFollowers(followers, verdict, reply));
+      deliver(member, answerOf(reply));
+      if (followers !== undefined) again.push(...this.#answerFollowers(followers, reply, deliver));
     }
-    if (replied.length > 0) this.#aloneTurns.serverAnswered();
+    if (delivered.length > 0) this.#aloneTurns.serverAnswered();
     this.#requeue(again);
     if (onAnswers === undefined) return;
     onAnswers(answered);
-    for (let i = 0; i < replied.length; i += 1) (replied[i] as Member<Op, Ans>).resolve((answered[i] as Answered<Op, Ans>).answer);
+    for (let i = 0; i < delivered.length; i += 1) (delivered[i] as Member<Op, Ans>).resolve((answered[i] as Answered<Op, Ans>).answer);
   }
 
   /** Returns those that have to be sent: the first one that would change the row, and all that came after it. */
   #answerFollowers(
     followers: readonly Member<Op, Ans>[],
-    verdict: Verdict,
-    reply: (member: Member<Op, Ans>, answer: Ans) => void,
+    reply: Reply,
+    deliver: (member: Member<Op, Ans>, answer: Ans) => void,
   ): readonly Member<Op, Ans>[] {
     for (const [i, follower] of followers.entries()) {
-      const answer = this.#kind.followerAnswer?.(verdict, follower.operation);
+      const answer = this.#kind.followerAnswer?.(reply, follower.operation);
       if (answer === undefined) return followers.slice(i);
-      reply(follower, answer);
+      deliver(follower, answer);
     }
     return [];
   }
@@ -216,7 +216,7 @@ export class KindCommit<Op extends object, Ans, Verdict> {
     } else if (only !== undefined && another === undefined && this.#kind.rowOf === undefined) {
       fail(only, error);
     } else if (only !== undefined && another === undefined) {
-      const isServer = this.#aloneTurns.failedAlone(only.operation, error);
+      const isServer = this.#aloneTurns.recordFailedAlone(only.operation, error);
       fail(only, error);
       if (isServer) this.#failAlone(error);
     } else {

@@ -27,7 +27,7 @@ export async function flushRuns(
 async function apply(client: MongoClient, collections: Collections, operation: RunOperation): Promise<RunAnswer | "again"> {
   const what = `a run's ${operation.verb}`;
   if (operation.verb === "append" && isOneEntry(operation))
-    return await asking(what, () => again(() => appendAlone(collections, operation)));
+    return await asking(what, () => again(() => appendWithoutTransaction(collections, operation)));
   if (operation.verb === "start" && isOneDocument(operation))
     return await asking(what, () => again(() => startAlone(collections, operation)));
   return await inTransaction(client, what, (options) => decide(collections, operation, options));
@@ -52,7 +52,7 @@ function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, c
  * Without a transaction. What is read before the entry can only have changed by an entry in its place, which its own id then
  * finds taken: then it is decided once more.
  */
-async function appendAlone(collections: Collections, append: Append): Promise<RunAnswer> {
+async function appendWithoutTransaction(collections: Collections, append: Append): Promise<RunAnswer> {
   try {
     return await decide(collections, append, {});
   } catch (error) {

@@ -38,6 +38,8 @@ const answer = `SELECT now, (SELECT min(wake_at) FROM upcoming) AS "nextAt",
  *   taken   claimed: from here on its last owner's lease is over, whatever its clock says
  *
  * When nothing is due, that is one probe of an index for each head, and nothing is written or locked.
+ *
+ * The rule of core/runs/rules/claim.ts in one statement; test/runs compares them.
  */
 function claimStatement(schema: string): string {
   const behind = (when: string, limit: string) => {

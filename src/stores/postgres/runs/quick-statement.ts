@@ -32,6 +32,8 @@ export interface QuickParts {
  * entry: that was measured at a third more time, for a race that nearly never happens.
  *
  * A hold neither locks nor reads its run: the journal says whether an entry can follow.
+ *
+ * The rules of core/runs/rules (start.ts, append.ts, fence.ts, then.ts) in one statement; test/runs compares them.
  */
 export function quickStatement(schema: string, parts: QuickParts): string {
   if (parts.alone && parts.holds) return inSchema(onlyHold, schema);

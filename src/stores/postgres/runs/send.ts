@@ -14,6 +14,8 @@ import { tell } from "./tell.js";
  * Two things can have changed while it waited for the lock. The run has ended, or its hook was dropped (every change of
  * hooks raises `hook_rev` of the same row): then no number is taken, and the answer is to send again. Or the same mail
  * was sent by somebody else: then the unique key raises an error, which takes the number back.
+ *
+ * The rule of core/runs/rules/send.ts in one statement; test/runs compares them.
  */
 export function mailStatement(to: "run" | "token"): string {
   const box =

@@ -3,7 +3,7 @@ import { type Candidate, chooseDue, claimableAt, claimedBy, mayClaimSuspects, ne
 import type { RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
 import { loadRuns } from "./load.js";
-import type { RunNumbers } from "./numbers.js";
+import type { RunNumberHints } from "./number-hints.js";
 import { storeNow, text } from "./row.js";
 import type { SqliteRunTable } from "./table.js";
 
@@ -55,7 +55,7 @@ export function nothingDue(sql: Prepared, query: ClaimQuery): Claims | undefined
 }
 
 /** Inside a write transaction: looks again, because whoever was faster has taken what was due. */
-export function takeDue(sql: Prepared, table: SqliteRunTable, numbers: RunNumbers, query: ClaimQuery): Claims {
+export function takeDue(sql: Prepared, table: SqliteRunTable, hints: RunNumberHints, query: ClaimQuery): Claims {
   const { owner, leaseMs } = query;
   const now = table.begin().now();
   const due = dueAt(sql, query, now);
@@ -67,7 +67,7 @@ export function takeDue(sql: Prepared, table: SqliteRunTable, numbers: RunNumber
     const { run, ...parts } = loaded.get(no) as Omit<Claimed, "lapsed">;
     const taken = { ...claimedBy(owner, run, now), wakeAt: now + leaseMs };
     table.changeRun(run.id, taken);
-    numbers.set(run.id, no);
+    hints.set(run.id, no);
     return { run: { ...run, ...taken }, ...parts, lapsed: run.owner !== null };
   });
   return { now, claimed, nextAt: nextOf(sql, query, mayClaimSuspects(query, due)) };

@@ -19,13 +19,13 @@ export class RunFlush {
 
   /** The answers, and the parents that got mail by the end of a child, which no answer names. */
   run(operations: readonly RunOperation[]): { readonly answers: RunAnswer[]; readonly parents: readonly string[] } {
-    const quick = this.#appendAlone(operations);
+    const quick = this.#appendOnly(operations);
     const answers = quick ?? this.#transactions.write(() => this.#apply(operations));
     return { answers, parents: this.#table.parents };
   }
 
   /** The entry and nothing else: a single statement is its own transaction. What it refuses is explained inside one. */
-  #appendAlone(operations: readonly RunOperation[]): RunAnswer[] | undefined {
+  #appendOnly(operations: readonly RunOperation[]): RunAnswer[] | undefined {
     const [only] = operations;
     if (operations.length !== 1 || only?.verb !== "append") return undefined;
     const { events, consumed, hooks, children, then, voids, chunks, trial } = only.entry;

@@ -8,7 +8,7 @@ import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";
 import { listRuns } from "./list.js";
 import { loadRuns } from "./load.js";
-import { RunNumbers } from "./numbers.js";
+import { RunNumberHints } from "./number-hints.js";
 import { purgeRuns } from "./purge.js";
 import { renewRuns } from "./renew.js";
 import { type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./row.js";
@@ -36,8 +36,8 @@ const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JO
 
 /** Queue and journal in the file of the ledger. */
 export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
-  const numbers = new RunNumbers();
-  const table = new SqliteRunTable(sql, numbers);
+  const hints = new RunNumberHints();
+  const table = new SqliteRunTable(sql, hints);
   const flush = new RunFlush(table, transactions);
   return {
     flush: (operations) =>
@@ -48,7 +48,7 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
       }),
     async claim(query) {
       const nothing = await reading(() => nothingDue(sql, query));
-      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, table, numbers, query))));
+      return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, table, hints, query))));
     },
     workers: () => reading(() => listWorkers(sql)),
     leave: (owner) => writing(() => removeWorker(sql, owner)),

@@ -3,7 +3,7 @@ import type { EntryPlace, RunEnd, RunState, RunTable, RunUpdate } from "../../..
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
 import { chunkAttempt, hasEndedStream, insertChunk, nextPlace, replaceChunk, voidChunks } from "./chunks.js";
-import type { RunNumbers } from "./numbers.js";
+import type { RunNumberHints } from "./number-hints.js";
 import { inputLengthMax, type RunRow, selectedRun, selectedState, storeNow, text, toRun, updateOf } from "./row.js";
 
 const selectState = `SELECT r.no, ${selectedState} FROM onceflow_runs r WHERE r.id = ?`;
@@ -13,7 +13,7 @@ const insertRun = `INSERT INTO onceflow_runs
   (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, mail, consumed, wake_at, created_at, started_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 /** The end of rules/then.ts in one statement: most runs have neither parent nor hooks. Reading the run first costs as much again. */
-const endAlone = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
+const endPlain = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
   ended_at = ?, unsettled = ?, expires_at = CASE WHEN ? = 0 THEN ? + retention_ms END
   WHERE no = ? AND parent IS NULL AND NOT EXISTS (SELECT 1 FROM onceflow_hooks h WHERE h.run = onceflow_runs.no)`;
 
@@ -49,13 +49,13 @@ const removeHooks = "DELETE FROM onceflow_hooks WHERE run = ?";
  */
 export class SqliteRunTable implements RunTable {
   readonly #sql: Prepared;
-  readonly #hints: RunNumbers;
+  readonly #hints: RunNumberHints;
   /** The numbers of runs that were seen since the transaction began: nobody else can have changed those. */
-  readonly #numbers = new Map<string, number>();
+  readonly #seen = new Map<string, number>();
   #now = 0;
   #parents: string[] = [];
 
-  constructor(sql: Prepared, hints: RunNumbers) {
+  constructor(sql: Prepared, hints: RunNumberHints) {
     this.#sql = sql;
     this.#hints = hints;
   }
@@ -63,7 +63,7 @@ export class SqliteRunTable implements RunTable {
   /** At the beginning of a transaction: what was read before it counts for nothing. */
   begin(): this {
     this.#now = storeNow(this.#sql);
-    this.#numbers.clear();
+    this.#seen.clear();
     this.#parents = [];
     return this;
   }
@@ -80,7 +80,7 @@ export class SqliteRunTable implements RunTable {
   run(id: string): RunState | undefined {
     const row = this.#sql(selectState).get(text(id)) as (Omit<RunState, "alone"> & { no: number; alone: 0 | 1 }) | undefined;
     if (row === undefined) return undefined;
-    this.#numbers.set(id, row.no);
+    this.#seen.set(id, row.no);
     return { ...row, alone: row.alone === 1 };
   }
 
@@ -111,7 +111,7 @@ export class SqliteRunTable implements RunTable {
     );
     if (Number(inserted.changes) === 0) return false;
     const no = Number(inserted.lastInsertRowid);
-    this.#numbers.set(run.id, no);
+    this.#seen.set(run.id, no);
     if (run.owner !== null) this.#hints.set(run.id, no);
     if (isLong) this.#sql(insertEntry).run(no, 0, 0, run.createdAt, input);
     return true;
@@ -123,9 +123,9 @@ export class SqliteRunTable implements RunTable {
     if (to.owner === null) this.#hints.delete(id);
   }
 
-  endAlone(id: string, { status, output, unsettled, consumed }: RunEnd): boolean {
+  endPlain(id: string, { status, output, unsettled, consumed }: RunEnd): boolean {
     const values = [status, text(output), consumed, this.#now, unsettled, unsettled, this.#now, this.#no(id)];
-    if (Number(this.#sql(endAlone).run(...values).changes) === 0) return false;
+    if (Number(this.#sql(endPlain).run(...values).changes) === 0) return false;
     this.#hints.delete(id);
     return true;
   }
@@ -152,7 +152,7 @@ export class SqliteRunTable implements RunTable {
         ? this.#sql(fencedFirst).run(no, run, seq, epoch, at, events)
         : this.#sql(fencedNext).run(no, run, seq - 1, epoch, seq, epoch, at, events);
     if (Number(changes) === 0) return false;
-    this.#numbers.set(run, no);
+    this.#seen.set(run, no);
     this.#hints.set(run, no);
     return true;
   }
@@ -209,12 +209,12 @@ export class SqliteRunTable implements RunTable {
   }
 
   #no(run: string): number {
-    return this.#numbers.get(run) ?? (this.#find(run) as number);
+    return this.#seen.get(run) ?? (this.#find(run) as number);
   }
 
   #find(run: string): number | undefined {
     const row = this.#sql(selectNumber).get(text(run)) as { no: number } | undefined;
-    if (row !== undefined) this.#numbers.set(run, row.no);
+    if (row !== undefined) this.#seen.set(run, row.no);
     return row?.no;
   }
 }

@@ -12,7 +12,7 @@ import type { SqliteDatabase, SqliteStatement } from "../driver.js";
 import { explain } from "../errors.js";
 import { RecordStatements } from "../ledger/record-statements.js";
 import { SqlitePacketTable } from "../packets/table.js";
-import { RunNumbers } from "../runs/numbers.js";
+import { RunNumberHints } from "../runs/number-hints.js";
 import { SqliteRunTable } from "../runs/table.js";
 
 /** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
@@ -85,7 +85,7 @@ export function settleWithin(tx: Tx, settle: Settle): Answer {
 
 export function appendWithin(tx: Tx, append: Append): RunAnswer {
   const sql = prepareOnce(handleOf(tx));
-  return appendEntry(new SqliteRunTable(sql, new RunNumbers()).begin(), append);
+  return appendEntry(new SqliteRunTable(sql, new RunNumberHints()).begin(), append);
 }
 
 export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {

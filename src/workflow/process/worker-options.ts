@@ -18,8 +18,8 @@ export interface WorkerOptions {
   /** True: it does not keep the process alive. Default false. */
   readonly background?: boolean;
   /**
-   * Replays the code of a run when the run first waits, and before it leaves memory, and parks a run whose code would
-   * diverge. Runs the code of the workflow once more, and no step. Default: true unless NODE_ENV is "production".
+   * Replays the code of a run when the run first waits, and before it leaves memory, and sets a run aside whose code
+   * would diverge. Runs the code of the workflow once more, and no step. Default: true unless NODE_ENV is "production".
    */
   readonly replayCheck?: boolean;
   /**

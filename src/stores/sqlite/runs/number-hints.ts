@@ -5,7 +5,7 @@ const numbersMax = 10_000;
  * every statement that takes a number from here also compares the id, because a start may have been rolled back, and a
  * number is given again when the newest run was purged.
  */
-export class RunNumbers {
+export class RunNumberHints {
   readonly #numbers = new Map<string, number>();
 
   get(id: string): number | undefined {

@@ -1,6 +1,6 @@
 import { appVersion } from "../define/app-version.js";
 import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "../define/definition.js";
-import { checkWorkerOptions, type WorkerOptions } from "../process/check-worker-options.js";
+import { checkWorkerOptions, type WorkerOptions } from "../process/worker-options.js";
 
 export interface CheckedWorkerOptions extends Required<Omit<WorkerOptions, "workflows" | "version">> {
   /** By name. Undefined: everything that is defined in this process. */
