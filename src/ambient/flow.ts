@@ -1,8 +1,8 @@
 import { createStore } from "../core/store/create-store.js";
 import { Flow, type FlowConfig } from "../flow/flow.js";
 import { LedgerIdempotencyStore } from "../flow/idempotency-store.js";
-import type { DynamoClient } from "../stores/dynamodb/backend.js";
 import type { DynamoStoreOptions } from "../stores/dynamodb/index.js";
+import type { DynamoClient } from "../stores/dynamodb/options.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
 import type { RedisClient } from "../stores/redis/connection/link.js";
 import type { RedisStoreOptions } from "../stores/redis/index.js";

@@ -61,7 +61,7 @@ export type {
 } from "../core/store/store.js";
 export type { StoreOptions } from "../core/store/store-options.js";
 export { type Clock, systemClock } from "../core/work/clock.js";
-export type { DynamoClient } from "../stores/dynamodb/backend.js";
 export { type DynamoStoreOptions, dynamoStore } from "../stores/dynamodb/index.js";
+export type { DynamoClient } from "../stores/dynamodb/options.js";
 export { type MongoClientLike, type MongoStoreOptions, mongoStore } from "../stores/mongodb/index.js";
 export { type RedisStoreOptions, redisStore } from "../stores/redis/index.js";

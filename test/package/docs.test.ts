@@ -558,7 +558,7 @@ function membersOf(file: string, name: string): string[] {
 /** Of a file that only puts others together. */
 function exportsOf(file: string): string[] {
   const lists = [...textOf(file).matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, list = ""]) => list);
-  return lists.flatMap((list) => list.split(",").map((name) => name.replace("type ", "").trim())).filter((name) => name !== "");
+  return lists.flatMap((list) => list.split(",").map((name) => name.trim().replace(/^.* as |^type /, ""))).filter((name) => name !== "");
 }
 
 function sourceCodes(of: (file: string) => boolean = () => true): { readonly errors: string[]; readonly warnings: string[] } {

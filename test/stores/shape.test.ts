@@ -16,7 +16,7 @@ const always = ["backend.ts", "index.ts", "ledger", "url.ts"];
 const withDatabase = ["connection", "driver.ts", "errors.ts", "heartbeat.ts"];
 const sometimes = ["layout.ts", "migrations", "packets", "runs", "transactions"];
 /** What only one database has. */
-const own: Readonly<Record<string, readonly string[]>> = { postgres: ["parameters"], redis: ["scripts"] };
+const own: Readonly<Record<string, readonly string[]>> = { dynamodb: ["options.ts"], postgres: ["parameters"], redis: ["scripts"] };
 
 const entriesOf = (store: string) => readdirSync(join(src, "stores", store)).filter((name) => !name.endsWith(".test.ts"));
 const textOf = (path: string) => readFileSync(join(src, path), "utf8");

@@ -30,7 +30,8 @@ export function decide(record: LedgerRecord | undefined, operation: Operation, n
 function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number): Decision {
   if (record === undefined) return start(undefined, begin, now);
 
-  // The reply to this very begin was lost and it was sent again: it finds its own success.
+  // The owner asks again: its reply was lost, and it finds its own success; or it is a packet that is delivered again, whose key
+  // is begun under the owner `packet:<no>`.
   if (record.state === "running" && record.owner === begin.owner) {
     const { attempt, effect, startedAt, leaseUntil, progress } = record;
     return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil, progress } };

@@ -12,29 +12,13 @@ import { listRecords } from "./ledger/list.js";
 import { Observations, observationsOf } from "./ledger/observed.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecord } from "./ledger/read.js";
+import type { DynamoBackendOptions } from "./options.js";
 
 /** The SDK's own default is 50 sockets. */
 export const atOnceMax = 48;
 const partitionKeyDefault = "id";
 /** What tables of Orchestrix have. Used where the table has it and the user names none; the keys of a table with "id" stay where they are. */
 const partitionKeyOfSeed = "key";
-
-/** A `DynamoDBClient` of the AWS SDK, version 3; whichever copy of it. */
-export interface DynamoClient {
-  send(command: never, options?: never): Promise<unknown>;
-}
-
-export interface DynamoBackendOptions {
-  /** Yours: `close` leaves it open. */
-  readonly client: DynamoClient;
-  readonly table: string;
-  /** Default: `id`, or `key` where the table has that. */
-  readonly partitionKey?: string;
-  /** The attribute of the table's time to live. Default `ttl`. */
-  readonly ttlAttribute?: string;
-  /** Makes the table, and enables its time to live, where they are missing. */
-  readonly create?: boolean;
-}
 
 export async function dynamoBackend(
   sdk: Sdk,

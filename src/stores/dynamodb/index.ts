@@ -5,9 +5,10 @@ import type { Backend, Store } from "../../core/store/store.js";
 import type { StoreOptions } from "../../core/store/store-options.js";
 import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { type OpenOptions, refuseConnectMs } from "../open-options.js";
-import { type DynamoBackendOptions, dynamoBackend } from "./backend.js";
+import { dynamoBackend } from "./backend.js";
 import { ownClient } from "./connection/client.js";
 import { loadDriver } from "./driver.js";
+import type { DynamoBackendOptions } from "./options.js";
 import { checkTable, parseDynamoUrl } from "./url.js";
 
 export async function openUrl(url: string, options: OpenOptions): Promise<Backend> {

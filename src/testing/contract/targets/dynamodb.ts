@@ -1,6 +1,6 @@
-import type { DynamoClient } from "../../../stores/dynamodb/backend.js";
 import { loadDriver } from "../../../stores/dynamodb/driver.js";
 import { dynamoStore } from "../../../stores/dynamodb/index.js";
+import type { DynamoClient } from "../../../stores/dynamodb/options.js";
 import { parseDynamoUrl } from "../../../stores/dynamodb/url.js";
 import { cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";
