@@ -29,7 +29,8 @@ export async function version010(): Promise<Built | string> {
     return `commit ${commit} of version 0.1.0 cannot be unpacked: ${(error as Error).message}`;
   }
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-  await runCommand(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"], {
+  // Its types were checked when it was released, beside dependencies that this version no longer has.
+  await runCommand(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json", "--noCheck"], {
     boundMs,
     cwd: folder,
   });
