@@ -1,8 +1,8 @@
 import type { Hono } from "hono";
 import type { FlowInfo, FlowPlan, Runtime } from "../exports/graph.js";
-import { Refused } from "./problem.js";
+import { ServerProblemError } from "./problem.js";
 
-/** What flows there are, and whether they take part. */
+/** Lists and shows flows; pauses, resumes and archives them. */
 export function addFlowRoutes(app: Hono, runtime: Runtime): void {
   app.get("/flows", async (c) => c.json({ flows: (await runtime.flows()).map(briefly) }));
 
@@ -24,7 +24,7 @@ export function addFlowRoutes(app: Hono, runtime: Runtime): void {
 
 export function planOf(runtime: Runtime, id: string): FlowPlan {
   const plan = runtime.plan(id);
-  if (plan === undefined) throw new Refused("flow-unknown");
+  if (plan === undefined) throw new ServerProblemError("flow-unknown");
   return plan;
 }
 

@@ -25,7 +25,7 @@ function brokerOf(count: number, failing: { readonly done?: boolean; readonly ta
       told.push(`done ${id}`);
     },
     again: () => void told.push(`again ${id}`),
-    atIt: () => void told.push(`at ${id}`),
+    extend: () => void told.push(`at ${id}`),
   });
   async function* take(room: number, signal: AbortSignal) {
     if (failures-- > 0) throw new Error("the broker is away");
@@ -36,7 +36,7 @@ function brokerOf(count: number, failing: { readonly done?: boolean; readonly ta
 }
 
 function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
-  const consuming = poll(new Consumer(options), { atItEveryMs: 60_000, take: broker.take });
+  const consuming = poll(new Consumer(options), { extendEveryMs: 60_000, take: broker.take });
   onTestFinished(() => consuming.stop());
   return consuming;
 }

@@ -59,8 +59,7 @@ export function subworkflow(
       idOf(input),
       input.context.signal,
     );
-    if (status !== "completed")
-      throw new NodeError("PERMANENT", `flow "${flow}" has ended with dead letters; re-inject them, then this one`);
+    if (status !== "completed") throw new NodeError("PERMANENT", `flow "${flow}" has ended with dead letters; retry them, then this one`);
     const output = new NodeOutput();
     for (const { data } of outputs) output.send(port, data);
     return output;

@@ -71,7 +71,7 @@ export class EventReporter {
     if (to === "dead") this.#reportDead(route, what, storeMade(note));
   }
 
-  reportReinjected(route: Route | undefined, letter: PacketRecord): void {
+  reportDeadLetterRetried(route: Route | undefined, letter: PacketRecord): void {
     if (route !== undefined && this.#listeners.any) this.#listeners.notify({ type: "reinjected", ...about(route, letter) });
   }
 
