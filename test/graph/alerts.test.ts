@@ -233,7 +233,7 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
       const [letter] = await runtime.deadLetters();
       expect(hook.heard.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
       expect(letter).toMatchObject({ executionId: id, error: { code: "MISMATCH" } });
-      if (times < 3) await runtime.reinject(letter?.id ?? "");
+      if (times < 3) await runtime.retry(letter?.id ?? "");
     }
     expect(new Set(hook.heard.map(({ key }) => key)).size).toBe(3);
   });

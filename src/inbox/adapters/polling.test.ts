@@ -117,7 +117,7 @@ describe("a consumer", () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const handle = () => 1;
     expect(() => new Consumer({ inbox } as never)).toThrow("handle: must be a function");
-    expect(() => new Consumer({ handle, inbox: {} as Inbox })).toThrow("inbox: must be one that createInbox has made");
+    expect(() => new Consumer({ handle, inbox: {} as Inbox })).toThrow("inbox: must be an inbox created by createInbox");
     for (const concurrency of [0, 1.5, 1001, Number.NaN])
       expect(() => new Consumer({ inbox, handle, concurrency })).toThrow("concurrency: must be a whole number from 1 to 1000");
   });
