@@ -77,9 +77,12 @@ function checkActive(states: Pick<FlowStates, "of">, flow: string): void {
   const state = states.of(flow);
   if (state === "archived") throw flowArchived(flow);
   if (state === "paused")
-    throw new ConfigurationError(`[onceflow] flow "${flow}" is paused and stores nothing, so the packet cannot wait; resume the flow first`, {
-      code: "FLOW_PAUSED",
-    });
+    throw new ConfigurationError(
+      `[onceflow] flow "${flow}" is paused and stores nothing, so the packet cannot wait; resume the flow first`,
+      {
+        code: "FLOW_PAUSED",
+      },
+    );
 }
 
 async function run(context: DirectContext, { route, payload, key, trace }: DirectCall, no: number): Promise<void> {

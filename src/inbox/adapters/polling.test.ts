@@ -13,7 +13,7 @@ function openStore() {
   return store;
 }
 
-/** A broker of a few messages, which remembers what it was told. */
+/** A broker with a few messages, which records the calls it gets. */
 function brokerOf(count: number, failing: { readonly done?: boolean; readonly take?: number } = {}) {
   const told: string[] = [];
   const waiting = Array.from({ length: count }, (_, i) => `m${i}`);
@@ -42,7 +42,7 @@ function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
 }
 
 describe("a consumer", () => {
-  test("has so many under way at a time, and no more", async () => {
+  test("handles at most `concurrency` messages at a time", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const broker = brokerOf(9);
     let underWay = 0;
@@ -57,7 +57,7 @@ describe("a consumer", () => {
     expect(most).toBe(3);
   });
 
-  test("takes nothing more once it is stopped, though there is room again", async () => {
+  test("receives nothing after it is stopped, even if there is room", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const broker = brokerOf(3);
     const { promise, resolve } = promiseWithEnd();
@@ -70,7 +70,7 @@ describe("a consumer", () => {
     expect(broker.left()).toBe(2);
   });
 
-  test("tells of an acknowledgement that was not heard, and of a broker that is away, and goes on", async () => {
+  test("reports a failed acknowledgement and an unreachable broker, and continues", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const errors: unknown[] = [];
     polling(
@@ -85,7 +85,7 @@ describe("a consumer", () => {
     expect(inbox.metrics.processed).toBe(1);
   });
 
-  test("warns the process when nobody listens, also when who listens throws", async () => {
+  test("emits a warning without onError, and if onError throws", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => warned.mockRestore());
@@ -113,7 +113,7 @@ describe("a consumer", () => {
     expect(() => new Consumer({ inbox, handle: () => 1 })).toThrow('handle: must be left out: this inbox runs its operation "charge"');
   });
 
-  test("refuses options before anything is taken", () => {
+  test("rejects wrong options before it receives anything", () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const handle = () => 1;
     expect(() => new Consumer({ inbox } as never)).toThrow("handle: must be a function");
@@ -123,7 +123,7 @@ describe("a consumer", () => {
   });
 });
 
-test("work under way: who waits for room gets it as soon as there is some", async () => {
+test("UnderWay.room resolves as soon as there is room", async () => {
   const underWay = new UnderWay(1);
   const { promise, resolve } = promiseWithEnd();
   underWay.add(promise);

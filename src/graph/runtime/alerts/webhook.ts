@@ -87,7 +87,10 @@ export function warnOfWebhooks(plans: readonly FlowPlan[], privateWebhooks: Priv
     for (const { id, alert } of nodes.values()) {
       const why = alert && cannotBePosted(alert.webhook, privateWebhooks);
       if (why === undefined) continue;
-      process.emitWarning(`[onceflow] node "${id}" of flow "${flow}" cannot send alerts: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
+      process.emitWarning(`[onceflow] node "${id}" of flow "${flow}" cannot send alerts: ${why}`, {
+        type: "OnceflowWarning",
+        code: "ONCEFLOW_WEBHOOK",
+      });
     }
 }
 

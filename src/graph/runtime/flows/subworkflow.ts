@@ -59,7 +59,8 @@ export function subworkflow(
       idOf(input),
       input.context.signal,
     );
-    if (status !== "completed") throw new NodeError("PERMANENT", `flow "${flow}" ended with dead letters; retry them, then retry this packet`);
+    if (status !== "completed")
+      throw new NodeError("PERMANENT", `flow "${flow}" ended with dead letters; retry them, then retry this packet`);
     const output = new NodeOutput();
     for (const { data } of outputs) output.send(port, data);
     return output;
