@@ -67,8 +67,8 @@ describe("validate", () => {
     expect(code).toBe(1);
     expect(
       out,
-    ).toBe(`a.flowdsl.yaml:3:37                 error    FLOW_BAD_VALUE      /nodes/A/kind  "sorce" is none of source, transform, router, llm, action, checkpoint, publish, terminal, integration, subworkflow; did you mean "source"?
-deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        "colour" means nothing here; remove it, or begin its name with x-
+    ).toBe(`a.flowdsl.yaml:3:37                 error    FLOW_BAD_VALUE      /nodes/A/kind  "sorce" is not allowed; allowed values: source, transform, router, llm, action, checkpoint, publish, terminal, integration, subworkflow; did you mean "source"?
+deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        unknown field "colour"; remove it, or prefix its name with x-
 
 2 files, 1 error, 1 warning
 `);
@@ -162,7 +162,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect((await onceflow(["validate", "in", "in/a.flowdsl.yaml"], folder)).out).toContain("2 files, 0 errors");
     symlinkSync("nowhere", join(folder, "in/z.flowdsl.yaml"));
     const { code, out } = await onceflow(["validate", "in"], folder);
-    expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: there is no such file")]);
+    expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: no such file")]);
   });
 
   test("the examples are well", async () => {

@@ -271,7 +271,7 @@ describe("the address of a webhook", () => {
     });
     expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
     expect(events.filter((event) => secret.test(event))).toEqual([]);
-    expect(events.some((event) => event.includes("the webhook answered 500"))).toBe(true);
+    expect(events.some((event) => event.includes("the webhook responded with 500"))).toBe(true);
     for (const end of ends) end();
   });
 
@@ -339,7 +339,7 @@ describe("the address of a webhook", () => {
       await time.pass(1);
       return alert() !== undefined;
     });
-    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook answered 307, and redirects are not followed" });
+    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook responded with 307; redirects are not followed" });
     expect(seen.filter((path) => path !== "/")).toEqual([]);
     server.close();
   });

@@ -133,10 +133,10 @@ onStores("flows", packetStores, (test) => {
     await runtime.archive("flow");
     await expect(other.trigger("flow", "In", {})).rejects.toMatchObject({
       code: "FLOW_ARCHIVED",
-      message: expect.stringContaining("is archived, and takes no triggers") as string,
+      message: expect.stringContaining("is archived and accepts no triggers") as string,
     });
     await expect(other.trigger("none", "In", {})).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    await expect(runtime.pause("nope")).rejects.toThrow(/there is no flow/);
+    await expect(runtime.pause("nope")).rejects.toThrow(/flow "nope" not found/);
     await runtime.resume("flow");
     await runtime.wait(executionId);
     await expectAtRest(runtime);
@@ -356,7 +356,7 @@ still("subworkflows that are not there, or lead back, are refused", async ({ tim
     });
   await expect(time.runtime(sub("{ flow: nowhere }"), {})).rejects.toThrow('there is no flow "nowhere"');
   await expect(time.runtime(sub("{ workflow: nope }"), {})).rejects.toThrow('there is no "nope"');
-  await expect(time.runtime(sub("{}"), {})).rejects.toThrow(/must name what it runs/);
+  await expect(time.runtime(sub("{}"), {})).rejects.toThrow(/must name the flow or workflow to run/);
   await expect(time.runtime(sub("{ flow: flow }"), {})).rejects.toThrow(/runs itself/);
 });
 

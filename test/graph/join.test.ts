@@ -147,5 +147,5 @@ still("a part waits as long as it may, and is a dead letter then", async ({ time
 
 still("an edge that keeps nothing cannot lead to a join", async ({ time }) => {
   for (const mode of ["direct", "ephemeral"])
-    await expect(time.runtime(diamond(`{ mode: ${mode} }`), joining().nodes)).rejects.toThrow(/JOIN_NOT_KEPT|make it durable/);
+    await expect(time.runtime(diamond(`{ mode: ${mode} }`), joining().nodes)).rejects.toThrow(/JOIN_NOT_KEPT|make the edge durable/);
 });

@@ -114,52 +114,55 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(outbox.metrics.retried).toBe(refused);
   });
 
-  on("a message that fails too often blocks only its own key; retried, it comes before the messages that waited behind it", async (box, broker) => {
-    const outbox = box({ attemptsMax: 3 });
-    let poisonous = true;
-    broker.refuse = ({ payload }) => {
-      if (poisonous && payload === "poison") throw new RangeError("no such topic");
-    };
-    const id = await outbox.add(undefined, { key: "a", topic: "t", payload: "poison" });
-    for (const payload of ["a2", "a3"]) await outbox.add(undefined, { key: "a", payload });
-    relay(outbox, broker);
-    await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
-    for (const payload of ["b1", "b2"]) await outbox.add(undefined, { key: "b", payload });
-    await outbox.add(undefined, { key: "a", payload: "a4" });
-    await broker.has(2);
-    expect(broker.payloads).toEqual(["b1", "b2"]);
-    expect(await outbox.pending()).toMatchObject({ waiting: 3, dead: 1 });
-    const [letter, ...others] = await outbox.deadLetters();
-    expect(others).toEqual([]);
-    expect(letter).toMatchObject({
-      id,
-      key: "a",
-      attempts: 3,
-      message: { id, key: "a", topic: "t", payload: "poison" },
-      unreadable: undefined,
-    });
-    expect(letter?.history.map(({ attempt, code, message }) => [attempt, code, message])).toEqual(
-      [1, 2, 3].map((attempt) => [attempt, "ERROR", "no such topic"]),
-    );
-    expect(outbox.metrics).toMatchObject({ retried: 2, dead: 1 });
+  on(
+    "a message that fails too often blocks only its own key; retried, it comes before the messages that waited behind it",
+    async (box, broker) => {
+      const outbox = box({ attemptsMax: 3 });
+      let poisonous = true;
+      broker.refuse = ({ payload }) => {
+        if (poisonous && payload === "poison") throw new RangeError("no such topic");
+      };
+      const id = await outbox.add(undefined, { key: "a", topic: "t", payload: "poison" });
+      for (const payload of ["a2", "a3"]) await outbox.add(undefined, { key: "a", payload });
+      relay(outbox, broker);
+      await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
+      for (const payload of ["b1", "b2"]) await outbox.add(undefined, { key: "b", payload });
+      await outbox.add(undefined, { key: "a", payload: "a4" });
+      await broker.has(2);
+      expect(broker.payloads).toEqual(["b1", "b2"]);
+      expect(await outbox.pending()).toMatchObject({ waiting: 3, dead: 1 });
+      const [letter, ...others] = await outbox.deadLetters();
+      expect(others).toEqual([]);
+      expect(letter).toMatchObject({
+        id,
+        key: "a",
+        attempts: 3,
+        message: { id, key: "a", topic: "t", payload: "poison" },
+        unreadable: undefined,
+      });
+      expect(letter?.history.map(({ attempt, code, message }) => [attempt, code, message])).toEqual(
+        [1, 2, 3].map((attempt) => [attempt, "ERROR", "no such topic"]),
+      );
+      expect(outbox.metrics).toMatchObject({ retried: 2, dead: 1 });
 
-    expect(await outbox.retry("unknown")).toBe(false);
-    // Its attempts are counted from here on: one failure does not make it a dead letter again.
-    let once = true;
-    broker.refuse = ({ payload }) => {
-      if (payload === "poison" && once) {
-        once = false;
-        throw new Error("not yet");
-      }
-    };
-    poisonous = false;
-    expect(await outbox.retry(id)).toBe(true);
-    await isEmpty(outbox);
-    expect(broker.payloadsOf("a")).toEqual(["poison", "a2", "a3", "a4"]);
-    expect(broker.deliveries.find(({ payload }) => payload === "poison")).toMatchObject({ id, attempt: 5, redelivered: true });
-    // The deprecated name of `retry`.
-    expect([await outbox.retry(id), await outbox.redrive(id)]).toEqual([false, false]);
-  });
+      expect(await outbox.retry("unknown")).toBe(false);
+      // Its attempts are counted from here on: one failure does not make it a dead letter again.
+      let once = true;
+      broker.refuse = ({ payload }) => {
+        if (payload === "poison" && once) {
+          once = false;
+          throw new Error("not yet");
+        }
+      };
+      poisonous = false;
+      expect(await outbox.retry(id)).toBe(true);
+      await isEmpty(outbox);
+      expect(broker.payloadsOf("a")).toEqual(["poison", "a2", "a3", "a4"]);
+      expect(broker.deliveries.find(({ payload }) => payload === "poison")).toMatchObject({ id, attempt: 5, redelivered: true });
+      // The deprecated name of `retry`.
+      expect([await outbox.retry(id), await outbox.redrive(id)]).toEqual([false, false]);
+    },
+  );
 
   on("discarded, a dead letter is gone and what it blocked goes on", async (box, broker) => {
     const outbox = box({ attemptsMax: 1 });

@@ -16,7 +16,7 @@ export async function warnOfStranded({ packets }: Store, flows: ReadonlyMap<stri
     if (waiting === 0 || routed === undefined || delivers(routed.routes.get(queue))) continue;
     const what = `${waiting} ${waiting === 1 ? "packet" : "packets"} of edge ${queue} of flow "${flow}"`;
     process.emitWarning(
-      `${what} cannot be delivered: the document no longer has this edge; run a document that has it until they are delivered`,
+      `[onceflow] ${what} cannot be delivered: the document no longer has this edge; run a document that has it until they are delivered`,
       {
         type: "OnceflowWarning",
         code: "ONCEFLOW_STRANDED",
