@@ -42,7 +42,7 @@ describe("the order-payment example", () => {
     return await poll(20_000, all, () => "the example did not start its five processes");
   }
 
-  test("charges = orders, whatever is killed", async () => {
+  test("charges = orders, although workers are killed", async () => {
     const { ended, stdout, stderr } = start(40);
     const [code] = await ended;
     const output = await stdout;

@@ -12,15 +12,15 @@ const program = new Command("onceflow")
   .description(
     "Check and run flow documents; inspect executions, dead letters, workflow runs and keys; test the idempotency keys of HTTP servers.",
   )
-  .version(version)
-  .showHelpAfterError("(run with --help for usage)")
-  .exitOverride();
+  .version(version, "-V, --version", "show the version");
 for (const add of commands) add(program);
-program.commands.forEach(asStrict);
+configure(program);
 
-function asStrict(command: Command): void {
-  command.exitOverride().showHelpAfterError("(run with --help for usage)");
-  command.commands.forEach(asStrict);
+/** Applies to all commands: throw instead of exiting, point to the help after an error, and our texts for the help itself. */
+function configure(command: Command): void {
+  command.exitOverride().showHelpAfterError("(run with --help for usage)").helpOption("-h, --help", "show this help");
+  if (command.commands.length > 0) command.helpCommand("help [command]", "Show the help of a command");
+  command.commands.forEach(configure);
 }
 
 // The reader of a pipe may close it early (`onceflow validate flows | head`), and the disk may be full: neither is a crash.

@@ -75,7 +75,7 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
   }
 }
 
-/** A place in the batch is taken around the transaction, not in it: an open one would wait for those that wait for it. */
+/** Takes a slot of the batch before it opens the transaction. Otherwise open transactions would wait for slots of handlers that wait for them. */
 async function runGated({ store }: Policy, options: OnceOptions, gate: Gate, run: Handler<unknown>, rules: AttemptRules) {
   const { tx } = options;
   if (tx === undefined) {

@@ -143,7 +143,7 @@ test("a page has a diagram, nodes and guarantees, and names cannot break its syn
   const all = await plans();
   const [triage] = all.filter(({ id }) => id === "email_triage").flatMap(generateDocs);
   expect(triage?.text).toContain('n1 -->|"durable: payload.priority #gt;= 8"| n2');
-  expect(triage?.text).toContain("effectively once by `{{payload.messageId}}-sms-alert`; up to 4 attempts, then `alerts-that-nobody-got`");
+  expect(triage?.text).toContain("effectively once by `{{payload.messageId}}-sms-alert`; up to 4 attempts, then `undelivered-alerts`");
   expect(triage?.text).not.toMatch(/exactly once/i);
   const [page] = all.filter(({ id }) => id.startsWith("nasty")).flatMap(generateDocs);
   const rows = page?.text.split("\n").filter((line) => line.startsWith("| `")) ?? [];

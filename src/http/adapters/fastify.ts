@@ -31,7 +31,7 @@ interface Flight {
  */
 export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
   try {
-    // Fastify passes these options of its own to every plugin.
+    // Fastify passes these options to every plugin.
     const { prefix: _, logLevel: __, logSerializers: ___, ...ours } = options as IdempotentOptions<FastifyRequest> & RegisterOptions;
     addHooks(app, checkOptions(ours));
     done();

@@ -15,24 +15,24 @@ function openStore() {
 
 /** A broker with a few messages, which records the calls it gets. */
 function brokerOf(count: number, failing: { readonly done?: boolean; readonly take?: number } = {}) {
-  const told: string[] = [];
+  const calls: string[] = [];
   const waiting = Array.from({ length: count }, (_, i) => `m${i}`);
   let failures = failing.take ?? 0;
   const deliveryOf = (id: string): Delivery<unknown> => ({
     message: { id, payload: id },
     done: () => {
       if (failing.done) throw new Error("not heard");
-      told.push(`done ${id}`);
+      calls.push(`done ${id}`);
     },
-    again: () => void told.push(`again ${id}`),
-    extend: () => void told.push(`at ${id}`),
+    again: () => void calls.push(`again ${id}`),
+    extend: () => void calls.push(`at ${id}`),
   });
   async function* take(room: number, signal: AbortSignal) {
     if (failures-- > 0) throw new Error("the broker is away");
     for (const id of waiting.splice(0, room)) yield deliveryOf(id);
     if (waiting.length === 0) await new Promise((resolve) => signal.addEventListener("abort", resolve));
   }
-  return { told, take, left: () => waiting.length };
+  return { calls, take, left: () => waiting.length };
 }
 
 function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
@@ -53,7 +53,7 @@ describe("a consumer", () => {
       underWay -= 1;
     };
     polling({ inbox, handle, concurrency: 3 }, broker);
-    await vi.waitFor(() => expect(broker.told).toHaveLength(9));
+    await vi.waitFor(() => expect(broker.calls).toHaveLength(9));
     expect(most).toBe(3);
   });
 
@@ -66,7 +66,7 @@ describe("a consumer", () => {
     const stopped = consuming.stop();
     resolve();
     await stopped;
-    expect(broker.told).toEqual(["done m0"]);
+    expect(broker.calls).toEqual(["done m0"]);
     expect(broker.left()).toBe(2);
   });
 
@@ -91,14 +91,14 @@ describe("a consumer", () => {
     onTestFinished(() => warned.mockRestore());
     const silent = brokerOf(1, { take: 1 });
     polling({ inbox, handle: () => 1 }, silent);
-    await vi.waitFor(() => expect(silent.told).toEqual(["done m0"]));
+    await vi.waitFor(() => expect(silent.calls).toEqual(["done m0"]));
     expect(warned.mock.calls).toMatchObject([[expect.stringContaining("the broker is away"), { code: "ONCEFLOW_CONSUMER" }]]);
     const broken = brokerOf(1, { take: 1 });
     const onError = () => {
       throw new Error("no log either");
     };
     polling({ inbox: createInbox(openStore(), { consumer: "shop" }), handle: () => 1, onError }, broken);
-    await vi.waitFor(() => expect(broken.told).toEqual(["done m0"]));
+    await vi.waitFor(() => expect(broken.calls).toEqual(["done m0"]));
     expect(warned.mock.calls.at(-1)).toMatchObject([expect.stringContaining("no log either"), { code: "ONCEFLOW_CONSUMER" }]);
   });
 
@@ -108,7 +108,7 @@ describe("a consumer", () => {
     const inbox = createInbox(openStore(), { consumer: "shop", operation: charge });
     const broker = brokerOf(2);
     polling({ inbox }, broker);
-    await vi.waitFor(() => expect(broker.told).toHaveLength(2));
+    await vi.waitFor(() => expect(broker.calls).toHaveLength(2));
     expect(ran.sort()).toEqual(["m0", "m1"]);
     expect(() => new Consumer({ inbox, handle: () => 1 })).toThrow('handle: must be left out: this inbox runs its operation "charge"');
   });
