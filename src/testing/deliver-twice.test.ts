@@ -90,12 +90,9 @@ describe.each<Required<DeliverTwiceOptions>>([{ mode: "concurrent" }, { mode: "s
   });
 
   test("of a packet to a node", async () => {
-    const node = {
-      operationId: "charge",
-      async handle() {
-        await charge();
-        return new NodeOutput();
-      },
+    const node = async () => {
+      await charge();
+      return new NodeOutput();
     };
     const input = mockNodeInput("in", { id: "o-1" }, { idempotencyKey: "o-1-charge" });
     const delivered = await deliverTwice(() => deliver(node, input, { store }), options);
