@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { delimiter, join, posix, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import dompurify from "dompurify";
 import mermaid from "mermaid";
@@ -86,6 +86,18 @@ function draw(browser: string, wanted: readonly Diagram[]): string[] {
   const args = [...options, `--user-data-dir=${join(folder, "profile")}`, "--dump-dom", pathToFileURL(page).href];
   const dom = execFileSync(browser, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], timeout: 150_000, maxBuffer: 1 << 26 });
   return (/<pre id="report">([\s\S]*?)<\/pre>/.exec(dom)?.[1] ?? "no report").split("\n");
+}
+
+test("docs/README.md links every page of the guide, the reference and the internals", () => {
+  const linked = new Set(["docs/README.md", "docs/internals/README.md"].flatMap(linksOf));
+  const pages = docs.map((file) => `docs/${file}`).filter((page) => /^docs\/(guide|reference|internals)\//.test(page));
+  expect(pages.length).toBeGreaterThan(40);
+  expect(pages.filter((page) => !linked.has(page))).toEqual([]);
+});
+
+function linksOf(page: string): string[] {
+  const targets = [...textOf(page).matchAll(/\]\((?!https?:)([^)#\s]+)/g)].map(([, target = ""]) => target);
+  return targets.map((target) => posix.join(posix.dirname(page), target));
 }
 
 describe("the length of", () => {
