@@ -23,16 +23,16 @@ export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolic
   app.get("/executions/:execution", async (c) => {
     const id = c.req.param("execution");
     const waitMs = Math.min((numberOf(c, "wait") ?? 0) * 1000, policy.waitMsMax);
-    const found = await lookAt(runtime, id);
+    const found = await findExecution(runtime, id);
     if (found === undefined) throw new ServerProblemError("execution-unknown");
     if (found.status !== "running" || waitMs === 0) return c.json(found);
     const signal = AbortSignal.any([c.req.raw.signal, policy.signal]);
-    return c.json(await ended(runtime, found, waitMs, signal));
+    return c.json(await waitForEnd(runtime, found, waitMs, signal));
   });
 }
 
 /** A malformed id counts as not found. */
-async function lookAt(runtime: Runtime, id: string): Promise<ExecutionDetails | undefined> {
+async function findExecution(runtime: Runtime, id: string): Promise<ExecutionDetails | undefined> {
   try {
     return await runtime.execution(id);
   } catch (error) {
@@ -42,11 +42,11 @@ async function lookAt(runtime: Runtime, id: string): Promise<ExecutionDetails | 
 }
 
 /** The execution after it has ended, or as it is when the time or the signal ends the wait. */
-async function ended(runtime: Runtime, found: ExecutionDetails, timeoutMs: number, signal: AbortSignal): Promise<ExecutionDetails> {
+async function waitForEnd(runtime: Runtime, found: ExecutionDetails, timeoutMs: number, signal: AbortSignal): Promise<ExecutionDetails> {
   try {
     return await runtime.wait(found.id, { timeoutMs, signal });
   } catch (error) {
-    if (signal.aborted || error instanceof WaitTimeoutError) return (await lookAt(runtime, found.id)) ?? found;
+    if (signal.aborted || error instanceof WaitTimeoutError) return (await findExecution(runtime, found.id)) ?? found;
     throw error;
   }
 }

@@ -52,7 +52,7 @@ export async function serve(runtime: Runtime, { host = "127.0.0.1", port = 4000,
     port: address.port,
     close: async () => {
       stop.abort(new Error("the server is shutting down"));
-      await closed(server);
+      await closeServer(server);
     },
   };
 }
@@ -75,7 +75,7 @@ function listen(server: HttpServer, host: string, port: number): Promise<Address
   });
 }
 
-function closed(server: HttpServer): Promise<void> {
+function closeServer(server: HttpServer): Promise<void> {
   return new Promise((resolve) => {
     const late = setTimeout(() => server.closeAllConnections(), closeMsMax);
     server.close(() => {

@@ -90,10 +90,10 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
       let server: Served | undefined;
       try {
         await printEvents(runtime, options);
-        server = await served(runtime, token, options);
-        const execution = payload && (await triggered(runtime, payload, options));
+        server = await startServer(runtime, token, options);
+        const execution = payload && (await triggerFlow(runtime, payload, options));
         if (!options.wait) await stop.asked;
-        else if (execution !== undefined) await Promise.race([ended(runtime, execution), stop.asked]);
+        else if (execution !== undefined) await Promise.race([waitForEnd(runtime, execution), stop.asked]);
       } finally {
         await server?.close();
         await runtime.stop();
@@ -136,7 +136,7 @@ async function printEvents(runtime: Runtime, { json }: Options): Promise<void> {
 }
 
 /** Imports the server only with --port, so that `run` without it works without Hono. */
-async function served(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
+async function startServer(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
   if (port === undefined) return undefined;
   const { serve } = await import("../../exports/server.js");
   const server = await serve(runtime, { port, ...(host === undefined ? {} : { host }), ...(token === undefined ? {} : { token }) });
@@ -144,7 +144,7 @@ async function served(runtime: Runtime, token: string | undefined, { port, host 
   return server;
 }
 
-async function triggered(
+async function triggerFlow(
   runtime: Runtime,
   payload: Awaited<ReturnType<typeof payloadOf>>,
   { flow, entry, key }: Options,
@@ -163,7 +163,7 @@ async function triggered(
   return kept ? executionId : undefined;
 }
 
-async function ended(runtime: Runtime, execution: string): Promise<void> {
+async function waitForEnd(runtime: Runtime, execution: string): Promise<void> {
   const { status } = await runtime.wait(execution);
   if (status !== "completed") process.exitCode = exitFound;
 }
