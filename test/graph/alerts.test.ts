@@ -276,10 +276,10 @@ describe("the address of a webhook", () => {
   });
 
   still.for([
-    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /cannot be reached: \w+$/, 0],
-    ["file:///secret", "dead", "PERMANENT", /no http or https URL$/, 1],
-    ["data:text/plain,secret", "dead", "PERMANENT", /no http or https URL$/, 1],
-    ["secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /is unreachable: \w+$/, 0],
+    ["file:///secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
+    ["data:text/plain,secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
+    ["secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
   ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
