@@ -279,6 +279,8 @@ describe("the pages", () => {
     const unchecked = pages.flatMap((page) =>
       fencesOf(page)
         .filter(({ tag, code }) => isCode(tag, code))
+        // Programs of other systems, whose packages are not installed here.
+        .filter(({ tag }) => !(tag === "ts peer" && page.startsWith("docs/guide/coming-from/")))
         .map(({ tag, line }) => `${page}:${line} ${tag}`),
     );
     expect(unchecked).toEqual([]);
