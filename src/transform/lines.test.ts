@@ -33,7 +33,7 @@ const code: fc.Arbitrary<string> = fc.letrec<{ code: string; statement: string }
     .map(([form, head, inner]) => (forms[form] as (typeof forms)[number])(head, inner)),
 })).code;
 
-test("lines stay, maps lead back", () => {
+test("line numbers stay the same, and source maps lead back to the original", () => {
   fc.assert(
     fc.property(code, (body) => {
       const source = `#!/usr/bin/env node\nimport x from "x";\n${body}\nexport {};\n`;
