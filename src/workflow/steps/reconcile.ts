@@ -1,4 +1,4 @@
-import { type RunContext, runBeside } from "../define/context.js";
+import { type RunContext, runReconcile } from "../define/context.js";
 import type { StepDefinition } from "../define/definition.js";
 import { type EncodedResult, type Encoder, encodedResult } from "./encoded-result.js";
 
@@ -34,7 +34,7 @@ export async function askOtherSide(run: AskingRun, { definition, stepId, attempt
   const { reconcile } = definition.options();
   try {
     const ask = () => reconcile?.({ stepId, attempt, input: input() as never[] });
-    const answer = await runBeside(run, () => run.host.ask({ step: definition.name, runId: run.id, attempt }, ask));
+    const answer = await runReconcile(run, () => run.host.ask({ step: definition.name, runId: run.id, attempt }, ask));
     if (answer === "absent") return { kind: "absent" };
     if (typeof answer === "object" && answer !== null && "found" in answer)
       return { kind: "found", result: await encodedResult(run, answer.found) };
