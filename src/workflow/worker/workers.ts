@@ -2,7 +2,7 @@ import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
 import { checkSteps } from "../define/check-steps.js";
 import { requireAmbient } from "../process/ambient-store.js";
-import { enlist, workerOf } from "../process/local-worker.js";
+import { registerLocalWorker, workerOf } from "../process/local-worker.js";
 import type { WorkerOptions } from "../process/worker-options.js";
 import { Worker } from "./worker.js";
 
@@ -16,7 +16,7 @@ import { Worker } from "./worker.js";
 export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
   requireStore(store);
   checkSteps();
-  return enlist(new Worker(store, options));
+  return registerLocalWorker(new Worker(store, options));
 }
 
 /** The store to use when none is given. Begins a worker for it, if this process has none and has not declined to work. */

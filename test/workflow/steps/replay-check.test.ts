@@ -224,7 +224,7 @@ onStores("the replay check", everyStore, (test) => {
     const started = await start(run, [], { id: "r", store });
     await until("it is called", async () => (await story(store, "r")).includes("step hold#0"));
     await expect(acceptCall({ runId: "r", callId: "hold#0", store })).rejects.toThrow("has no outcome in the journal");
-    await expect(acceptCall({ runId: "r", callId: "hold#1", store })).rejects.toThrow("names no step");
+    await expect(acceptCall({ runId: "r", callId: "hold#1", store })).rejects.toThrow("is not a step call of this run");
     await expect(acceptCall({ runId: "r", store })).rejects.toThrow("needs a stepId or a callId");
     await expect(acceptCall({ runId: "none", callId: "hold#0", store })).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
     held.open();
