@@ -4,7 +4,7 @@ import type { Store, Tx } from "../../core/store/store.js";
 import type { Clock } from "../../core/work/clock.js";
 import { registerLocalWorker } from "../../workflow/process/local-worker.js";
 import type { WorkerOptions } from "../../workflow/process/worker-options.js";
-import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { AttemptInDoubt } from "../../workflow/steps/reconcile.js";
 import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import { Worker } from "../../workflow/worker/worker.js";
 import { type Mortal, mortal } from "../mortal-store.js";
@@ -113,7 +113,7 @@ class TestWorker extends Worker {
     return this.#bodies.around(this.#process, step, super.bodyOf(step));
   }
 
-  override ask(about: Asked, reconcile: () => unknown): unknown {
+  override ask(about: AttemptInDoubt, reconcile: () => unknown): unknown {
     return this.#bodies.ask(this.#process, about, reconcile);
   }
 }

@@ -25,7 +25,7 @@ test("looking up a former name that several functions share throws, until one of
   addFormerName("workflow", "shared", "b");
   const text = encode(register("workflow", "c", fn())).replace('"c"', '"shared"');
   expect(() => decode(text)).toThrow(AmbiguousNameError);
-  expect(() => presentName("workflow", "shared")).toThrow('which "a" and "b" all had');
+  expect(() => presentName("workflow", "shared")).toThrow('which "a" and "b" shared');
   const chosen = register("workflow", "shared", fn());
   expect(decode(text)).toBe(chosen);
   expect(presentName("workflow", "shared")).toBe("shared");

@@ -51,7 +51,7 @@ test.each(forms)("%s is read and written as it always was", (stored, event) => {
   expect(encodeEvents(decodeEvents(`[${stored}]`))).toBe(`[${stored}]`);
 });
 
-test("the list above has every type of event", () => {
+test("the examples cover every type of event", () => {
   const types: Record<EventType, true> = {
     step: true,
     mismatch: true,
@@ -82,6 +82,6 @@ test("the list above has every type of event", () => {
   expect(new Set(forms.map(([, { type }]) => type))).toEqual(new Set(Object.keys(types)));
 });
 
-test("an event of a later version keeps its common parts", () => {
+test("an event of a later version keeps its common fields", () => {
   expect(decodeEvents(`[["later","a#0",${at},1]]`)).toEqual([{ type: "later", id: "a#0", at }]);
 });

@@ -34,7 +34,7 @@ async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly s
   return bodies;
 }
 
-test("a step begins only while the run is ours in the store, which counts in whole milliseconds", async () => {
+test("a step starts only while this worker owns the run in the store, which counts whole milliseconds", async () => {
   const heldAt = 1000.7;
   const until = Math.floor(heldAt) + leaseMs;
   for (let tenths = -30; tenths <= 20; tenths++) {
@@ -48,7 +48,7 @@ test("a step begins only while the run is ours in the store, which counts in who
   }
 });
 
-test("what waits begins when the store says that the run is still ours, and once", async () => {
+test("a waiting step starts, once, when the store confirms that this worker still owns the run", async () => {
   const scene = writing(1000.7);
   scene.at.now = 1100;
   const bodies = await begun(scene);

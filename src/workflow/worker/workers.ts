@@ -7,7 +7,8 @@ import type { WorkerOptions } from "../process/worker-options.js";
 import { Worker } from "./worker.js";
 
 /**
- * Works on the runs of a store until it is stopped.
+ * Starts a worker, which executes runs of a store until it is stopped. Throws InvalidInputError if an option, or an option of a
+ * step, is invalid, and ConfigurationError if the store does not support runs.
  *
  * @example
  * const worker = await work(store, { workflows: [order], concurrency: 50 });
@@ -19,7 +20,7 @@ export async function work(store: Store, options: WorkerOptions = {}): Promise<W
   return registerLocalWorker(new Worker(store, options));
 }
 
-/** The store to use when none is given. Begins a worker for it, if this process has none and has not declined to work. */
+/** The default store of the process. Starts a worker for it, unless there is one or `configure({ worker: false })` was called. */
 export async function storeWithWorker(): Promise<Store> {
   const ambient = requireAmbient();
   const store = await ambient.store();
@@ -28,7 +29,7 @@ export async function storeWithWorker(): Promise<Store> {
   return store;
 }
 
-/** As `storeWithWorker` when no store is given: a caller that waits for a run here wants it to be executed. */
+/** The given store, else `storeWithWorker()`: a caller that waits for a run expects it to be executed. */
 export async function workingStore(given: Store | undefined): Promise<Store> {
   if (given !== undefined) requireStore(given);
   return given ?? (await storeWithWorker());
