@@ -1,7 +1,7 @@
 import { closest } from "../core/errors/closest.js";
 
-const ours = ["use step", "use workflow"] as const;
-type Ours = (typeof ours)[number];
+const directives = ["use step", "use workflow"] as const;
+type Directive = (typeof directives)[number];
 
 /** Directives of other tools. The option `directives` adds to them. */
 const others: ReadonlySet<string> = new Set([
@@ -19,8 +19,8 @@ const others: ReadonlySet<string> = new Set([
   "use gpu",
 ]);
 
-export function isDirective(text: string): text is Ours {
-  return (ours as readonly string[]).includes(text);
+export function isDirective(text: string): text is Directive {
+  return (directives as readonly string[]).includes(text);
 }
 
 /** Lower case, with single spaces instead of hyphens, underscores and repeated spaces. */
@@ -37,10 +37,10 @@ function normalised(text: string): string {
  * would leave a plain function, whose effect happens again with every replay. Undefined if the text is spelt correctly, or
  * is a directive of another tool.
  */
-export function intendedDirective(text: string, known: readonly string[] = []): Ours | undefined {
+export function intendedDirective(text: string, known: readonly string[] = []): Directive | undefined {
   // Every text within two edits that is reported begins with "u" or "su": the quick test of whole files relies on it.
   if (isDirective(text) || others.has(text) || known.includes(text) || !/^\s*s?u/i.test(text)) return undefined;
-  return closest(normalised(text), ours) as Ours | undefined;
+  return closest(normalised(text), directives) as Directive | undefined;
 }
 
 /** True if the text is a directive except for spaces, hyphens, underscores and capitals. */

@@ -75,7 +75,7 @@ describe("a directive in a wrong position is reported", () => {
       'app.ts:1:1: "use worklfow" is not a directive. Write "use workflow".',
     ],
     "misspelt, after statements": ['async function f() { g(); "use stpe"; }', 'Write "use step".'],
-    "misspelt, behind a text and a word that begins with u": [
+    "misspelt, after a string and a word that begins with u": [
       'const a = "b"\nusing; async function f() { "use stpe"; }',
       'Write "use step".',
     ],
@@ -166,15 +166,15 @@ test("code that is nested too deeply to be analysed passes, unless it has direct
 
 describe("code that is returned unchanged", () => {
   const alone: Readonly<Record<string, string>> = {
-    "nothing of interest": "export const a = 1;",
+    "code without directives and globals": "export const a = 1;",
     "a comment": "// use step, new Date(), fetch()\nexport const a = 1;",
-    "a text": 'const a = "Date.now()"; log("use step");',
-    "a directive of others": '"use client"; "use server"; export const a = 1;',
+    "a string": 'const a = "Date.now()"; log("use step");',
+    "a directive of another tool": '"use client"; "use server"; export const a = 1;',
     "Date with arguments": "const a = [new Date(5), Date.parse(x), Date.UTC(1), x instanceof Date, class extends Date {}, Date];",
     "other members":
       "const a = [Math.max(1, random), crypto.randomBytes(1), o.fetch(), o.Date.now(), o.setTimeout, { fetch: 1, setTimeout() {} }];",
-    "asked for its type": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
-    "written to":
+    "operands of typeof": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
+    "targets of assignments":
       "globalThis.fetch = () => 1; Math.random = async function () {}; delete globalThis.fetch; [fetch] = []; ({ fetch } = o); for (fetch of a); fetch++;",
     parameters: "function f(fetch, { Date }, [setTimeout = 1], ...crypto) { fetch(); Date.now(); setTimeout(); crypto.randomUUID(); }",
     "let, const and class": "{ let fetch; const Date = 1; class Math {} fetch(); new Date(); Math.random(); }",
@@ -296,7 +296,7 @@ describe("ids", () => {
       "step//src/app.ts//o.b",
       "step//src/app.ts//o.c.d",
     ],
-    "members of what is handed to a call": [
+    "members of an argument of a call": [
       'const a = tool({ execute: async () => { "use step"; } }); export const b = await tool([{ async execute() { "use step"; } }]);\nregister({ execute: async () => { "use step"; } }); export default new Agent({ x: { execute: async () => { "use step"; } } });',
       "step//src/app.ts//execute",
       "step//src/app.ts//x.execute",
@@ -305,7 +305,7 @@ describe("ids", () => {
       "step//src/app.ts//register/execute",
       "step//src/app.ts//default/Agent/x.execute",
     ],
-    "one that is handed to a call has the path that it has beside others": [
+    "a single function in an argument has the same path as one of several": [
       'const a = tool({ execute: async () => { "use step"; } });',
       "step//src/app.ts//a/tool/execute",
       "step//src/app.ts//execute",
@@ -352,7 +352,7 @@ describe("ids", () => {
       "step//src/app.ts//c",
     ],
     "a default export by name": ['"use workflow";\nasync function a() {}\nexport default a;', "workflow//src/app.ts//a"],
-    "what a name cannot hold": ['const o = { async "a#b"() { "use step"; } };', "step//src/app.ts//o.a%23b"],
+    "characters that a name cannot contain": ['const o = { async "a#b"() { "use step"; } };', "step//src/app.ts//o.a%23b"],
   };
   test.for(Object.entries(names))("%s", ([, [code, ...ids]]) => {
     const found = [...(transformed(code, "src/app.ts") ?? "").matchAll(/"((?:step|workflow)\/\/[^"]*)"/g)].map(([, id]) => id);

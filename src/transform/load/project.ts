@@ -3,7 +3,7 @@ import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The folder of this package, whose code is never transformed. It may be outside of node_modules if it is linked. */
-const ours = fileURLToPath(new URL("../..", import.meta.url));
+const ownFolder = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The base folder of ids: `ONCEFLOW_ROOT`, or the nearest folder upwards that has a package.json. */
 export function projectRoot(from: string = process.cwd()): string {
@@ -22,7 +22,7 @@ export function isProjectFile(file: string): boolean {
 
 /** Whether a file belongs to this package. */
 export function isOwnFile(file: string): boolean {
-  return file.startsWith(ours);
+  return file.startsWith(ownFolder);
 }
 
 export function isPackageFile(file: string): boolean {

@@ -92,7 +92,7 @@ export class ChildRuns {
 
   /** True while the code awaits a run that sends no mail to this run, so that the store must be polled. */
   get elsewhere(): boolean {
-    for (const { awaited, ours, ended } of this.#children.values()) if (awaited && !ours && !ended) return true;
+    for (const { awaited, isOwnChild, ended } of this.#children.values()) if (awaited && !isOwnChild && !ended) return true;
     return false;
   }
 
@@ -150,7 +150,7 @@ export class ChildRuns {
       };
     });
     result.catch(() => {});
-    const state = { created, ours: !named, looked: !named, awaited: false, ended: false };
+    const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false };
     const child: Child = { request, run, result, named, settle, starts: new Map(), awaitedAt: undefined, ...state };
     this.#children.set(run, child);
     this.#run.answers.on(request, settle);

@@ -20,7 +20,7 @@ export interface Child {
   /** The entry that creates the run is in the store. */
   created: boolean;
   /** This run is the parent, so mail will report the end of the child. */
-  ours: boolean;
+  isOwnChild: boolean;
   /** The current owner has read the run from the store at least once. */
   looked: boolean;
   awaited: boolean;
@@ -101,14 +101,14 @@ export class ChildWatch {
   }
 
   #isOpen(child: Child): boolean {
-    return !this.#run.gone && (child.starts.size > 0 || !(child.ended || child.ours));
+    return !this.#run.gone && (child.starts.size > 0 || !(child.ended || child.isOwnChild));
   }
 
   async #judge(child: Child, run: RunRecord | undefined): Promise<void> {
     const { store, id } = this.#run;
     if (child.ended) return;
     if (run === undefined) return await this.#endRemoved(child);
-    if (run.parent === id) child.ours = true;
+    if (run.parent === id) child.isOwnChild = true;
     else if (hasEnded(run.status)) {
       const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
       if (output !== undefined) this.#end(child, JSON.stringify([run.status, output]));
@@ -124,8 +124,8 @@ export class ChildWatch {
     if (!child.ended) this.#end(child, JSON.stringify(["absent", null]));
   }
 
-  #waitedMs({ awaitedAt, awaited, ended, ours }: Child): number {
-    return awaited && !ended && !ours && awaitedAt !== undefined ? this.#run.now() - awaitedAt : -1;
+  #waitedMs({ awaitedAt, awaited, ended, isOwnChild }: Child): number {
+    return awaited && !ended && !isOwnChild && awaitedAt !== undefined ? this.#run.now() - awaitedAt : -1;
   }
 
   async #searchCycle(child: Child): Promise<void> {

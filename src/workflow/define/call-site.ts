@@ -1,7 +1,10 @@
 import { placeIn } from "../../core/errors/frames.js";
 
 /** The folder src/workflow, as imports see it and as stack traces do: with source maps the two differ. */
-const ours = [new URL("..", import.meta.url).href, placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, "")];
+const ownFolders = [
+  new URL("..", import.meta.url).href,
+  placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, ""),
+];
 
 /** File, line and column of the first stack frame outside of this package. */
 export function callSite(): string {
@@ -28,7 +31,7 @@ const framesMax = 3;
 
 export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
-  const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
-  const line = lines.find((text) => !isOurs(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
+  const isOwn = (text: string) => ownFolders.some((folder) => text.includes(folder));
+  const line = lines.find((text) => !isOwn(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
   return line === undefined ? "an unknown location" : placeIn(line).replace(/^file:\/\//, "");
 }

@@ -48,9 +48,13 @@ function onlyOutside(name: "fetch" | Timer, real: () => unknown): Anything {
   };
 }
 
+/** Replaces the global `fetch`: throws ContextError in a workflow. */
 const checkedFetch = onlyOutside("fetch", () => globalThis.fetch);
+/** Replaces the global `setTimeout`: throws ContextError in a workflow. */
 const checkedTimeout = onlyOutside("setTimeout", () => globalThis.setTimeout);
+/** Replaces the global `setInterval`: throws ContextError in a workflow. */
 const checkedInterval = onlyOutside("setInterval", () => globalThis.setInterval);
+/** Replaces the global `setImmediate`: throws ContextError in a workflow. */
 const checkedImmediate = onlyOutside("setImmediate", () => globalThis.setImmediate);
 
 export { checkedFetch as fetch, checkedImmediate as setImmediate, checkedInterval as setInterval, checkedTimeout as setTimeout };

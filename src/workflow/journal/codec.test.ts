@@ -4,7 +4,7 @@ import type { Event, EventType } from "./event.js";
 
 const at = 1700000000000;
 
-/** Every form that 0.1.0 and later versions have written, and the event that it is. */
+/** Every stored form that version 0.1.0 and later versions have written, with its event. */
 const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["step","a#0",${at},1,"[1]"]`, { type: "step", id: "a#0", at, attempt: 1, fingerprint: "[1]", partial: false }],
   [`["step","a#0",${at},0,"x","partial"]`, { type: "step", id: "a#0", at, attempt: 0, fingerprint: "x", partial: true }],
@@ -45,7 +45,7 @@ const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["end","failed",${at},"e"]`, { type: "end", status: "failed", at, output: "e" }],
 ];
 
-test.each(forms)("%s is read and written as it always was", (stored, event) => {
+test.each(forms)("%s is decoded and encoded as in all earlier versions", (stored, event) => {
   expect(decodeEvents(`[${stored}]`)).toEqual([event]);
   expect(encodeEvents([event])).toBe(`[${stored}]`);
   expect(encodeEvents(decodeEvents(`[${stored}]`))).toBe(`[${stored}]`);

@@ -5,7 +5,7 @@ import { RunWriter } from "./run-writer.js";
 
 const leaseMs = 100;
 
-/** A run of a process whose clock is between two milliseconds of the store's, and whose commits are answered when that clock says so. */
+/** A run in a process whose clock is between two milliseconds of the store's clock; commits are answered with the time of that clock. */
 function writing(heldAt: number) {
   const at = { now: heldAt };
   const renewals: number[] = [];
@@ -25,7 +25,7 @@ function writing(heldAt: number) {
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 
-/** The bodies that begin: of one step, whose entry is answered now. */
+/** The bodies that start when the entry of one step is answered now. */
 async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly string[]> {
   const bodies: string[] = [];
   writer.draft.record({ type: "step", id: "charge#0", at: 0, attempt: 1, fingerprint: "", partial: false });

@@ -296,7 +296,7 @@ export class RunWriter {
   /**
    * The commit of a transaction failed, or its reply was lost: then it may still be in flight, and arrive after the body was
    * run again. So a fence entry is written under the same number, which waits for the transaction or makes it fail. The entry
-   * that is there afterwards tells whether the transaction was committed.
+   * that is there afterwards shows whether the transaction was committed.
    */
   async #wasCommitted({ events }: Entry): Promise<boolean> {
     const author = this.#author;

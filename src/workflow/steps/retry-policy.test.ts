@@ -9,14 +9,14 @@ const now = 1000;
 const quick = { backoff: { minMs: 10, jitter: 0 } };
 const asks = { ...quick, effect: "reconcile", reconcile: () => undefined };
 
-/** The verdict on an attempt that threw `error`; what the other side says can be trusted from 5000 on. */
+/** The verdict on an attempt that threw `error`; the provider's answer is reliable from 5000 on. */
 function judged(error: unknown, options: object, failures = 1) {
   const attempt = { name: "charge", failures, failure: keptError(error), options: resolveOptions("charge", options), answerAt: 5000 };
   return judgeFailure(error, attempt, now, () => 0);
 }
 
 describe("a step that throws", () => {
-  test.each(["idempotent", "keyed"])("%s: is tried again until its retries are used up", (effect) => {
+  test.each(["idempotent", "keyed"])("%s: is retried until its retries are exhausted", (effect) => {
     expect(judged(new Error("away"), { ...quick, effect })).toEqual({ kind: "retry", at: 1010 });
     expect(judged(new Error("away"), { ...quick, effect }, 3)).toEqual({ kind: "retry", at: 1040 });
     expect(judged(new Error("away"), { ...quick, effect }, 4)).toMatchObject({

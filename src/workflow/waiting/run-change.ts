@@ -15,8 +15,8 @@ export function waitForChange(store: Store, id: string, ms: number, chunks: bool
     const cancel = store.clock.after(ms, () => stop());
     const forget = store.onRunChange((run, _ended, what) => {
       // Some stores report a change without naming the run (null). A reader of a stream, which is likely to grow, polls then.
-      const ours = run === id || (chunks && run === null);
-      if (ours && (chunks || what === "run")) stop();
+      const mayConcern = run === id || (chunks && run === null);
+      if (mayConcern && (chunks || what === "run")) stop();
     });
     stop = () => {
       cancel();

@@ -7,7 +7,7 @@ import { RunLeases } from "./run-leases.js";
 
 const leaseMs = 90;
 
-/** One run of a worker, and a store that answers its renewals when it is told to. */
+/** One run of a worker, and a store that answers its renewals when the test says so. */
 function holding(since: number) {
   const at = { now: since };
   const aborted: unknown[] = [];
