@@ -78,15 +78,15 @@ function storedOf(event: Event): Stored {
   }
 }
 
-/** Those of them that are there: an optional part is never there without the one before it. */
+/** The values that are present. An optional field is present only if all optional fields before it are. */
 function given(...parts: readonly unknown[]): readonly unknown[] {
   return parts.filter((part) => part !== undefined);
 }
 
-/** As it was parsed: what stands in which place depends on the type, and is undefined where the rest is shorter. */
+/** A parsed event. The meaning of each element depends on the type; missing elements are undefined. */
 type Parsed = readonly [type: Event["type"], about: string, at: number, r0: never, r1: never, r2: never, r3: never, r4: never];
 
-/** An event of a type that only a later version knows has its common parts: nothing follows from it here. */
+/** An event of a type that only a later version knows keeps its common fields, and has no effect here. */
 function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
   switch (type) {
     case "step":

@@ -18,7 +18,7 @@ export type Delivery = StepDone | StepFailure | SleepEnd | HookAnswer | HookPayl
 /** Information for owners of the run and for operators, which the code does not see. */
 type Note = StepDoubt | ChildAwait | CallAcceptance | Park | Unpark | Fence | Claim | Clearance | RunEnd;
 
-/** A step's attempt begins; with attempt 1 also the request, with 0 only that. */
+/** An attempt of a step starts. Attempt 1 is also the request; attempt 0 is a request whose first attempt has not started. */
 export interface StepStart {
   readonly type: "step";
   readonly id: string;

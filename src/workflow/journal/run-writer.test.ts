@@ -42,7 +42,7 @@ test("a step starts only while this worker owns the run in the store, which coun
     scene.at.now = until + tenths / 10;
     const bodies = await begun(scene);
     if (bodies.length > 0) expect(scene.at.now).toBeLessThan(until);
-    // Not so careful that nothing would ever begin; and who does not begin asks.
+    // The margin is small, and a writer that does not start the step requests a renewal.
     if (scene.at.now < until - 1) expect(bodies).toHaveLength(1);
     expect(scene.renewals).toHaveLength(1 - bodies.length);
   }
