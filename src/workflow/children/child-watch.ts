@@ -2,7 +2,7 @@ import { hasEnded, type Mail, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
-import { broughtBack } from "../journal/aside.js";
+import { loadAside } from "../journal/aside.js";
 import type { Delivery } from "../journal/event.js";
 import { findCycle, quietMs } from "./wait-cycle.js";
 
@@ -110,7 +110,7 @@ export class ChildWatch {
     if (run === undefined) return await this.#endRemoved(child);
     if (run.parent === id) child.isOwnChild = true;
     else if (hasEnded(run.status)) {
-      const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
+      const output = await loadAside(store, child.run, run.output).catch(() => undefined);
       if (output !== undefined) this.#end(child, JSON.stringify([run.status, output]));
     }
   }

@@ -12,7 +12,7 @@ import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
 import { readingStore } from "../process/ambient-store.js";
 import { hookAppears } from "../waiting/hook-appears.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
-import { keptValue } from "./kept-value.js";
+import { encodeForRun } from "./kept-value.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
 
@@ -73,7 +73,7 @@ export async function resumeHook(
   checkToken(token);
   if (key !== undefined) checkName("key", key);
   const named = key === undefined ? newOwner() : `${token}\0${key}`;
-  const text = await keptValue("payload", payload, store);
+  const text = await encodeForRun("payload", payload, store);
   const until = store.clock.now() + waitMs;
   for (;;) {
     const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });

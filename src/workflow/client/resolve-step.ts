@@ -13,7 +13,7 @@ import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } fro
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
 import type { InStore } from "./api.js";
-import { keptValue } from "./kept-value.js";
+import { encodeForRun } from "./kept-value.js";
 import { readAttempts } from "./read-journal.js";
 import { sendMail, sendSafely } from "./send-mail.js";
 
@@ -50,7 +50,7 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
 async function resolutionOf(resolution: StepResolution, store: Store): Promise<Resolution> {
   if (resolution === "notApplied") return resolution;
   if (typeof resolution === "object" && resolution !== null) {
-    if ("completed" in resolution) return { done: await keptValue("completed", resolution.completed, store) };
+    if ("completed" in resolution) return { done: await encodeForRun("completed", resolution.completed, store) };
     if ("failed" in resolution) return { fail: encodeError(resolution.failed) };
   }
   throw new InvalidInputError("resolution", 'must be { completed: value }, { failed: error } or "notApplied"');

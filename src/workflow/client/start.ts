@@ -17,7 +17,7 @@ import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunctio
 import { RunMismatchError } from "../define/errors.js";
 import { presentName, underFormerNames } from "../define/registry.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
-import { startedAside } from "../journal/aside.js";
+import { withInputAside } from "../journal/aside.js";
 import { childIdOf } from "../journal/identity.js";
 import { mayExecuteRuns } from "../process/ambient-store.js";
 import { workerOf } from "../process/local-worker.js";
@@ -119,7 +119,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(rethrowForArgs));
   const store = at ?? (await storeWithWorker());
   requireRuns(store);
-  const create = startedAside(createOf(request, { id: given ?? newRunId(), input, store }), store.asideBytes);
+  const create = withInputAside(createOf(request, { id: given ?? newRunId(), input, store }), store.asideBytes);
   const worker = workerOf(store);
   const departure = await worker?.start(create);
   if (departure === "created") return new Run(create.id, store);
@@ -253,7 +253,7 @@ function startChild(execution: WorkflowContext, request: PreparedStart): Run | P
   // Earlier versions accepted writables in arguments: a journaled start must not fail at replay.
   const input = isJournaled(execution, request.workflow) ? text : withoutWritable("args", text);
   const child = createOf(request, { id: given ?? "", input, store });
-  const make = (id: string): StartRun => startedAside({ ...child, id, parent: execution.id }, store.asideBytes);
+  const make = (id: string): StartRun => withInputAside({ ...child, id, parent: execution.id }, store.asideBytes);
   const refuse = request.options.onMismatch === "refuse";
   const started = children.start({ workflow: request.workflow, given, refuse, make, check: request.check });
   if (started === undefined) return pendingForever();

@@ -42,7 +42,7 @@ export class Hooks {
     if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
     const run = this.#run;
-    const kept = metadata === undefined ? null : keptMetadata(metadata, run.store.valueBytesMax);
+    const kept = metadata === undefined ? null : encodeMetadata(metadata, run.store.valueBytesMax);
     const id = run.requests.ordinal("hook");
     const asked = run.requests.ask(id, () => {
       // Checked only for a new request, so that a run whose hook is journaled continues.
@@ -120,7 +120,7 @@ export class Hooks {
 }
 
 /** Encodes metadata synchronously, because `createHook` cannot wait in workflow code. Values that must be read first, such as streams, are rejected. */
-function keptMetadata(metadata: unknown, bytesMax: number): string {
+function encodeMetadata(metadata: unknown, bytesMax: number): string {
   try {
     return withinBytes("metadata", withoutWritable("metadata", encode(metadata)), bytesMax);
   } catch (error) {

@@ -52,14 +52,14 @@ export class WebhookRequest extends Request implements RequestWithResponse {
     if (step === undefined) throw new ContextError("request.respondWith()", "a step");
     const { answer } = this.#parts;
     if (answer === null) throw new ContextError("request.respondWith()", 'a webhook made with respondWith: "manual"');
-    const kept = await keptResponse("response", response, answerBytesMax);
+    const kept = await encodeResponse("response", response, answerBytesMax);
     const named = { scope: answerScope, key: key.of(answer), retentionMs: answerRetentionMs };
     await once(step.execution.store, named, async () => kept);
   }
 }
 
 /** Encodes a response with its body. Throws InvalidInputError if the body is longer than `bytesMax`. */
-export async function keptResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
+export async function encodeResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
   if (!isResponse(response) || response.status < 200) throw new InvalidInputError(field, "must be a Response that can be sent");
   try {
     return await encodeLater(response, bytesMax);

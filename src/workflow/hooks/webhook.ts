@@ -9,7 +9,7 @@ import type { Hook } from "../define/hook.js";
 import { type HookOptions, hookOptionNames } from "../define/hook.js";
 import { webhookUrlOf } from "../define/public-url.js";
 import { withoutWritable } from "../streams/writable.js";
-import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
+import { encodeResponse, type RequestWithResponse } from "./webhook-request.js";
 
 /** Options of {@link createWebhook}. */
 export interface WebhookOptions extends HookOptions {
@@ -53,7 +53,7 @@ export function createWebhook(given: WebhookOptions = {}): Webhook {
   withoutWritable("metadata", encode(metadata));
   const stored = async (named: string): Promise<string> => {
     const respond = isResponse(respondWith)
-      ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+      ? { response: await encodeResponse("respondWith", respondWith, staticBytesMax) }
       : (respondWith ?? "default");
     return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
   };

@@ -31,7 +31,7 @@ export function putAside(text: string, asideBytes: number): PutAside | undefined
 }
 
 /** Resolves a reference to the value that was stored aside; any other text is returned as it is. */
-export async function broughtBack<Text extends string | null>(store: Store, run: string, text: Text): Promise<Text | string> {
+export async function loadAside<Text extends string | null>(store: Store, run: string, text: Text): Promise<Text | string> {
   if (!isAside(text)) return text;
   const [hash = ""] = text.slice(prefix.length).split(":");
   const [only] = await store.runs.chunks({ run, stream: streamOf(hash), from: 0, limit: 1, bytesMax: 1 });
@@ -76,13 +76,13 @@ export async function withLongValues<Of extends Event>(store: Store, run: string
   const whole: Of[] = [];
   for (const event of events) {
     const text = valueIn(event);
-    whole.push(isAside(text) ? withValue(event, await broughtBack(store, run, text)) : event);
+    whole.push(isAside(text) ? withValue(event, await loadAside(store, run, text)) : event);
   }
   return whole;
 }
 
 /** The start of a run, with a long input stored aside. */
-export function startedAside(start: StartRun, asideBytes: number): StartRun {
+export function withInputAside(start: StartRun, asideBytes: number): StartRun {
   const put = putAside(start.input, asideBytes);
   return put === undefined ? start : { ...start, input: put.reference, chunks: [put.chunk] };
 }

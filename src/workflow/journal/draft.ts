@@ -118,7 +118,7 @@ export class Draft {
     const chunks = this.#chunks;
     const mail = this.#mail;
     const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
-    const written = startedAt === undefined ? short : stamped(short, startedAt);
+    const written = startedAt === undefined ? short : withStartTime(short, startedAt);
     const plain: Entry = {
       events: events.length > 0 ? encodeEvents(written) : null,
       consumed: this.#consumed,
@@ -181,14 +181,14 @@ export class Draft {
    */
   withholdStarts(): ReadonlySet<string> {
     const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
-    this.#events = withheld(this.#events);
+    this.#events = withoutStarts(this.#events);
     this.#starts = [];
     return ids;
   }
 }
 
 /** Events without the starts of attempts. A first attempt becomes a request that has not started. */
-export function withheld(events: readonly Event[]): Event[] {
+export function withoutStarts(events: readonly Event[]): Event[] {
   return events.flatMap((event): Event[] => {
     if (event.type !== "step") return [event];
     return event.attempt > 1 ? [] : [{ ...event, attempt: 0 }];
@@ -196,6 +196,6 @@ export function withheld(events: readonly Event[]): Event[] {
 }
 
 /** Gives the first event the start time of the code, so that the clock of a replay starts at the same time. */
-function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
+function withStartTime([first, ...rest]: readonly Event[], startedAt: number): Event[] {
   return first === undefined ? [] : [{ ...first, at: startedAt }, ...rest];
 }

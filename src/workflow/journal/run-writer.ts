@@ -5,7 +5,7 @@ import type { Store, Tx } from "../../core/store/store.js";
 import { storeStepMs } from "../../core/work/clock.js";
 import { encodeEvents } from "./codec.js";
 import type { Departure, Refusal } from "./departure.js";
-import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
+import { consumedWith, Draft, type Taken, withoutStarts } from "./draft.js";
 import type { Delivery, Event } from "./event.js";
 import { bareEvents, splitRefused } from "./refused-entry.js";
 
@@ -168,7 +168,7 @@ export class RunWriter {
     if (author.state === "returning") return author.lose(error);
     if (author.ending.refused) return await this.#endBare(taken, error);
     const { before, after } = splitRefused(taken.events);
-    const begun = withheld(before);
+    const begun = withoutStarts(before);
     // Written as an entry if a replay could continue from it. A run that is not in the store yet has done nothing.
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
     // Includes the mail that led to the events: if the process dies after this entry, the next owner must not deliver it again.

@@ -3,7 +3,7 @@ import { ConfigurationError, NotApplied } from "../../core/errors/errors.js";
 import { FatalError, RetryableError } from "../define/errors.js";
 import { resolveOptions } from "../define/step-options.js";
 import { judgeFailure } from "./retry-policy.js";
-import { keptError } from "./verdicts.js";
+import { encodeWithStack } from "./verdicts.js";
 
 const now = 1000;
 const quick = { backoff: { minMs: 10, jitter: 0 } };
@@ -11,7 +11,7 @@ const asks = { ...quick, effect: "reconcile", reconcile: () => undefined };
 
 /** The verdict on an attempt that threw `error`; the provider's answer is reliable from 5000 on. */
 function judged(error: unknown, options: object, failures = 1) {
-  const attempt = { name: "charge", failures, failure: keptError(error), options: resolveOptions("charge", options), answerAt: 5000 };
+  const attempt = { name: "charge", failures, failure: encodeWithStack(error), options: resolveOptions("charge", options), answerAt: 5000 };
   return judgeFailure(error, attempt, now, () => 0);
 }
 

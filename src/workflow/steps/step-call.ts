@@ -17,7 +17,7 @@ import { exhausted, isExhausted, judgeFailure, mayHaveHappened, mayRepeat, notKe
 import { type BodyOutcome, type BodyRun, type LateBody, StepBody } from "./step-body.js";
 import type { StepInput } from "./step-input.js";
 import { StepPromise } from "./step-promise.js";
-import { abandonedEvent, keptError, verdictEvent } from "./verdicts.js";
+import { abandonedEvent, encodeWithStack, verdictEvent } from "./verdicts.js";
 import type { WatchedCall } from "./watched-call.js";
 
 /** The run to which a call belongs. */
@@ -231,14 +231,14 @@ export class StepCall implements WatchedCall {
 
   #judgeFailure(error: unknown, how?: How): void {
     this.#failures += 1;
-    this.#failure = keptError(error);
+    this.#failure = encodeWithStack(error);
     this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
     const now = this.#run.now();
     const options = this.definition.options();
     const attempt = { name: this.definition.name, failures: this.#failures, failure: this.#failure, options, answerAt: this.#answerAt() };
     const verdict = judgeFailure(error, attempt, now, this.#run.host.random);
     if (verdict.kind === "doubt") return this.#recordDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`);
-    if (verdict.kind === "final") return this.#deliver("fail", keptError(verdict.error), how);
+    if (verdict.kind === "final") return this.#deliver("fail", encodeWithStack(verdict.error), how);
     this.#run.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt: verdict.at, how });
     this.#waitUntil(verdict.at);
   }
@@ -255,7 +255,7 @@ export class StepCall implements WatchedCall {
     if (answer.kind === "unknown") return this.#recordDoubt(answer.why);
     if (answer.kind === "found") return this.#deliverResult(answer.result, "reconciled");
     if (!isExhausted(this.#failures, definition.options())) return this.#startNext();
-    this.#deliver("fail", keptError(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
+    this.#deliver("fail", encodeWithStack(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
   }
 
   /** When the provider's answer about this attempt becomes reliable. */
@@ -284,7 +284,7 @@ export class StepCall implements WatchedCall {
 
   #deliverResult(outcome: EncodedResult, how?: How): void {
     if ("text" in outcome) this.#deliver("done", outcome.text, how);
-    else this.#deliver("fail", keptError(notKeptError(this.definition.name, outcome.notKept)), how);
+    else this.#deliver("fail", encodeWithStack(notKeptError(this.definition.name, outcome.notKept)), how);
   }
 
   #deliver(type: "done" | "fail", text: string, how?: How): void {

@@ -24,10 +24,10 @@ interface AbandonedAttempt {
 
 /** For an attempt that still runs when the run ends, of an effect class that may run twice: its outcome need not be known. */
 export function abandonedEvent({ id, at, attempt, why }: AbandonedAttempt): StepFailure {
-  return { type: "fail", id, at, attempt, error: keptError(new Error(why)), retryAt: null, how: "abandoned" };
+  return { type: "fail", id, at, attempt, error: encodeWithStack(new Error(why)), retryAt: null, how: "abandoned" };
 }
 
 /** Encodes an error with its stack, so that people who inspect the run see where it was thrown. */
-export function keptError(error: unknown): string {
+export function encodeWithStack(error: unknown): string {
   return encodeError(error, { stack: true });
 }

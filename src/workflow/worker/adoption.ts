@@ -8,7 +8,7 @@ import { AmbiguousNameError } from "../define/errors.js";
 import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidance.js";
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
-import { broughtBack, withLongValues } from "../journal/aside.js";
+import { loadAside, withLongValues } from "../journal/aside.js";
 import { History } from "../journal/history.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
@@ -72,7 +72,7 @@ export class Adoption {
       workflow = this.#adopter.workflow(run.workflow);
       history = new History(journal);
       history.deliveries = await withLongValues(host.store, run.id, history.deliveries);
-      input = await broughtBack(host.store, run.id, run.input);
+      input = await loadAside(host.store, run.id, run.input);
       args = decode(input) as unknown[];
     } catch (error) {
       // The store is unreachable: the next renewal finds that this worker owns the run but does not execute it.
