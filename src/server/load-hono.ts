@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { ConfigurationError } from "../core/errors/errors.js";
+import { requireOptional } from "../core/work/own-url.js";
 
 /** The packages are optional peers: one that is missing is an error with the line that installs it. */
 export function missingPackages(cause: unknown): ConfigurationError {
@@ -15,7 +15,7 @@ export function missingPackages(cause: unknown): ConfigurationError {
  */
 export function loadHono(): typeof import("hono") {
   try {
-    return createRequire(import.meta.url)("hono") as typeof import("hono");
+    return requireOptional("hono") as typeof import("hono");
   } catch (error) {
     throw missingPackages(error);
   }

@@ -14,8 +14,8 @@ test("any JSON value has the text that the library canonicalize gives it", () =>
 
 test("the examples of RFC 8785", () => {
   const written = {
-    numbers: [333333333.33333329, 1e30, 4.5, 2e-3, 0.000000000000000000000000001, -0],
-    string: '\u20ac$\u000f\u000aA\'\u0042\u0022\u005c\\"/',
+    numbers: [Number("333333333.33333329"), 1e30, 4.5, 2e-3, 0.000000000000000000000000001, -0],
+    string: "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\"/",
     literals: [null, true, false],
   };
   expect(canonicalJson(written, "value")).toBe(

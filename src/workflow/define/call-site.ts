@@ -1,12 +1,17 @@
 import { placeIn } from "../../core/errors/frames.js";
 
-/** Where the folder src/workflow is, as imports see it and as stack traces do: with source maps these are two places. */
-const ours = [new URL("..", import.meta.url).href, placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, "")];
+/** Where this file is, as imports see it and as stack traces do: with source maps these are two places. */
+const places = [import.meta.url, placeIn(new Error("here").stack?.split("\n")[1])];
 
-/** The first line of the stack that is not ours: file, line and column in the user's code. */
+/** The folder src/workflow. None in a bundle, where our code and the user's are one file. */
+const ours = places.flatMap((place) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(place)?.[1] ?? []);
+
+/** The first line of the stack that is not ours: file, line and column in the user's code. In a bundle it is not known. */
 export function callSite(): string {
-  return siteOf(new Error("call site"));
+  return ours.length === 0 ? unknownPlace : siteOf(new Error("call site"));
 }
+
+const unknownPlace = "an unknown place";
 
 /** A stack that was captured, and is not formatted before it is read: capturing is cheap, formatting is not. */
 export interface Site {
@@ -30,5 +35,5 @@ export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
   const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOurs(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
+  return line === undefined ? unknownPlace : placeIn(line).replace(/^file:\/\//, "");
 }
