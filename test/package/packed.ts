@@ -47,14 +47,14 @@ interface AppOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** Packages beside onceflow: names of packages of this repository. Default: the dependencies of onceflow. */
   readonly packages?: readonly string[];
+  /** When the folder is removed: `onTestFinished`, the default, or `afterAll`. */
+  readonly onEnd?: (end: () => void) => void;
 }
 
 /** An app of its own, in which the packed package is installed, and nothing but these packages beside it. */
-export function appWith(
-  { folder: packed }: Packed,
-  { files = {}, packages = Object.keys(manifest.dependencies) }: AppOptions = {},
-): string {
-  const folder = temporaryFolder(onTestFinished);
+export function appWith({ folder: packed }: Packed, options: AppOptions = {}): string {
+  const { files = {}, packages = Object.keys(manifest.dependencies), onEnd = onTestFinished } = options;
+  const folder = temporaryFolder(onEnd);
   for (const part of ["dist", "schema", "package.json"])
     cpSync(join(packed, part), join(folder, "node_modules/onceflow", part), { recursive: true });
   for (const name of packages) link(folder, name, join(root, "node_modules", name));
