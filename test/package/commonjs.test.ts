@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runNode } from "../kit/app-folder.js";
@@ -5,7 +6,7 @@ import { acquire } from "../servers/acquire.js";
 import type { Acquired } from "../servers/acquire-from.js";
 import type { Runtime } from "../servers/provider.js";
 import { cachedPackages } from "../servers/sources/npm-cache.js";
-import { appWith, link, pack } from "./packed.js";
+import { appWith, link, pack, root } from "./packed.js";
 
 /**
  * A project as `npm init -y` makes it, with `"type": "commonjs"`: the package is ESM, and Node's `require` loads it. What
@@ -39,6 +40,14 @@ test("once", async () => {
   await store.close();
 });
 `;
+/** The configuration of Jest that the docs print. */
+function printedConfiguration(): string {
+  const page = readFileSync(join(root, "docs/reference/package.md"), "utf8");
+  const [, block] = /^```js\n(\/\/ jest\.config\.js\n.*?)^```$/ms.exec(page) ?? [];
+  if (block === undefined) throw new Error("docs/reference/package.md has no jest.config.js");
+  return block;
+}
+
 const compilerOptions = { target: "es2022", strict: true, skipLibCheck: true, types: ["node", "jest"] };
 
 const files = {
@@ -50,11 +59,7 @@ const files = {
   "app.test.js": `${requires.join("\n")}\n${jestTest}`,
   "app.test.ts": `${imports.join("\n")}\n${jestTest}`,
   "jest.config.js": "module.exports = { roots: [__dirname], transform: { '\\\\.ts$': 'ts-jest' } };",
-  "jest.transform.config.js": `module.exports = {
-    roots: [__dirname],
-    transform: { "\\\\.[jt]s$": "@swc/jest" },
-    transformIgnorePatterns: ["/node_modules/(?!(onceflow|devalue|@marcbachmann)/)"],
-  };`,
+  "jest.transform.config.js": printedConfiguration(),
 };
 
 let folder: string;
