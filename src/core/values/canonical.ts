@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
 
@@ -20,7 +20,7 @@ function canonical(value: unknown): string {
 }
 
 export function sha256(text: string | Uint8Array): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text, "hex");
 }
 
 const depthMax = 200;
