@@ -1,28 +1,28 @@
 import { placeIn } from "../../core/errors/frames.js";
 
-/** Where this file is, as imports see it and as stack traces do: with source maps these are two places. */
+/** This file, as imports see it and as stack traces do: with source maps the two differ. */
 const places = [import.meta.url, placeIn(new Error("here").stack?.split("\n")[1])];
 
-/** The folder src/workflow. None in a bundle, where our code and the user's are one file. */
-const ours = places.flatMap((place) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(place)?.[1] ?? []);
+/** The folder src/workflow. None in a bundle, where the package and the user's code are one file. */
+const ownFolders = places.flatMap((place) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(place)?.[1] ?? []);
 
-/** The first line of the stack that is not ours: file, line and column in the user's code. In a bundle it is not known. */
+const unknownLocation = "an unknown location";
+
+/** File, line and column of the first stack frame outside of this package. Unknown in a bundle. */
 export function callSite(): string {
-  return ours.length === 0 ? unknownPlace : siteOf(new Error("call site"));
+  return ownFolders.length === 0 ? unknownLocation : siteOf(new Error("call site"));
 }
 
-const unknownPlace = "an unknown place";
-
-/** A stack that was captured, and is not formatted before it is read: capturing is cheap, formatting is not. */
+/** A captured stack, which is formatted only when it is read: capturing is cheap, formatting is not. */
 export interface Site {
   readonly stack?: string;
 }
 
-/** The place that called `callee`, which may stand in the user's file itself: a step that says "use step" does. */
+/** Captures the caller of `callee`. `callee` itself may be in the user's file, as a function with "use step" is. */
 export function capturedSite(callee: (...args: never[]) => unknown): Site {
   const site: { stack?: string } = {};
   const { stackTraceLimit } = Error;
-  // The caller is the first frame, or a few behind it where a library calls. This is done at every call of a step.
+  // The caller is the first frame, or a few frames further if a library calls. The limit matters: this runs for every step call.
   Error.stackTraceLimit = framesMax;
   Error.captureStackTrace(site, callee);
   Error.stackTraceLimit = stackTraceLimit;
@@ -33,7 +33,7 @@ const framesMax = 3;
 
 export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
-  const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
-  const line = lines.find((text) => !isOurs(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? unknownPlace : placeIn(line).replace(/^file:\/\//, "");
+  const isOwn = (text: string) => ownFolders.some((folder) => text.includes(folder));
+  const line = lines.find((text) => !isOwn(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
+  return line === undefined ? unknownLocation : placeIn(line).replace(/^file:\/\//, "");
 }
