@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { ConfigurationError } from "../core/errors/errors.js";
+import { requireOptional } from "../core/work/own-url.js";
 
 /** Hono and its adapter are optional peer dependencies: this error names the command that installs them. */
 export function missingPackages(cause: unknown): ConfigurationError {
@@ -15,7 +15,7 @@ export function missingPackages(cause: unknown): ConfigurationError {
  */
 export function loadHono(): typeof import("hono") {
   try {
-    return createRequire(import.meta.url)("hono") as typeof import("hono");
+    return requireOptional("hono") as typeof import("hono");
   } catch (error) {
     throw missingPackages(error);
   }

@@ -23,6 +23,7 @@ function node(major: number): Provider<Runtime> {
   };
 }
 
+export const node20 = node(20);
 export const node22 = node(22);
 export const node24 = node(24);
 

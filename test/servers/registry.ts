@@ -4,7 +4,7 @@ import { rabbitmq } from "./brokers/rabbitmq.js";
 import { sqs } from "./brokers/sqs.js";
 import { dynamodb, dynamodbOnDisk } from "./dynamodb/dynamodb.js";
 import { jongodb, mongodb, mongodbOld, mongodbStandalone } from "./mongodb/mongodb.js";
-import { node22, node24 } from "./node.js";
+import { node20, node22, node24 } from "./node.js";
 import { pgbouncer } from "./postgres/pgbouncer.js";
 import { postgres } from "./postgres/postgres.js";
 import { redis } from "./redis/redis.js";
@@ -19,6 +19,7 @@ export const providers = {
   mongodbOld,
   mongodbStandalone,
   nats,
+  node20,
   node22,
   node24,
   pgbouncer,

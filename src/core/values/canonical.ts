@@ -1,18 +1,22 @@
 import { hash } from "node:crypto";
-import canonicalize from "canonicalize";
 import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
 
 /**
- * One text for one meaning: RFC 8785 (sorted members, one form of every number), by a library. The library
- * drops `undefined`, flattens Map to {} and asks toJSON, so that two different payloads would get one hash:
- * all it cannot represent is refused here first, with its path.
+ * One text for one meaning: RFC 8785. The value is checked first, with the path of what is refused: JSON would drop
+ * `undefined`, turn a Map into {} and call toJSON, so that two different payloads would get one hash.
  */
 export function canonicalJson(value: unknown, field: string): string {
   refuseUnrepresentable(value, field, []);
-  const text = canonicalize(value);
-  if (text === undefined) throw new InvalidInputError(field, "cannot be represented as JSON");
-  return text;
+  return canonical(value);
+}
+
+/** The RFC takes strings and numbers as ECMAScript writes them, and sorts members by UTF-16 code units, as `sort` does. */
+function canonical(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const members = Object.keys(value).sort();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonical(value[name as keyof typeof value])}`).join(",")}}`;
 }
 
 export function sha256(text: string | Uint8Array): string {

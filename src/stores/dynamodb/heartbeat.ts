@@ -1,7 +1,7 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
 /** The program of the thread that `openDynamo` starts. */
-await renewStalledLeases(async (url: string) => {
+void renewStalledLeases("dynamodb", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openDynamo } = await import("./index.js");
   return () => openDynamo({ url, check: false });

@@ -37,6 +37,7 @@ export async function openDynamo({ url, stallMsMax, check = true }: DynamoOption
       // It opens the table without looking at it.
       standIn: () =>
         startHeartbeatThread({
+          store: "dynamodb",
           start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
           address: withPartitionKey(url, backend.partitionKey),
           stallMsMax,

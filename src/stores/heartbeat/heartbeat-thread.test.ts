@@ -11,7 +11,7 @@ test.for([
     started += 1;
     return { unref() {}, on() {}, async terminate() {} } as unknown as Worker;
   };
-  const thread = startHeartbeatThread({ start, address: "unused.db", stallMsMax });
+  const thread = startHeartbeatThread({ store: "sqlite", start, address: "unused.db", stallMsMax });
   for (const owner of ["one", "two"]) thread.hold([{ owner, leaseMs: 1000, runs: true }]);
   expect(started).toBe(expected);
   thread.alive();

@@ -1,15 +1,19 @@
-import type { Worker, WorkerOptions } from "node:worker_threads";
+import { Worker, type WorkerOptions } from "node:worker_threads";
 import type { HeartbeatThread } from "../../core/store/store.js";
+import { ownUrl } from "../../core/work/own-url.js";
 import { LeaseBoard } from "./lease-board.js";
 
 /** What the thread is given. The address is the store's own; its `heartbeat.ts` knows what it means. */
 export interface HeartbeatData<Address> {
+  readonly store: string;
   readonly address: Address;
   readonly stallMsMax: number;
   readonly board: SharedArrayBuffer;
 }
 
 export interface HeartbeatSource<Address> {
+  /** The name of the store's folder: `onceflow/heartbeat/<store>` is its thread. */
+  readonly store: string;
   /**
    * Starts `heartbeat.ts` of the store as a thread. The store writes `new Worker(new URL("./heartbeat.js", import.meta.url), options)`
    * itself: bundlers find the thread's file by these very words.
@@ -32,7 +36,7 @@ const withoutThread: HeartbeatThread = { hold() {}, drop() {}, alive() {}, async
  *
  * In a healthy process it sleeps: it has no connection, renews nothing, and is not woken by begins and settles.
  */
-export function startHeartbeatThread<Address>({ start, address, stallMsMax = 60_000 }: HeartbeatSource<Address>): HeartbeatThread {
+export function startHeartbeatThread<Address>({ store, start, address, stallMsMax = 60_000 }: HeartbeatSource<Address>): HeartbeatThread {
   if (stallMsMax === 0) return withoutThread;
   const board = new LeaseBoard();
   const slots = new Map<string, number>();
@@ -41,10 +45,10 @@ export function startHeartbeatThread<Address>({ start, address, stallMsMax = 60_
   let leaseMsMin = Number.POSITIVE_INFINITY;
 
   function startThread(): Worker {
-    const workerData: HeartbeatData<Address> = { address, stallMsMax, board: board.memory };
-    const started = start({ workerData, execArgv: [] });
+    const workerData: HeartbeatData<Address> = { store, address, stallMsMax, board: board.memory };
+    const started = startOrFind(start, { workerData, execArgv: [] });
     started.unref();
-    started.on("error", (error) => warn(`leases of handlers that block the event loop will not be renewed: ${error.message}`));
+    started.on("error", (error) => warn(store, error));
     return started;
   }
 
@@ -80,6 +84,18 @@ export function startHeartbeatThread<Address>({ start, address, stallMsMax = 60_
   };
 }
 
-function warn(message: string): void {
-  process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_STAND_IN" });
+/** A bundle in CommonJS format has no `import.meta.url`, so that `start` throws. The thread's file is beside the bundle. */
+function startOrFind(start: (options: WorkerOptions) => Worker, options: WorkerOptions): Worker {
+  try {
+    return start(options);
+  } catch {
+    return new Worker(new URL("./heartbeat.js", ownUrl), options);
+  }
+}
+
+function warn(store: string, error: Error): void {
+  const failure = `the heartbeat thread of the ${store} store has failed: ${error.message}. A handler that blocks the event loop for longer than its lease loses the lease`;
+  const advice = `This app is bundled without the thread's file: bundle "onceflow/heartbeat/${store}" into this file, or leave onceflow out of the bundle; stallMsMax: 0 runs without the thread`;
+  const isMissing = /MODULE_NOT_FOUND$/.test((error as NodeJS.ErrnoException).code ?? "") && error.message.includes("heartbeat.js");
+  process.emitWarning(isMissing ? `${failure}. ${advice}` : failure, { type: "OnceflowWarning", code: "ONCEFLOW_STAND_IN" });
 }

@@ -17,8 +17,10 @@ export type Prepare<Address> = (address: Address) => Promise<() => Promise<Renew
  * The thread of heartbeat-thread.ts: `heartbeat.ts` of a store runs this, and nothing else, in a thread of its own. So it may
  * sleep without an event loop.
  */
-export async function renewStalledLeases<Address>(prepare: Prepare<Address>): Promise<never> {
-  const { address, stallMsMax, board: memory } = workerData as HeartbeatData<Address>;
+export async function renewStalledLeases<Address>(store: string, prepare: Prepare<Address>): Promise<never> {
+  const { store: expected, address, stallMsMax, board: memory } = workerData as HeartbeatData<Address>;
+  // In a bundle the threads of all stores have one file name, heartbeat.js.
+  if (store !== expected) throw new Error(`heartbeat.js is the thread of the ${store} store, and this is a ${expected} store`);
   const board = new LeaseBoard(memory);
   const leases = new StalledLeases(board, stallMsMax, async () => (await prepare(address))());
   // A store and its driver take a good part of a short lease to load: not when the lease is at stake. Nor at once: most

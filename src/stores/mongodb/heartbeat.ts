@@ -1,7 +1,7 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
 /** The program of the thread that `openMongo` starts. */
-await renewStalledLeases(async (url: string) => {
+void renewStalledLeases("mongodb", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openMongo } = await import("./index.js");
   return () => openMongo({ url, check: false });

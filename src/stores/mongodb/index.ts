@@ -33,6 +33,7 @@ export async function openMongo({ url, stallMsMax, check = true }: MongoOptions)
       ...backend,
       standIn: () =>
         startHeartbeatThread({
+          store: "mongodb",
           start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
           address: url,
           stallMsMax,

@@ -107,6 +107,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     settleWithin: (tx, settle) => settleWithin(tx, schema, settle),
     standIn: () =>
       startHeartbeatThread({
+        store: "postgres",
         start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
         address: { url, schema: name, pooled: config.pooled },
         stallMsMax,

@@ -1,7 +1,7 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
 /** The program of the thread that `openRedis` starts. */
-await renewStalledLeases(async (url: string) => {
+void renewStalledLeases("redis", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openRedis } = await import("./index.js");
   return () => openRedis({ url, check: false });

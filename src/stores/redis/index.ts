@@ -38,6 +38,7 @@ export async function openRedis({ url, stallMsMax, check = true, driver }: Redis
     check,
     standIn: () =>
       startHeartbeatThread({
+        store: "redis",
         start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
         address: url,
         stallMsMax,

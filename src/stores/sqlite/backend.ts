@@ -92,6 +92,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     settleWithin: async (tx, settle) => settleWithin(tx, settle),
     standIn: () =>
       startHeartbeatThread({
+        store: "sqlite",
         start: (options) => new Worker(new URL("./heartbeat.js", import.meta.url), options),
         address: { path, driver },
         stallMsMax,

