@@ -1,4 +1,4 @@
-import { knowErrors, OnceflowError } from "../core/errors/errors.js";
+import { OnceflowError, registerErrors } from "../core/errors/errors.js";
 
 /**
  * Thrown by a handler: this message will never succeed, make it a dead letter now. So does every error that has
@@ -14,7 +14,7 @@ export class PermanentError extends OnceflowError {
   }
 }
 
-knowErrors(PermanentError);
+registerErrors(PermanentError);
 
 export function isPermanent(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;

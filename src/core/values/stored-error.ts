@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { lineageOf, OnceflowError, revivedOurs } from "../errors/errors.js";
+import { lineageOf, OnceflowError, reviveOnceflowError } from "../errors/errors.js";
 import { usersFrames } from "../errors/frames.js";
 import { mustBeClear } from "./cipher.js";
 import { addKind } from "./kinds.js";
@@ -183,7 +183,7 @@ function causeOf(stored: StoredError): unknown {
 }
 
 function made({ name, message, type = "", lineage, code, errors = [] }: StoredError): Error {
-  if (lineage !== undefined) return revivedOurs(lineage, message, String(code));
+  if (lineage !== undefined) return reviveOnceflowError(lineage, message, String(code));
   if (type === "AggregateError") return new AggregateError(errors.map(causeOf), message);
   if (type === "DOMException") return new DOMException(message, name);
   const of = Object.hasOwn(builtIn, type) ? builtIn[type] : undefined;

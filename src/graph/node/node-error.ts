@@ -1,4 +1,4 @@
-import { InvalidInputError, knowErrors, OnceflowError } from "../../core/errors/errors.js";
+import { InvalidInputError, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 
 /** What a node says went wrong. Those of the first line are not tried again: the packet goes to the dead letters at once. */
 export const nodeErrorCodes = [
@@ -26,4 +26,4 @@ export class NodeError extends OnceflowError {
   }
 }
 
-knowErrors(NodeError);
+registerErrors(NodeError);

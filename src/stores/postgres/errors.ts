@@ -1,4 +1,4 @@
-import { isOwnMistake, NotKnownError, OnceflowError } from "../../core/errors/errors.js";
+import { isBug, NotKnownError, OnceflowError } from "../../core/errors/errors.js";
 import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 /** PostgreSQL's name for what went wrong, or the system's. */
@@ -35,7 +35,7 @@ export function explain(error: unknown, what: string): unknown {
     if (misconfigured.test(code)) return setUpWrong(answer);
     return ended.test(code) || /^(FATAL|PANIC)$/.test(error.severity) ? mayBeDone(answer) : notDoneNow(answer);
   }
-  const lost = /^E[A-Z]+$/.test(code) || (!isOwnMistake(error) && /connection|timeout|closed|socket/i.test(String(error)));
+  const lost = /^E[A-Z]+$/.test(code) || (!isBug(error) && /connection|timeout|closed|socket/i.test(String(error)));
   if (!lost) return error;
   return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; whether it was done is not known`, error);
 }

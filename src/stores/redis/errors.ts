@@ -1,4 +1,4 @@
-import { isOwnMistake, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { isBug, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
 import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
 /** The data itself is refused, and always will be. */
@@ -29,7 +29,7 @@ export function explain(error: unknown, what: string): unknown {
   if (misconfigured.test(message)) return setUpWrong(reply);
   if (passing.test(message)) return notDoneNow(reply);
   if (isReply(error)) return mayBeDone(reply);
-  if (isOwnMistake(error)) return error;
+  if (isBug(error)) return error;
   if (notSent.test(message)) return new UnreachableError(`[onceflow] [redis] ${what} could not be done now (${reply.why})`, error);
   return new NotKnownError(`[onceflow] [redis] the connection was lost during ${what}; whether it was done is not known`, error);
 }

@@ -1,7 +1,7 @@
-import { placeIn } from "../../core/errors/frames.js";
+import { locationIn } from "../../core/errors/frames.js";
 
 /** Where the folder src/workflow is, as imports see it and as stack traces do: with source maps these are two places. */
-const ours = [new URL("..", import.meta.url).href, placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, "")];
+const ours = [new URL("..", import.meta.url).href, locationIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, "")];
 
 /** The first line of the stack that is not ours: file, line and column in the user's code. */
 export function callSite(): string {
@@ -30,5 +30,5 @@ export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
   const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOurs(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
+  return line === undefined ? "an unknown place" : locationIn(line).replace(/^file:\/\//, "");
 }

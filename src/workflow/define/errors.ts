@@ -1,4 +1,4 @@
-import { type ErrorFacts, knowErrors, lineageOf, OnceflowError } from "../../core/errors/errors.js";
+import { type ErrorFacts, lineageOf, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 import { type OptionNames, warnOfUnknownOption } from "../../core/errors/known-options.js";
 
 /**
@@ -334,4 +334,4 @@ const workflowErrors = [
 ] as const;
 
 for (const { kind } of workflowErrors) workflowKinds.add(kind);
-knowErrors(FatalError, RetryableError, ...workflowErrors);
+registerErrors(FatalError, RetryableError, ...workflowErrors);
