@@ -63,7 +63,7 @@ function pick(payload: unknown, field: string): unknown {
   for (const name of field.split(".")) {
     const inside = Array.isArray(value) || isPlainObject(value) ? (value as object) : undefined;
     if (inside === undefined || !Object.hasOwn(inside, name))
-      throw new InvalidInputError(`payload.${field}`, "is missing, and the key is made from it");
+      throw new InvalidInputError(`payload.${field}`, "is missing, but the key is made from it");
     value = (inside as Record<string, unknown>)[name];
   }
   return value;

@@ -4,9 +4,9 @@ import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
 
 /**
- * One text for one meaning: RFC 8785 (sorted members, one form of every number), by a library. The library
- * drops `undefined`, flattens Map to {} and asks toJSON, so that two different payloads would get one hash:
- * all it cannot represent is refused here first, with its path.
+ * Canonical JSON (RFC 8785: sorted members, one form for every number), made by a library. The library drops `undefined`, turns a
+ * Map into {} and calls toJSON, so that two different payloads could get the same hash: values that it cannot represent are rejected
+ * first, with their path.
  */
 export function canonicalJson(value: unknown, field: string): string {
   refuseUnrepresentable(value, field, []);

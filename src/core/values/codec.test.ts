@@ -163,10 +163,10 @@ describe("what cannot be kept", () => {
     expect(decode(encode([Object.assign(new Node(), { next: undefined })]))).toEqual([Object.assign(new Node(), { next: undefined })]);
     const self = new Node();
     self.next = { self };
-    expect(() => encode(self)).toThrow(/^value: cannot be stored: it cannot be read again: /);
+    expect(() => encode(self)).toThrow(/^value: cannot be stored: it cannot be decoded again: /);
     expect(() => encode({ of: new Picky() })).toThrow(/^value\.of\.kept\[1\]\.deep\[0\]: cannot be stored: it is a function/);
     class Sub extends Node {}
-    expect(() => encode({ sub: new Sub() })).toThrow(/^value\.sub: .*it is an instance of Sub, which has not opted in/);
+    expect(() => encode({ sub: new Sub() })).toThrow(/^value\.sub: .*it is an instance of Sub, which is not registered/);
     expect(() => serializable("Node", Picky, { keep: () => 1, make: () => new Picky() })).toThrow(/two classes are registered as "Node"/);
   });
 });
@@ -199,12 +199,12 @@ describe("bodies", () => {
   test("are read up to a bound, and the original stays whole", async () => {
     const response = new Response("x".repeat(100), { headers: { a: "b" } });
     await expect(encodeLater({ response }, 99)).rejects.toThrow(
-      /^value\.response: cannot be stored: it has more than 99 bytes, and 99 are kept; store it elsewhere/,
+      /^value\.response: cannot be stored: it has more than 99 bytes, but the limit is 99; store it elsewhere/,
     );
     expect(await encodeLater({ response }, 100)).toContain("xxx");
     await expect(encodeLater([new Blob(["x".repeat(100)])], 99)).rejects.toThrow(/^value\[0\]: cannot be stored: it has 100 bytes/);
     expect(await response.text()).toHaveLength(100);
-    await expect(encodeLater({ response })).rejects.toThrow(/^value\.response: cannot be stored: its body was read already/);
+    await expect(encodeLater({ response })).rejects.toThrow(/^value\.response: cannot be stored: its body was already read/);
   });
 
   test("keep the address of a response where it has one, and an answer that was none", async () => {

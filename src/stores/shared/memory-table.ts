@@ -1,6 +1,6 @@
 import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packets/packet.js";
-import { never } from "../../core/packets/rules/lane.js";
+import { untilWoken } from "../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/rules/table.js";
 import { DueHeap } from "./due-heap.js";
 
@@ -171,7 +171,7 @@ export class MemoryTable implements PacketTable {
 
   /** Whoever waits for another packet is not put there: it would stay there when that one has gone. */
   #waits(row: PacketRow): void {
-    if (row.dueAt === never) return;
+    if (row.dueAt === untilWoken) return;
     const queue = queueOf(row);
     const heap = this.#due.get(queue) ?? new DueHeap();
     this.#due.set(queue, heap);

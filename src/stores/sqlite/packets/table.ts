@@ -1,6 +1,6 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../../core/ledger/record.js";
 import type { ExecutionNote, FlowState } from "../../../core/packets/packet.js";
-import { never } from "../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../../core/packets/rules/table.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
@@ -135,7 +135,7 @@ export class SqlitePacketTable implements PacketTable {
     const no = this.#queues.find(queue);
     if (no === undefined) return null;
     const { at } = this.#sql(selectNextDue).get(no) as { at: number | null };
-    return at === never ? null : at;
+    return at === untilWoken ? null : at;
   }
 
   ownedBy(worker: number): PacketRow[] {

@@ -1,11 +1,11 @@
-import { never } from "../../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { serverNow } from "../../ledger/read.js";
 import { type PacketJson, withoutPayload } from "../row.js";
 import { tell } from "../tell.js";
 
 /** The condition of the index of due packets, without packets that wait for another packet: their time is `never`. */
-const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${never}`;
+const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${untilWoken}`;
 
 /** All owners of packets: a jump from each owner to the next through the index, not a scan. */
 const owners = `owners AS (

@@ -1,5 +1,5 @@
 import { rowOf } from "../../../../core/ledger/record.js";
-import { never } from "../../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
 import type { Locked } from "../transaction/lock.js";
 import type { Loaded } from "../transaction/read.js";
@@ -43,7 +43,7 @@ export class ClaimTable extends LoadedTable {
         row.owner === null &&
         row.state !== "dead" &&
         row.state !== "kept" &&
-        row.dueAt < never &&
+        row.dueAt < untilWoken &&
         !left.some(({ no }) => no === row.no)
       );
     });
