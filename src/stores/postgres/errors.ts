@@ -37,7 +37,7 @@ export function explain(error: unknown, what: string): unknown {
   }
   const lost = /^E[A-Z]+$/.test(code) || (!isBug(error) && /connection|timeout|closed|socket/i.test(String(error)));
   if (!lost) return error;
-  return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; whether it was done is not known`, error);
+  return new NotKnownError(`[onceflow] [postgres] the connection was lost during ${what}; it may or may not have been applied`, error);
 }
 
 /** The role or the schema is not as the store needs it. While a store is opened, waiting does not help then. */

@@ -6,16 +6,16 @@ import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/runs/
 /** The rows that an operation may touch, as the database has them. */
 export interface LoadedRuns {
   readonly now: number;
-  /** The ids that were looked for. */
+  /** The ids that were queried. */
   readonly asked: ReadonlySet<string>;
   readonly runs: readonly RunRecord[];
-  /** Of each run that an entry is for: its last entry, and the one in the place of the new entry. */
+  /** For each run that gets an entry: its last entry, and an existing entry with the number of the new one. */
   readonly entries: readonly (EntryPlace & { readonly run: string; readonly events: string | null })[];
-  /** Mail that is there of the mail that may be sent. */
+  /** Mail that may be sent and already exists. */
   readonly mail: readonly { readonly run: string; readonly key: string }[];
   readonly hooks: readonly Pick<HookRecord, "token" | "run" | "about">[];
   readonly streams: readonly LoadedStream[];
-  /** Chunks that are there of the chunks that may be written. */
+  /** Chunks that may be written and already exist. */
   readonly chunks: readonly LoadedChunk[];
 }
 
@@ -30,14 +30,14 @@ export interface LoadedChunk extends Pick<Chunk, "stream" | "writer" | "n" | "at
   readonly run: string;
 }
 
-/** What the rules have made of the rows, in the order in which it has to be written. */
+/** What the rules have changed, in the order in which it has to be written. */
 export interface RunChanges {
   readonly inserted: readonly RunRecord[];
   readonly changed: readonly { readonly id: string; readonly to: RunUpdate }[];
   readonly entries: readonly (JournalEntry & { readonly run: string })[];
   readonly mail: readonly (Mail & { readonly run: string; readonly key: string })[];
   readonly hooksRemoved: readonly Pick<HookRecord, "run" | "token">[];
-  /** Runs that lose all their hooks, those that were inserted here too. */
+  /** Runs that lose all their hooks, including hooks inserted by the same operation. */
   readonly hooksCleared: readonly string[];
   readonly hooksInserted: readonly HookRecord[];
   readonly voids: readonly (Voided & { readonly run: string })[];
@@ -47,8 +47,8 @@ export interface RunChanges {
 }
 
 /**
- * The part of a database that one operation may touch, loaded before the rules are applied to it; the differences are
- * written after that. An id that was not loaded is a mistake of the loader, and not an absent run.
+ * The rows that one operation may touch. They are loaded before the rules are applied, and the changes are written afterwards.
+ * Reading an id that was not loaded is a bug of the loader; it does not mean that the run does not exist.
  */
 export class LoadedRunTable implements RunTable {
   readonly #loaded: LoadedRuns;
@@ -186,7 +186,7 @@ export class LoadedRunTable implements RunTable {
     this.#attempts.set(name, chunk.attempt);
     const { chunksInserted, chunksReplaced } = this.#changes;
     const i = chunksInserted.findIndex((one) => chunkName(one.run, one.chunk) === name);
-    // Inserted by this very operation: an attempt that ran out of time and the next one may be in the same write.
+    // Inserted by this same operation: late chunks of an attempt that timed out and chunks of the next attempt may be in one write.
     if (i >= 0) chunksInserted[i] = { ...(chunksInserted[i] as (typeof chunksInserted)[0]), chunk };
     else chunksReplaced.push({ run, chunk });
   }
@@ -208,7 +208,7 @@ export class LoadedRunTable implements RunTable {
     return this.#loaded.streams.find((one) => one.run === run && one.stream === stream);
   }
 
-  /** A hook that is made and gone again in one operation is never written. */
+  /** A hook that is created and removed by one operation is not written. */
   #forget(gone: (hook: HookRecord) => boolean): void {
     this.#changes.hooksInserted = this.#changes.hooksInserted.filter((hook) => !gone(hook));
   }

@@ -116,7 +116,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     const store = await opened(alone);
     expect(said.join()).toContain("in no replica set");
     expect(store.capabilities).toEqual({ transactions: false, sharedClock: true, durable: true, runs: false, packets: false });
-    expect(() => store.runs).toThrow(/ledger only/);
+    expect(() => store.runs).toThrow(/does not support workflows/);
     expect(await once(store, { key: key.of("a") }, () => 1)).toMatchObject({ status: "executed", value: 1 });
     expect(await once(store, { key: key.of("a") }, () => 2)).toMatchObject({ status: "replayed", value: 1 });
   });

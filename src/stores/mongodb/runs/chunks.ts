@@ -16,7 +16,7 @@ const placesFrom = (no: string, stream: string, place: number) => ({
 });
 const endOf = (no: string, stream: string): string => `${no}\0${stream}`;
 
-/** The chunks that are there of those that may be written, the next places of their streams, and which of these have ended. */
+/** Loads existing chunks of those that may be written, the next index of each stream, and which streams have ended. */
 export async function loadChunks(
   { chunks }: Collections,
   numbers: ReadonlyMap<string, string>,
@@ -56,7 +56,7 @@ async function endedOf(
   return new Set(found.map(({ stream }) => stream));
 }
 
-/** First the void ones: what is written after that counts. */
+/** Makes chunks void first: chunks written after that count. */
 export async function writeChunks(
   { chunks }: Collections,
   { voids, chunksInserted, chunksReplaced }: RunChanges,
@@ -86,7 +86,7 @@ export async function writeChunks(
 
 function requireSize(chunk: Chunk): void {
   if (sizeOf(chunk) <= bytesMax) return;
-  throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes, and does not fit into a document`);
+  throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes and does not fit into a document`);
 }
 
 async function lastPlace(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
@@ -98,7 +98,7 @@ async function lastPlace(chunks: Collections["chunks"], no: string, stream: stri
   return last?.place ?? -1;
 }
 
-/** Read one after the other, and no more than asked for: the driver fetches a few at a time. */
+/** Reads chunks one by one up to the limit: the driver fetches a few at a time. */
 export async function readChunks(collections: Collections, { run, stream, from, limit, bytesMax }: ChunkQuery): Promise<ChunkRecord[]> {
   const found = await findRun(collections, run, {});
   if (found === undefined) return [];
@@ -118,7 +118,7 @@ export async function readChunks(collections: Collections, { run, stream, from, 
   return page;
 }
 
-/** By what it has, and not by its class: a client of the user's own may come from another copy of the driver. */
+/** By its members, not by its class: the user's client may come from another copy of the driver. */
 function bytesOf(kept: Binary | Uint8Array): Uint8Array {
   return kept instanceof Uint8Array ? new Uint8Array(kept) : new Uint8Array(kept.buffer.subarray(0, kept.position));
 }
