@@ -9,13 +9,13 @@ import { endsToldMax } from "./tell.js";
 
 interface QuickRow {
   readonly now: number;
-  /** Numbers from 1, with commas between them; null when there are none. */
+  /** Numbers of operations, from 1, separated by commas; null if there are none. */
   readonly existing?: string | null;
   readonly unfit?: string | null;
   readonly changed?: string | null;
 }
 
-/** Operations of one part of the statement, and where in the flush they stand. */
+/** Operations of one part of the statement, with their index in the flush. */
 type Part<Operation> = (readonly [index: number, operation: Operation])[];
 
 interface Quick {
@@ -24,10 +24,10 @@ interface Quick {
   readonly changes: Part<Append>;
 }
 
-/** The first time another process can have been faster; the second time it is sorted out, unless it was so again. */
+/** After a lost race the statement is repeated: its new snapshot sees the other process's change, unless it loses again. */
 const triesMax = 3;
 
-/** What the quick statement could do of a flush; `undefined` for what needs a transaction of its own. */
+/** Runs the quick statement. Undefined for an operation that needs its own transaction. */
 export async function quickRuns(
   client: PgClient,
   schema: string,
@@ -75,7 +75,7 @@ function partsOf({ starts, holds, changes }: Quick, alone: boolean): QuickParts 
   return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
 }
 
-/** One operation as plain values: for a single one, arrays were measured at a fifth more. */
+/** A single operation is passed as plain values: arrays took a fifth more time. */
 function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | Buffer)[] {
   const started = starts.map(([, start]) => startValues(start));
   const held = holds.map(([, append]) => entryValues(append));
@@ -84,7 +84,7 @@ function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | 
   return [...binaryColumns(started, startColumns), ...binaryColumns(held, entryColumns), ...binaryColumns(changed, changeColumns)];
 }
 
-/** Undefined: nothing was done, and each operation has to go alone to find out which one is in the way. */
+/** Undefined: nothing was done, and each operation needs its own transaction to find out which one conflicts. */
 async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined> {
   for (let tries = 1; tries <= triesMax; tries++) {
     try {
@@ -106,7 +106,7 @@ function isPlainStart({ first, chunks }: StartRun): boolean {
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
 }
 
-/** An entry that the run itself is not changed by: only the journal is written. */
+/** Whether an entry does not change its run: only the journal is written. */
 export function isHold(entry: Entry): boolean {
   return isPlain(entry) && onlyJournals(entry);
 }
@@ -120,7 +120,7 @@ function onlyJournals({ events, consumed, then }: Entry): boolean {
   return events !== null && consumed === null && then.kind === "hold";
 }
 
-/** An end without an entry has to close the journal all the same. */
+/** Whether a run ends without an entry. Then a row without events must still close the journal. */
 function endsSilently({ events, then }: Entry): boolean {
   return events === null && then.kind === "end";
 }

@@ -1,32 +1,32 @@
 /**
- * What others may care about is told by NOTIFY inside the statement that does it, so that it is heard when, and only
- * if, that is committed. Whoever watches listens on one channel per schema (see watch.ts).
+ * Changes are announced by NOTIFY inside the statement that makes them, so that the notification is delivered when, and only if, the
+ * statement commits. Watchers listen on one channel per schema (see watch.ts).
  *
- * Ends are the exception. Runs can end by the thousands per second; every process that watches would have to take every
- * one of them (at the sender it was measured at 2 % of a run, at each listener at more), and a commit with a NOTIFY takes
- * a lock that all of the server's databases share. So a quick flush tells of ends only while they are few: when little
- * goes on, that is always; when much does, whoever waits finds out by looking.
+ * Ends of runs are the exception. Thousands of runs can end per second; every watching process would receive each of
+ * them (measured at 2 % of a run for the sender, and more for each listener), and a commit with NOTIFY takes
+ * a lock that all databases of the server share. So a quick flush announces ends only if they are few, which is always the case under low
+ * load; under high load, waiting callers find out by polling.
  */
 export const endsToldMax = 4;
 
-/** The call that tells of the run `id`. A payload has less than 8000 bytes; none means: something, look yourself. */
+/** SQL that announces a change of the run `id`. A payload must be shorter than 8000 bytes; an empty one means that any run may have changed. */
 export function tell(id: string): string {
   return `pg_notify('$channel', CASE WHEN octet_length(${id}) < 8000 THEN ${id} ELSE '' END)`;
 }
 
-/** No id begins with it: only a stream of the run has grown. */
+/** Prefix of a notification that only a stream of the run has grown. No id begins with it. */
 export const chunksMark = "\u0001";
 
 export function tellOfChunks(id: string): string {
   return `pg_notify('$channel', chr(1) || CASE WHEN octet_length(${id}) < 7999 THEN ${id} ELSE '' END)`;
 }
 
-/** A channel is a name as long as a schema's may be. */
+/** The schema's name without its quotes: a channel's name may be as long as a schema's. */
 export function channelOf(schema: string): string {
   return schema.slice(1, -1);
 }
 
-/** A statement with the names of the schema and of its channel in it. */
+/** Replaces the placeholders for the schema and its channel. */
 export function inSchema(text: string, schema: string): string {
   return text.replaceAll("$schema", schema).replaceAll("$channel", channelOf(schema));
 }

@@ -8,20 +8,20 @@ import { chunksMark } from "./tell.js";
 
 const listenBackoff: Backoff = { minMs: 100, maxMs: 5000 };
 
-/** By LISTEN; by polling where a pooler stands in between, because there no session is ours to listen with. */
+/** Watches by LISTEN; through a pooler, which does not keep a session, by polling. */
 export function openWatch(pg: PgModule, config: ConnectionConfig, channel: string): RunWatch | PollingWatch {
   return config.pooled ? new PollingWatch() : new RunWatch(() => new pg.Client(startUp(config)), channel);
 }
 
 /**
- * Hears what others tell (tell.ts), on a connection of its own while anybody watches.
+ * Receives notifications of other processes (tell.ts) on its own connection, while there is a watcher.
  *
- *   idle        nobody watches: no connection, no timer
- *   connecting  the connection is being made
+ *   idle        no watcher: no connection, no timer
+ *   connecting  the connection is being opened
  *   listening   on the channel
- *   waiting     it broke, or could not be made: once more after a while, longer every time
+ *   waiting     the connection broke or could not be opened: it is opened again after a backoff
  *
- * Whatever was told before it listened was missed: so whenever it begins to listen, it says that something may have
+ * Notifications before it listens are missed. So whenever it begins to listen, it reports that something may have
  * changed.
  */
 class RunWatch {
@@ -30,7 +30,7 @@ class RunWatch {
   readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   #client: pg.Client | undefined;
   #retry: NodeJS.Timeout | undefined;
-  /** Since it last listened. */
+  /** Failures since it last listened. */
   #failures = 0;
 
   constructor(connect: () => pg.Client, channel: string) {
@@ -39,7 +39,7 @@ class RunWatch {
   }
 
   watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void {
-    // An object for each call: the same function may watch twice, and stop once.
+    // One object per call: the same function may be added twice and removed once.
     const watcher = { changed };
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) void this.#listen();

@@ -10,11 +10,11 @@ import { beginColumns, type QuickParts, quickStatement, sentColumns, settleColum
 
 interface Answer {
   readonly now?: number;
-  /** Settles by their number, from 1. */
+  /** Numbers of the settles that were done, from 1. */
   readonly done?: readonly number[] | null;
 }
 
-/** What the quick statement could do of a flush; `undefined` for what has to go the long way. */
+/** Runs the quick statement. Undefined for an operation that needs a transaction. */
 export async function quickPackets(
   connection: PacketConnection,
   operations: readonly PacketOperation[],
@@ -61,7 +61,7 @@ async function send(connection: PacketConnection, settles: readonly SettlePacket
   return await ask<Answer>(connection, statementOf(parts), values);
 }
 
-/** Some of it was there: sent again, or a number that was given twice. Nothing was done. */
+/** A duplicate key means that a row existed: the operation was sent again, or its number was used twice. Then nothing was done. */
 async function tried(work: () => Promise<Answer>): Promise<Answer> {
   try {
     return await work();
@@ -71,7 +71,7 @@ async function tried(work: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** One packet for one, so that its execution need not be counted; or no execution at all. */
+/** Whether a settle sends exactly one packet, so that the open count of its execution does not change, or has no execution. */
 function isPlainSettle({ to, packets, outputs }: SettlePacket): boolean {
   if (to.kind !== "done" || to.keep || to.note !== null || outputs.length > 0 || !packets.every(isPlain)) return false;
   return packets.length === 1 || packets.every(({ execution }) => execution === null);

@@ -2,11 +2,11 @@ import { serverNow } from "../../ledger/read.js";
 import { type Columns, unnest } from "../../parameters/columns.js";
 import { tell } from "../tell.js";
 
-/** Which operations there are. Left out when there is nothing of the kind: every part of a plan costs. */
+/** The kinds of operations in a flush. Parts of the statement without an operation are left out, because every part of a plan costs time. */
 export interface QuickParts {
   readonly settles: boolean;
   readonly executions: boolean;
-  /** Others can claim some of what is sent. */
+  /** Other workers can claim packets that are sent: notify them. */
   readonly tells: boolean;
 }
 
@@ -24,7 +24,7 @@ export const beginColumns: Columns = [
   ["retention_ms", "bigint"],
   ["open", "int"],
 ];
-/** `of` is the settle that sends it, from 1; null in a send. */
+/** `of` is the number of the settle that sends the packet, from 1; null for a send. */
 export const sentColumns: Columns = [
   ["no", "bigint"],
   ["flow", "text"],
@@ -38,16 +38,16 @@ export const sentColumns: Columns = [
 ];
 
 /**
- * What nearly every flush is made of, in one statement over arrays, durable and atomic by itself:
+ * The common operations of a flush in one statement over arrays, durable and atomic by itself:
  *
- *   calm   every flow is active, and every worker known: else nothing is done here
- *   gone   packets without key and lane that are done; the number under way in their execution stays the same
- *   come   what they, and sends, send: without key, lane and join
+ *   calm   every flow is active and every worker known; else the statement does nothing
+ *   gone   packets without key and lane that are done; the open count of their execution does not change
+ *   come   packets without key, lane and join that settles and sends send
  *   begun  executions without a key
  *
- * None of it touches a row that is somebody else's, or that two could touch: so nothing is locked. The answer is which settles
- * were done; and no row, if it was not calm. What was not done goes the long way. A send that is sent again meets its own
- * rows: then the primary key raises an error, and everything goes the long way.
+ * It touches no row that another transaction could touch, so it takes no locks. It returns the settles that were done, or no row if not
+ * `calm`. Operations that were not done get a transaction. A send that is repeated finds its own rows: then the primary key raises an
+ * error, and all operations get a transaction.
  */
 export function quickStatement({ settles, executions, tells }: QuickParts): string {
   const withs = [
