@@ -28,11 +28,22 @@ export const systemClock: Clock = {
   },
 };
 
-/** Keeps the process alive until the returned function is called. Does nothing for a simulated clock. */
+let keptAlive = 0;
+let aliveTimer: NodeJS.Timeout | undefined;
+
+/**
+ * Keeps the process alive until the returned function is called, once. Does nothing for a simulated clock. All callers share one
+ * timer: every wait for a run needs it, and a timer for each would cost more than the rest of the wait.
+ */
 export function keepAlive(clock: Clock): () => void {
   if (clock !== systemClock) return () => {};
-  const timer = setInterval(() => {}, delayMsMax);
-  return () => clearInterval(timer);
+  aliveTimer ??= setInterval(() => {}, delayMsMax);
+  if (keptAlive === 0) aliveTimer.ref();
+  keptAlive += 1;
+  return () => {
+    keptAlive -= 1;
+    if (keptAlive === 0) aliveTimer?.unref();
+  };
 }
 
 /** Resolves after `ms`, or rejects with the signal's reason if the signal aborts first. */

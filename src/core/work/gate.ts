@@ -6,10 +6,17 @@ interface Waiting {
 /** Semaphore: limits how much work runs at a time. Work waits for a free slot, first come, first served. */
 export class Gate {
   readonly #waiting: Waiting[] = [];
+  readonly #slots: number;
   #free: number;
 
   constructor(slots: number) {
+    this.#slots = slots;
     this.#free = slots;
+  }
+
+  /** Whether nothing runs and nothing waits. Then synchronous work may run without entering. */
+  get isEmpty(): boolean {
+    return this.#free === this.#slots && this.#waiting.length === 0;
   }
 
   /**
