@@ -21,7 +21,10 @@ export function checkEncoding(...parts: readonly string[]): void {
   try {
     for (const part of parts) decodeURIComponent(part);
   } catch {
-    throw new InvalidInputError("url", "has a percent sign that is not part of an encoding; write % as %25, and other special characters as %XX");
+    throw new InvalidInputError(
+      "url",
+      "has a percent sign that is not part of an encoding; write % as %25, and other special characters as %XX",
+    );
   }
 }
 

@@ -27,7 +27,8 @@ export async function dynamoBackend(
 ): Promise<Backend & { readonly partitionKey: string }> {
   const { client, table: name, partitionKey = partitionKeyDefault, ttlAttribute = "ttl", create = false } = options;
   for (const [field, given] of Object.entries({ partitionKey, ttlAttribute }))
-    if (given === "" || ownNames.includes(given)) throw new InvalidInputError(field, `is "${given}", which is the name of another attribute of the store`);
+    if (given === "" || ownNames.includes(given))
+      throw new InvalidInputError(field, `is "${given}", which is the name of another attribute of the store`);
   const asked: Table = { sdk, client: bounded(client as unknown as Table["client"]), name, partitionKey, ttlAttribute };
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {

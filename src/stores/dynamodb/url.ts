@@ -23,7 +23,8 @@ export function parseDynamoUrl(url: string): DynamoAddress {
   checkTable("url", table);
   checkParameters(searchParams, parameters);
   const create = searchParams.get("create") ?? "false";
-  if (create !== "true" && create !== "false") throw new InvalidInputError("url", 'has the parameter create, which must be "true" or "false"');
+  if (create !== "true" && create !== "false")
+    throw new InvalidInputError("url", 'has the parameter create, which must be "true" or "false"');
   if ((username === "") !== (password === "")) throw new InvalidInputError("url", "needs both parts of its credentials, or none");
   const optional = (name: "endpoint" | "partitionKey" | "ttlAttribute") => {
     const value = searchParams.get(name);

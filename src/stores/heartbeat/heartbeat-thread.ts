@@ -43,7 +43,9 @@ export function startHeartbeatThread<Address>({ start, address, stallMsMax = 60_
     const workerData: HeartbeatData<Address> = { address, stallMsMax, board: board.memory };
     const started = start({ workerData, execArgv: [] });
     started.unref();
-    started.on("error", (error) => warn(`the heartbeat thread failed; leases of handlers that block the event loop are not renewed: ${error.message}`));
+    started.on("error", (error) =>
+      warn(`the heartbeat thread failed; leases of handlers that block the event loop are not renewed: ${error.message}`),
+    );
     return started;
   }
 

@@ -29,7 +29,10 @@ export class Layout {
 
   constructor(prefix: string) {
     if (!/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix))
-      throw new InvalidInputError("prefix", "must be 1 to 64 letters, digits or any of _ . : - (no braces: they are hash tags on a Cluster)");
+      throw new InvalidInputError(
+        "prefix",
+        "must be 1 to 64 letters, digits or any of _ . : - (no braces: they are hash tags on a Cluster)",
+      );
     this.prefix = prefix;
     this.heads = Array.from({ length: shardCount }, (_, shard) => `${prefix}:{${shard}}:`);
   }

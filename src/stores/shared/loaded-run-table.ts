@@ -1,6 +1,6 @@
 import { assert } from "../../core/errors/errors.js";
 import type { Chunk, Voided } from "../../core/runs/chunk.js";
-import type { EntryPlace, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
+import type { EntryFence, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/runs/run.js";
 
 /** The rows that an operation may touch, as the database has them. */
@@ -10,7 +10,7 @@ export interface LoadedRuns {
   readonly asked: ReadonlySet<string>;
   readonly runs: readonly RunRecord[];
   /** For each run that gets an entry: its last entry, and an existing entry with the number of the new one. */
-  readonly entries: readonly (EntryPlace & { readonly run: string; readonly events: string | null })[];
+  readonly entries: readonly (EntryFence & { readonly run: string; readonly events: string | null })[];
   /** Mail that may be sent and already exists. */
   readonly mail: readonly { readonly run: string; readonly key: string }[];
   readonly hooks: readonly Pick<HookRecord, "token" | "run" | "about">[];
@@ -41,7 +41,7 @@ export interface RunChanges {
   readonly hooksCleared: readonly string[];
   readonly hooksInserted: readonly HookRecord[];
   readonly voids: readonly (Voided & { readonly run: string })[];
-  readonly chunksInserted: readonly { readonly run: string; readonly place: number; readonly chunk: Chunk }[];
+  readonly chunksInserted: readonly { readonly run: string; readonly index: number; readonly chunk: Chunk }[];
   readonly chunksReplaced: readonly { readonly run: string; readonly chunk: Chunk }[];
   readonly grown: ReadonlySet<string>;
 }
@@ -53,7 +53,7 @@ export interface RunChanges {
 export class LoadedRunTable implements RunTable {
   readonly #loaded: LoadedRuns;
   readonly #runs: Map<string, RunRecord>;
-  readonly #entries: (EntryPlace & { readonly run: string; readonly events: string | null })[];
+  readonly #entries: (EntryFence & { readonly run: string; readonly events: string | null })[];
   readonly #mail: Set<string>;
   readonly #hooks: Map<string, Pick<HookRecord, "token" | "run" | "about">>;
   readonly #attempts: Map<string, number>;
@@ -66,7 +66,7 @@ export class LoadedRunTable implements RunTable {
     hooksCleared: [] as string[],
     hooksInserted: [] as HookRecord[],
     voids: [] as (Voided & { run: string })[],
-    chunksInserted: [] as { run: string; place: number; chunk: Chunk }[],
+    chunksInserted: [] as { run: string; index: number; chunk: Chunk }[],
     chunksReplaced: [] as { run: string; chunk: Chunk }[],
     grown: new Set<string>(),
   };
@@ -110,10 +110,10 @@ export class LoadedRunTable implements RunTable {
     this.#changed.set(id, { ...this.#changed.get(id), ...to });
   }
 
-  lastEntry(run: string): EntryPlace | undefined {
+  lastEntry(run: string): EntryFence | undefined {
     return this.#entries
       .filter((entry) => entry.run === run)
-      .reduce<EntryPlace | undefined>((a, b) => (a && a.seq > b.seq ? a : b), undefined);
+      .reduce<EntryFence | undefined>((a, b) => (a && a.seq > b.seq ? a : b), undefined);
   }
 
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined {
@@ -165,15 +165,15 @@ export class LoadedRunTable implements RunTable {
     return this.#stream(run, stream)?.ended ?? false;
   }
 
-  nextPlace(run: string, stream: string): number {
+  nextIndex(run: string, stream: string): number {
     return this.#stream(run, stream)?.next ?? 0;
   }
 
-  insertChunk(run: string, place: number, chunk: Chunk): boolean {
+  insertChunk(run: string, index: number, chunk: Chunk): boolean {
     const name = chunkName(run, chunk);
     if (this.#attempts.has(name)) return false;
     this.#attempts.set(name, chunk.attempt);
-    this.#changes.chunksInserted.push({ run, place, chunk });
+    this.#changes.chunksInserted.push({ run, index, chunk });
     return true;
   }
 

@@ -146,7 +146,7 @@ test("a packet that loses every race holds up none of those that go one by one",
   const answers = numbers(10).map((no) => commit.submit(settle(no)));
   await Promise.allSettled(answers.slice(1));
   expect(flushes.length).toBeLessThan(15);
-  await expect(answers[0]).rejects.toThrow("the packet changed under every try");
+  await expect(answers[0]).rejects.toThrow("the packet was changed by others during each of 100 tries");
 });
 
 test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {

@@ -1,6 +1,6 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
-import type { EntryPlace, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
+import type { EntryFence, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { MemoryChunks } from "./chunks.js";
 
@@ -59,7 +59,7 @@ export class MemoryRunTable implements RunTable {
     if (before.mail !== after.mail || (after.owner === null && before.owner !== null)) this.#notify(id, "run");
   }
 
-  lastEntry(run: string): EntryPlace | undefined {
+  lastEntry(run: string): EntryFence | undefined {
     return this.#memory.journals.get(run)?.at(-1);
   }
 
@@ -108,12 +108,12 @@ export class MemoryRunTable implements RunTable {
     return this.#memory.chunks.ended(run, stream);
   }
 
-  nextPlace(run: string, stream: string): number {
+  nextIndex(run: string, stream: string): number {
     return this.#memory.chunks.next(run, stream);
   }
 
-  insertChunk(run: string, place: number, chunk: Chunk): boolean {
-    return this.#memory.chunks.insert(run, place, chunk);
+  insertChunk(run: string, index: number, chunk: Chunk): boolean {
+    return this.#memory.chunks.insert(run, index, chunk);
   }
 
   chunkAttempt(run: string, chunk: Chunk): number {

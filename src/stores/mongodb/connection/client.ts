@@ -19,8 +19,7 @@ export async function ownClient(address: string): Promise<MongoClient> {
     return new MongoClient(address, Object.fromEntries(ours));
   } catch (error) {
     const unknown = unknownOptions(error);
-    if (unknown !== undefined)
-      throw new InvalidInputError("url", `has ${unknown}; parameters are prefix and those of the driver mongodb`);
+    if (unknown !== undefined) throw new InvalidInputError("url", `has ${unknown}; parameters are prefix and those of the driver mongodb`);
     // The driver's own message may contain the password.
     throw new InvalidInputError("url", "is malformed; write mongodb://user@host:27017/database, special characters as %XX");
   }

@@ -37,9 +37,7 @@ export function sayWhatIsUnusual({ writeConcern, readPreference }: MongoClient, 
     );
   const w = writeConcern?.w;
   if ((w !== undefined && w !== "majority") || writeConcern?.journal === false)
-    warn(
-      `the client writes with w: ${JSON.stringify(w)}; the store writes its own collections with w: "majority", j: true anyway`,
-    );
+    warn(`the client writes with w: ${JSON.stringify(w)}; the store writes its own collections with w: "majority", j: true anyway`);
   if (readPreference !== undefined && readPreference.mode !== "primary")
     warn(`the client reads from "${readPreference.mode}"; the store reads its own collections from the primary anyway`);
 }

@@ -10,9 +10,9 @@ import { findRun } from "./load.js";
 const digits = 12;
 const bytesMax = 15 * 1024 * 1024;
 
-const placeId = (no: string, stream: string, place: number): string => `${no}\0${stream}\0${String(place).padStart(digits, "0")}`;
-const placesFrom = (no: string, stream: string, place: number) => ({
-  _id: { $gte: placeId(no, stream, place), $lt: `${no}\0${stream}\u0001` },
+const chunkId = (no: string, stream: string, index: number): string => `${no}\0${stream}\0${String(index).padStart(digits, "0")}`;
+const chunksFrom = (no: string, stream: string, index: number) => ({
+  _id: { $gte: chunkId(no, stream, index), $lt: `${no}\0${stream}\u0001` },
 });
 const endOf = (no: string, stream: string): string => `${no}\0${stream}`;
 
@@ -34,7 +34,7 @@ export async function loadChunks(
     const theirs = [...new Set(of.map(({ stream }) => stream))];
     const ended = mayBeClosed ? await endedOf(chunks, no, theirs, options) : new Set();
     for (const stream of theirs)
-      streams.push({ run, stream, next: (await lastPlace(chunks, no, stream, options)) + 1, ended: ended.has(stream) });
+      streams.push({ run, stream, next: (await lastIndex(chunks, no, stream, options)) + 1, ended: ended.has(stream) });
   }
   return { chunks: found, streams };
 }
@@ -74,10 +74,10 @@ export async function writeChunks(
     ...chunksReplaced.map(({ run, chunk: { stream, writer, n, attempt, kind, data } }) => ({
       updateOne: { filter: { no: numberOf(run), stream, writer, n }, update: { $set: { attempt, kind, data } } },
     })),
-    ...chunksInserted.map(({ run, place, chunk }) => {
+    ...chunksInserted.map(({ run, index: place, chunk }) => {
       const { stream, writer, n, attempt, kind, data } = chunk;
       const no = numberOf(run);
-      const document: ChunkDocument = { _id: placeId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
+      const document: ChunkDocument = { _id: chunkId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
       return { insertOne: { document: endsStream(chunk) ? { ...document, ends: endOf(no, stream) } : document } };
     }),
   ];
@@ -89,9 +89,9 @@ function requireSize(chunk: Chunk): void {
   throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes and does not fit into a document`);
 }
 
-async function lastPlace(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
+async function lastIndex(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
   const [last] = await chunks
-    .find(placesFrom(no, stream, 0), { ...options, projection: { place: 1 } })
+    .find(chunksFrom(no, stream, 0), { ...options, projection: { place: 1 } })
     .sort({ _id: -1 })
     .limit(1)
     .toArray();
@@ -103,7 +103,7 @@ export async function readChunks(collections: Collections, { run, stream, from, 
   const found = await findRun(collections, run, {});
   if (found === undefined) return [];
   const cursor = collections.chunks
-    .find(placesFrom(found.no, stream, from), { projection: { place: 1, kind: 1, data: 1 } })
+    .find(chunksFrom(found.no, stream, from), { projection: { place: 1, kind: 1, data: 1 } })
     .sort({ _id: 1 })
     .limit(limit);
   const page: ChunkRecord[] = [];
@@ -127,7 +127,7 @@ export async function readTail(collections: Collections, run: string, stream: st
   const found = await findRun(collections, run, {});
   if (found === undefined) return -1;
   const [last] = await collections.chunks
-    .find({ ...placesFrom(found.no, stream, 0), kind: { $in: ["bytes", "value"] } }, { projection: { place: 1 } })
+    .find({ ...chunksFrom(found.no, stream, 0), kind: { $in: ["bytes", "value"] } }, { projection: { place: 1 } })
     .sort({ _id: -1 })
     .limit(1)
     .toArray();

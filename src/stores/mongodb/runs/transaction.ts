@@ -19,7 +19,9 @@ export async function inTransaction<T>(
 ): Promise<T | "again"> {
   for (let tries = 0; tries < triesMax; tries++) {
     try {
-      return await asking(what, () => transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] })).catch(explainFailure));
+      return await asking(what, () =>
+        transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] })).catch(explainFailure),
+      );
     } catch (error) {
       if (!(error instanceof Conflict)) throw error;
       // A random delay, so that the same two transactions do not conflict again.

@@ -30,7 +30,10 @@ export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Pro
  */
 async function sendInside(client: PgClient, schema: string, send: SendPackets): Promise<PacketAnswer> {
   if (send.packets.some(({ claim }) => claim))
-    throw new InvalidInputError("packets", "cannot be claimed by a send inside a transaction: they must not be delivered before it commits");
+    throw new InvalidInputError(
+      "packets",
+      "cannot be claimed by a send inside a transaction: they must not be delivered before it commits",
+    );
   // Not prepared: the connection belongs to the caller, and may differ for every transaction.
   const connection: PacketConnection = { client, schema, prepared: false };
   const wishes = wishesOf(send, SeenPackets.none);

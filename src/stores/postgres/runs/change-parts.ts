@@ -160,7 +160,7 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
   }`,
     },
     {
-      ...{ name: "added", columns: chunkColumns, rows: chunksInserted.map(({ run, place, chunk }) => chunkValues(run, place, chunk)) },
+      ...{ name: "added", columns: chunkColumns, rows: chunksInserted.map(({ run, index, chunk }) => chunkValues(run, index, chunk)) },
       write: (rows) => insert("chunks", chunkColumns, rows),
     },
   ];
@@ -211,10 +211,10 @@ function newValues(run: RunRecord, changes: RunChanges): Scalar[] {
   return [...changedValues(run, changes), workflow, input, fingerprint, parent, creator, createdAt, retentionMs];
 }
 
-function chunkValues(run: string, place: number | null, chunk: Chunk): (Scalar | Uint8Array)[] {
+function chunkValues(run: string, index: number | null, chunk: Chunk): (Scalar | Uint8Array)[] {
   const { stream, writer, n, attempt, kind, data } = chunk;
   const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
-  return [run, stream, place, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
+  return [run, stream, index, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
 }
 
 /** Of several entries for one writer, only that of the latest attempt. */

@@ -1,7 +1,7 @@
 import type { PurgeQuery } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
-import { askScript, isOnBothSides, callScript } from "../scripts/call.js";
+import { askScript, callScript, isOnBothSides } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 import { type AbandonedRecords, abandonedAt } from "./abandoned.js";
 

@@ -11,8 +11,8 @@ export interface RunWatch {
 }
 
 /**
- * SQLite has no messages between processes, but counts: the number changes when another connection has written to the
- * file, and not when this one has. Asking costs a few microseconds, and nobody asks while nobody watches.
+ * Polls `PRAGMA data_version`, which changes when another connection has written to the file: SQLite has no notifications
+ * between processes. A poll costs a few microseconds, and there are none without a watcher.
  */
 export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch {
   const version = database.prepare("PRAGMA data_version");
@@ -27,7 +27,7 @@ export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch
     try {
       seen = read();
     } catch {
-      // Somebody recovers the file, or the disk has failed. Looked at again next time.
+      // Another process recovers the file, or the disk failed: the next poll tries again.
       return;
     }
     if (before !== undefined && seen !== before) tell(null);

@@ -8,7 +8,7 @@ const rowsMax = 10_000;
 export interface CachedPacket {
   readonly row: PacketRow;
   readonly bundle: Bundle;
-  /** The packet's place in the bundle. */
+  /** The packet's index in the bundle. */
   readonly at: number;
 }
 
