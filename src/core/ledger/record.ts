@@ -2,7 +2,7 @@
  * State of the record of a key.
  *
  *   (none) ──begin──▶ running ──settle──▶ completed | failed        replayed until expiresAt, refused until goneAt
- *                       │  ▲ └──settle──▶ free ──begin──▶ running    the attempt number goes on
+ *                       │  ▲ └──settle──▶ free ──begin──▶ running    the attempt number continues
  *                       │  └──begin (lease expired, may re-run)
  *                       └──settle or expiry──▶ unknown ──late owner or resolve──▶ completed | failed | free
  *

@@ -16,7 +16,7 @@ const boundTo = ["ledger", "", "k", "outcome"];
 describe("a cipher", () => {
   const cipher = new Cipher({ keys: [young, old] });
 
-  test("opens what it has sealed, text and bytes, and never seals the same way twice", () => {
+  test("decrypts what it has encrypted, text and bytes, and never encrypts the same way twice", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), fc.uint8Array(), (text, bytes) => {
         const sealed = cipher.seal(text, boundTo);
@@ -28,13 +28,13 @@ describe("a cipher", () => {
     );
   });
 
-  test("opens what older keys have sealed, and seals with the first", () => {
+  test("decrypts with older keys, and encrypts with the first", () => {
     const before = new Cipher({ keys: [old] }).seal("text", boundTo);
     expect(cipher.open(before, boundTo)).toBe("text");
     expect(cipher.seal("text", boundTo)).toMatch(/^sealed:2026:/);
   });
 
-  test("says which key is missing", () => {
+  test("names the missing key", () => {
     const sealed = cipher.seal("text", boundTo);
     const error = thrownBy(() => new Cipher({ keys: [old] }).open(sealed, boundTo));
     expect(error).toMatchObject({ code: "CANNOT_DECRYPT", keyId: "2026" });
@@ -43,7 +43,7 @@ describe("a cipher", () => {
     );
   });
 
-  test("opens nothing that was changed, moved, cut, or sealed with another key of that name", () => {
+  test("does not decrypt a value that was changed, moved, cut, or encrypted with another key of the same id", () => {
     const sealed = cipher.seal("some text", boundTo);
     const bytes = Buffer.from(cipher.sealBytes(Buffer.from("some text"), boundTo));
     const other = new Cipher({ keys: [key("2026")] });
@@ -64,7 +64,7 @@ describe("a cipher", () => {
     }
   });
 
-  test("lets pass what was stored in the clear, unless encryption is required", () => {
+  test("returns values that are not encrypted, unless encryption is required", () => {
     expect(cipher.open('{"a":1}', boundTo)).toBe('{"a":1}');
     expect(cipher.openBytes(Buffer.from("bytes"), boundTo)).toEqual(Buffer.from("bytes"));
     const strict = new Cipher({ keys: [young], required: true });
@@ -72,14 +72,14 @@ describe("a cipher", () => {
     expect(thrownBy(() => strict.openBytes(Buffer.from("bytes"), boundTo))).toBeInstanceOf(EncryptionError);
   });
 
-  test("takes keys as bytes, hexadecimal and base64", () => {
+  test("accepts keys as bytes, hexadecimal and base64", () => {
     const bytes = randomBytes(32);
     const sealed = new Cipher({ keys: [{ id: "k", key: bytes }] }).seal("text", boundTo);
     for (const form of ["hex", "base64", "base64url"] as const)
       expect(new Cipher({ keys: [{ id: "k", key: bytes.toString(form) }] }).open(sealed, boundTo)).toBe("text");
   });
 
-  test("shows no key, in no message and to no inspector", () => {
+  test("never shows a key, neither in messages nor to inspect", () => {
     const secret = randomBytes(32);
     const shown = [inspect(new Cipher({ keys: [{ id: "k", key: secret }] }), { depth: 9, showHidden: true })];
     const short = secret.toString("hex").slice(2);
@@ -104,7 +104,7 @@ describe("a cipher", () => {
   });
 });
 
-test("an operation that is sent again is sent in the same bytes", async () => {
+test("an operation that is sent again has the same encrypted bytes", async () => {
   const sent: unknown[] = [];
   const answer = { answer: { kind: "settled" as const }, record: undefined, now: 0 };
   const seen = {

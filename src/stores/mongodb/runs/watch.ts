@@ -43,7 +43,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
   let failures = 0;
   let closed = false;
 
-  const tell = (run: RunChange, what: WhatChanged = "run") => {
+  const notify = (run: RunChange, what: WhatChanged = "run") => {
     for (const { changed } of watchers) changed(run, what);
   };
 
@@ -53,7 +53,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     stream = opened;
     opened.on("change", (event) => {
       failures = 0;
-      tell("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
+      notify("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
     });
     opened.on("error", () => restart(opened));
     opened.on("close", () => restart(opened));
@@ -64,7 +64,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     stop();
     if (closed) return;
     // Changes may have been missed: notify all watchers.
-    tell(null);
+    notify(null);
     failures += 1;
     timer = setTimeout(start, backoffMs(openBackoff, failures));
   }

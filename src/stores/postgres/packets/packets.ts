@@ -13,7 +13,7 @@ import { Doubts } from "./doubt.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";
-import { packetChannel } from "./tell.js";
+import { packetChannel } from "./notify.js";
 import { sendWithin } from "./within.js";
 import { giveBack, joinWorkers, leaveWorkers, renewWorker, setFlowState } from "./worker.js";
 

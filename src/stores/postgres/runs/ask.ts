@@ -1,5 +1,5 @@
 import type { PgClient } from "../driver.js";
-import { inSchema } from "./tell.js";
+import { inSchema } from "./notify.js";
 
 /** A connection, and how statements are sent on it: on the store's own connections they are prepared. */
 export interface RunConnection {

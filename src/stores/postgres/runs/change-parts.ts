@@ -3,8 +3,8 @@ import { expiryOf } from "../../../core/runs/rules/expiry.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.js";
 import { arrayLiteral, type Columns, type Scalar } from "../parameters/columns.js";
+import { chunksMark } from "./notify.js";
 import { storedKey } from "./send.js";
-import { chunksMark } from "./tell.js";
 
 /** One kind of change: its rows, and the statement that writes them. */
 export interface Part {
@@ -167,7 +167,7 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
 }
 
 /** Notifications for other processes: runs that can be claimed, that ended, that have new mail, or whose streams have grown. */
-export function toldOf(table: LoadedRunTable, { inserted, changed, mail, grown }: RunChanges): string[] {
+export function notificationsOf(table: LoadedRunTable, { inserted, changed, mail, grown }: RunChanges): string[] {
   const isDue = ({ wakeAt, owner, status }: RunRecord) => hasEnded(status) || (owner === null && wakeAt !== null && wakeAt <= table.now());
   const runs = [...inserted, ...changed].map(({ id }) => table.run(id) as RunRecord).filter(isDue);
   const ids = new Set([...runs.map(({ id }) => id), ...mail.map(({ run }) => run)]);

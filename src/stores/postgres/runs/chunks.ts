@@ -4,7 +4,7 @@ import type { PgClient } from "../driver.js";
 import { codeOf } from "../errors.js";
 import { binaryColumns } from "../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../parameters/columns.js";
-import { endsToldMax, inSchema, tellOfChunks } from "./tell.js";
+import { endsNotifiedMax, inSchema, notifyOfChunks } from "./notify.js";
 
 const chunkColumns: Columns = [
   ["run", "text"],
@@ -31,7 +31,7 @@ const chunkColumns: Columns = [
  * Indexes are assigned on the statement's snapshot. A concurrent writer can only be a former owner. Indexes are unique, so the later of the two
  * statements fails with an error, has written nothing, and is sent again.
  */
-function statement(told: string): string {
+function statement(notified: string): string {
   return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),
 held AS MATERIALIZED (
   SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
@@ -53,7 +53,7 @@ streams AS MATERIALIZED (
   FROM found WHERE place IS NULL
 )
 SELECT json_build_object('held', (SELECT json_agg(id) FROM held), 'closed', (SELECT json_agg(json_build_array(run, stream)) FROM streams WHERE closed),
-  'told', ${told})::text AS answer`;
+  'notified', ${notified})::text AS answer`;
 }
 
 function rowsOf({ id: run, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[][] {
@@ -102,10 +102,10 @@ async function writeBatch(
   schema: string,
   writes: readonly WriteChunks[],
 ): Promise<ReadonlyMap<RunOperation, RunAnswer | "again">> {
-  const loud = writes.length <= endsToldMax;
+  const loud = writes.length <= endsNotifiedMax;
   const query = {
-    name: `onceflow-runs-chunks${loud ? "-told" : ""}`,
-    text: inSchema(statement(loud ? `(SELECT count(${tellOfChunks("id")}) FROM held)` : "0"), schema),
+    name: `onceflow-runs-chunks${loud ? "-notified" : ""}`,
+    text: inSchema(statement(loud ? `(SELECT count(${notifyOfChunks("id")}) FROM held)` : "0"), schema),
     values: binaryColumns(writes.flatMap(rowsOf), chunkColumns),
   };
   const answer = await answered(client, query);

@@ -11,7 +11,7 @@ export class PollingWatch {
     // One object per call: the same function may be added twice and removed once.
     const watcher = { changed };
     this.#watchers.add(watcher);
-    this.#timer ??= setInterval(() => this.#tell(), everyMs).unref();
+    this.#timer ??= setInterval(() => this.#notify(), everyMs).unref();
     return () => {
       if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stop();
     };
@@ -22,7 +22,7 @@ export class PollingWatch {
     this.#stop();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const { changed } of this.#watchers) changed(null);
   }
 

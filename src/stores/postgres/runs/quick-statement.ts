@@ -1,7 +1,7 @@
 import { serverNow } from "../ledger/read.js";
 import { onlyRow, unnest } from "../parameters/columns.js";
+import { inSchema, notify } from "./notify.js";
 import { changeColumns, changedRun, entryColumns, insertRuns, startColumns } from "./row.js";
-import { inSchema, tell } from "./tell.js";
 
 export interface QuickParts {
   readonly starts: boolean;
@@ -10,7 +10,7 @@ export interface QuickParts {
   /** A single operation, passed as plain values. */
   readonly alone: boolean;
   /** Which changes have to be announced to other processes. Unneeded parts are left out, because every part of a plan costs time. */
-  readonly tells: { readonly starts: boolean; readonly releases: boolean; readonly ends: boolean };
+  readonly notifies: { readonly starts: boolean; readonly releases: boolean; readonly ends: boolean };
 }
 
 /**
@@ -50,7 +50,8 @@ export function quickStatement(schema: string, parts: QuickParts): string {
     );
     entries.push("SELECT id, 1, 1, now, events, NULL::boolean FROM starts WHERE exist IS NULL AND events IS NOT NULL");
     answers.push("(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing");
-    if (parts.tells.starts) answers.push(`(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`);
+    if (parts.notifies.starts)
+      answers.push(`(SELECT count(${notify("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS notified_starts`);
     before += startColumns.length;
   }
   if (parts.holds) {
@@ -68,8 +69,8 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, now, r.wake_at <= now AS awake)`);
     entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes WHERE events IS NOT NULL");
     answers.push("(SELECT string_agg(ord::text, ',') FROM changes) AS changed");
-    const told = [...(parts.tells.releases ? ["awake"] : []), ...(parts.tells.ends ? ["over"] : [])].join(" OR ");
-    if (told !== "") answers.push(`(SELECT count(${tell("id")}) FROM changes WHERE ${told}) AS told_changes`);
+    const notified = [...(parts.notifies.releases ? ["awake"] : []), ...(parts.notifies.ends ? ["over"] : [])].join(" OR ");
+    if (notified !== "") answers.push(`(SELECT count(${notify("id")}) FROM changes WHERE ${notified}) AS notified_changes`);
   }
   withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events, closing) ${entries.join(" UNION ALL ")})`);
   return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);

@@ -3,9 +3,9 @@ import type { PgClient } from "../driver.js";
 import { codeOf } from "../errors.js";
 import { binaryColumns } from "../parameters/binary-array.js";
 import type { Scalar } from "../parameters/columns.js";
+import { endsNotifiedMax } from "./notify.js";
 import { type QuickParts, quickStatement } from "./quick-statement.js";
 import { changeColumns, changeValues, entryColumns, entryValues, startColumns, startValues } from "./row.js";
-import { endsToldMax } from "./tell.js";
 
 interface QuickRow {
   readonly now: number;
@@ -67,12 +67,12 @@ function quickOf(operations: readonly RunOperation[]): Quick {
 }
 
 function partsOf({ starts, holds, changes }: Quick, alone: boolean): QuickParts {
-  const tells = {
+  const notifies = {
     starts: starts.some(([, { first }]) => first === null),
     releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
-    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
+    ends: changes.length <= endsNotifiedMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
   };
-  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
+  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, notifies };
 }
 
 /** A single operation is passed as plain values: arrays took a fifth more time. */
@@ -133,8 +133,8 @@ const statements = new Map<string, { readonly name: string; readonly text: strin
 
 /** Prepared once per connection under its name; a connection serves one schema. */
 function statementFor(schema: string, parts: QuickParts): { readonly name: string; readonly text: string } {
-  const { starts, holds, changes, alone, tells } = parts;
-  const letters = [starts && "s", holds && "h", changes && "c", tells.starts && "S", tells.releases && "R", tells.ends && "E"];
+  const { starts, holds, changes, alone, notifies } = parts;
+  const letters = [starts && "s", holds && "h", changes && "c", notifies.starts && "S", notifies.releases && "R", notifies.ends && "E"];
   const name = `onceflow-runs-${alone ? "one" : "many"}-${letters.filter(Boolean).join("")}`;
   const key = `${schema} ${name}`;
   let statement = statements.get(key);

@@ -10,10 +10,10 @@ import { claimRuns } from "./claim.js";
 import { appendWithin } from "./decide.js";
 import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
+import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
 import { readWorkers, removeWorker, renewRuns } from "./renew.js";
-import { channelOf } from "./tell.js";
 import { openWatch } from "./watch.js";
 
 export interface RunConnections {

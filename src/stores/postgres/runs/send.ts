@@ -1,7 +1,7 @@
 import type { RunAnswer, Send } from "../../../core/runs/operation.js";
 import { serverNow } from "../ledger/read.js";
 import type { Scalar } from "../parameters/columns.js";
-import { tell } from "./tell.js";
+import { notify } from "./notify.js";
 
 /**
  * Sends mail to the run `$1`, or to the run with the hook `$1`, in one statement, atomic by itself.
@@ -34,7 +34,7 @@ export function mailStatement(to: "run" | "token"): string {
     delivered AS (
       INSERT INTO $schema.mail (run, seq, kind, about, payload, key, at)
       SELECT id, mail, $2::text, about, $4::text, $5::text, now FROM taken, clock)
-    SELECT json_build_object('run', id, 'ended', ended_at IS NOT NULL, 'known', known, 'sent', (SELECT count(${tell("id")}) FROM taken))::text
+    SELECT json_build_object('run', id, 'ended', ended_at IS NOT NULL, 'known', known, 'sent', (SELECT count(${notify("id")}) FROM taken))::text
       AS answer FROM box`;
 }
 

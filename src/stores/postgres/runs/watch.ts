@@ -3,8 +3,8 @@ import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
 import { type ConnectionConfig, startUp } from "../connection/session.js";
 import type { PgModule } from "../driver.js";
+import { chunksMark } from "./notify.js";
 import { PollingWatch } from "./polling-watch.js";
-import { chunksMark } from "./tell.js";
 
 const listenBackoff: Backoff = { minMs: 100, maxMs: 5000 };
 
@@ -14,7 +14,7 @@ export function openWatch(pg: PgModule, config: ConnectionConfig, channel: strin
 }
 
 /**
- * Receives notifications of other processes (tell.ts) on its own connection, while there is a watcher.
+ * Receives notifications of other processes (notify.ts) on its own connection, while there is a watcher.
  *
  *   idle        no watcher: no connection, no timer
  *   connecting  the connection is being opened
@@ -61,7 +61,7 @@ class RunWatch {
       if (this.#client !== client) return;
       const grown = payload.startsWith(chunksMark);
       const id = grown ? payload.slice(1) : payload;
-      this.#tell(id === "" ? null : id, grown ? "chunks" : "run");
+      this.#notify(id === "" ? null : id, grown ? "chunks" : "run");
     });
     client.on("error", () => this.#broken(client));
     client.on("end", () => this.#broken(client));
@@ -73,10 +73,10 @@ class RunWatch {
     }
     if (this.#client !== client) return;
     this.#failures = 0;
-    this.#tell(null);
+    this.#notify(null);
   }
 
-  #tell(run: RunChange, what: WhatChanged = "run"): void {
+  #notify(run: RunChange, what: WhatChanged = "run"): void {
     for (const { changed } of this.#watchers) changed(run, what);
   }
 

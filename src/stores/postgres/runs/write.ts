@@ -3,7 +3,7 @@ import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.j
 import { binaryColumns } from "../parameters/binary-array.js";
 import { arrayLiteral, unnest } from "../parameters/columns.js";
 import { ask, type RunConnection } from "./ask.js";
-import { entriesPart, otherParts, toldOf } from "./change-parts.js";
+import { entriesPart, notificationsOf, otherParts } from "./change-parts.js";
 
 /** Another process changed a row after it was read: the transaction must be rolled back. */
 export class Overtaken extends Error {}
@@ -30,8 +30,8 @@ export async function writeChanges(
   const changes = table.changes();
   const written = entriesPart(table, changes);
   const rest = otherParts(table, changes).filter(({ rows }) => rows.length > 0);
-  const told = toldOf(table, changes);
-  if (written.rows.length + rest.length + told.length === 0) return new Set();
+  const notified = notificationsOf(table, changes);
+  if (written.rows.length + rest.length + notified.length === 0) return new Set();
   const parts = [written, ...rest];
   let before = 1;
   const withs: string[] = [];
@@ -48,13 +48,13 @@ export async function writeChanges(
   const text = `WITH ${withs.join(",\n")}
 SELECT json_build_object('written', (SELECT count(*) FROM written), 'created', ${has("created", "(SELECT json_agg(id) FROM created)")},
   'hooked', ${has("hooked", "(SELECT json_agg(token) FROM hooked)")},
-  'told', (SELECT count(pg_notify('$channel', t.payload)) FROM unnest($${before + 1}::text[]) AS t(payload), passed WHERE ok))::text AS answer`;
+  'notified', (SELECT count(pg_notify('$channel', t.payload)) FROM unnest($${before + 1}::text[]) AS t(payload), passed WHERE ok))::text AS answer`;
   const values = [
     written.rows.length,
     ...parts.flatMap(({ rows, columns }): (Buffer | string)[] =>
       rows.length === 0 ? columns.map(() => "{}") : binaryColumns(rows, columns),
     ),
-    arrayLiteral(told),
+    arrayLiteral(notified),
   ];
   const done = await ask<Done>(connection, { name: `write-${rest.map(({ name }) => name).join("-")}`, text }, values);
   if (done?.written !== written.rows.length) return "refused";

@@ -43,7 +43,7 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
     flush: (operations) =>
       flushing(() => flush.run(operations)).then(({ answers, parents }) => {
         // The store notifies watchers of the runs in the answers; these parents are not in them.
-        for (const parent of parents) watching.tell(parent);
+        for (const parent of parents) watching.notify(parent);
         return answers;
       }),
     async claim(query) {

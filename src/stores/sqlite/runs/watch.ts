@@ -6,7 +6,7 @@ const lookEveryMs = 25;
 
 export interface RunWatch {
   readonly watch: RunBackend["watch"];
-  readonly tell: (run: string) => void;
+  readonly notify: (run: string) => void;
   readonly close: () => void;
 }
 
@@ -30,10 +30,10 @@ export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch
       // Another process recovers the file, or the disk failed: the next poll tries again.
       return;
     }
-    if (before !== undefined && seen !== before) tell(null);
+    if (before !== undefined && seen !== before) notify(null);
   }
 
-  function tell(run: RunChange): void {
+  function notify(run: RunChange): void {
     for (const { changed } of watchers) changed(run);
   }
 
@@ -52,7 +52,7 @@ export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch
         if (watchers.delete(watcher) && watchers.size === 0) stop();
       };
     },
-    tell,
+    notify,
     close() {
       watchers.clear();
       stop();

@@ -1,8 +1,8 @@
 import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { serverNow } from "../../ledger/read.js";
+import { notify } from "../notify.js";
 import { type PacketJson, withoutPayload } from "../row.js";
-import { tell } from "../tell.js";
 
 /** The condition of the index of due packets, without packets that wait for another packet (`untilWoken`). */
 const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${untilWoken}`;
@@ -101,5 +101,5 @@ lapsed AS (
 ), freed AS (
   UPDATE $schema.packets p SET owner = NULL, crashes = p.crashes + 1 FROM theirs t WHERE p.no = t.no RETURNING 1
 )
-SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'told', ${tell}::text)::text AS answer`,
+SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'notified', ${notify}::text)::text AS answer`,
 };

@@ -45,7 +45,7 @@ async function send(connection: PacketConnection, settles: readonly SettlePacket
   const parts: QuickParts = {
     settles: settles.length > 0,
     executions: begun.length > 0,
-    tells: all.some(({ packets }) => packets.some((packet) => !isClaimed(packet))),
+    notifies: all.some(({ packets }) => packets.some((packet) => !isClaimed(packet))),
   };
   const flows = new Set([
     ...all.flatMap(({ packets }) => packets.map(({ flow }) => flow)),
@@ -82,10 +82,10 @@ function isPlainSend({ execution, packets }: SendPackets): boolean {
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
 }
 
-/** What the statement can put into a row, or needs to be null. */
+/** Members that the statement can write, or that must be null. */
 const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim"]);
 
-/** Whatever else is said of a packet, the statement does not know what to do about it. */
+/** Whether the quick statement can write the packet: it has no key, lane or join, and no member that the statement does not know. */
 function isPlain(packet: NewPacket): boolean {
   if (packet.key !== null || packet.lane !== null || packet.join !== null) return false;
   for (const name in packet) if (!known.has(name) && packet[name as keyof NewPacket] !== undefined) return false;
@@ -101,7 +101,7 @@ function placedOf(packet: NewPacket, worker: number, now: number): Placed {
   return { kind: "claimed", packet: rowOf(packet, now, worker) };
 }
 
-/** A settle without packets belongs to no execution. */
+/** A settle without packets has no execution here: see `isPlainSettle`. */
 function settleValues({ no, worker, attempt, packets }: SettlePacket): Scalar[] {
   return [no, worker, attempt, packets[0]?.execution ?? null];
 }
@@ -133,7 +133,7 @@ function arraysOf(rows: readonly (readonly Scalar[])[], columns: Columns): Buffe
 const statements = new Map<string, { readonly name: string; readonly text: string }>();
 
 function statementOf(parts: QuickParts): { readonly name: string; readonly text: string } {
-  const name = `quick-${parts.settles ? "s" : ""}${parts.executions ? "x" : ""}${parts.tells ? "t" : ""}`;
+  const name = `quick-${parts.settles ? "s" : ""}${parts.executions ? "x" : ""}${parts.notifies ? "t" : ""}`;
   const statement = statements.get(name) ?? { name, text: quickStatement(parts) };
   statements.set(name, statement);
   return statement;

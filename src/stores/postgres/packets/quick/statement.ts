@@ -1,13 +1,13 @@
 import { serverNow } from "../../ledger/read.js";
 import { type Columns, unnest } from "../../parameters/columns.js";
-import { tell } from "../tell.js";
+import { notify } from "../notify.js";
 
 /** The kinds of operations in a flush. Parts of the statement without an operation are left out, because every part of a plan costs time. */
 export interface QuickParts {
   readonly settles: boolean;
   readonly executions: boolean;
   /** Other workers can claim packets that are sent: notify them. */
-  readonly tells: boolean;
+  readonly notifies: boolean;
 }
 
 export const settleColumns: Columns = [
@@ -49,7 +49,7 @@ export const sentColumns: Columns = [
  * `calm`. Operations that were not done get a transaction. A send that is repeated finds its own rows: then the primary key raises an
  * error, and all operations get a transaction.
  */
-export function quickStatement({ settles, executions, tells }: QuickParts): string {
+export function quickStatement({ settles, executions, notifies }: QuickParts): string {
   const withs = [
     `calm AS MATERIALIZED (SELECT ${serverNow} AS now WHERE NOT EXISTS (
   SELECT FROM $schema.flows f WHERE f.flow = ANY ($1::text[]) AND f.state <> 'active')
@@ -76,5 +76,5 @@ export function quickStatement({ settles, executions, tells }: QuickParts): stri
   FROM calm, ${unnest(sentColumns, before)}${settles ? " WHERE a.of IS NULL OR a.of IN (SELECT ord FROM gone)" : ""})`);
   const done = settles ? "(SELECT json_agg(ord) FROM gone)" : "NULL";
   return `WITH ${withs.join(",\n")}
-SELECT json_build_object('now', now, 'done', ${done}${tells ? `, 'told', ${tell}::text` : ""})::text AS answer FROM calm`;
+SELECT json_build_object('now', now, 'done', ${done}${notifies ? `, 'notified', ${notify}::text` : ""})::text AS answer FROM calm`;
 }

@@ -2,6 +2,7 @@ import { notesMax } from "../../../../core/packets/packet.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
+import { notify } from "../notify.js";
 import {
   changeColumns,
   changeValues,
@@ -12,7 +13,6 @@ import {
   packetColumns,
   packetValues,
 } from "../row.js";
-import { tell } from "../tell.js";
 import { recordColumns, recordValues } from "./record.js";
 import type { PacketChanges } from "./table.js";
 
@@ -71,10 +71,10 @@ export async function write(connection: PacketConnection, changes: PacketChanges
     values.push(...(rows.length === 0 ? columns.map(() => "{}") : binaryColumns(rows, columns)));
     before += columns.length;
   }
-  const tells = concernsOthers(changes);
-  if (tells) answers.push(`'told', ${tell}::text`);
+  const notifies = concernsOthers(changes);
+  if (notifies) answers.push(`'notified', ${notify}::text`);
   const text = `WITH ${withs.join(",\n")}\nSELECT json_build_object(${answers.join(", ")})::text AS answer`;
-  const name = ["write", claim === undefined ? "" : "claim", ...groups.map(([group]) => group), tells ? "tell" : ""]
+  const name = ["write", claim === undefined ? "" : "claim", ...groups.map(([group]) => group), notifies ? "notify" : ""]
     .filter(Boolean)
     .join("-");
   const done = await ask<Record<string, number>>(connection, { name, text }, values);

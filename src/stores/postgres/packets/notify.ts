@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 
 /** Notifies processes that watch packets. The notification is delivered when, and only if, the transaction commits. */
-export const tell = "pg_notify('$channel', '')";
+export const notify = "pg_notify('$channel', '')";
 
 /** A separate channel from that of runs. The schema is hashed, because a channel's name must not be longer than a schema's. */
 export function packetChannel(schema: string): string {

@@ -7,17 +7,17 @@
  * a lock that all databases of the server share. So a quick flush announces ends only if they are few, which is always the case under low
  * load; under high load, waiting callers find out by polling.
  */
-export const endsToldMax = 4;
+export const endsNotifiedMax = 4;
 
 /** SQL that announces a change of the run `id`. A payload must be shorter than 8000 bytes; an empty one means that any run may have changed. */
-export function tell(id: string): string {
+export function notify(id: string): string {
   return `pg_notify('$channel', CASE WHEN octet_length(${id}) < 8000 THEN ${id} ELSE '' END)`;
 }
 
 /** Prefix of a notification that only a stream of the run has grown. No id begins with it. */
 export const chunksMark = "\u0001";
 
-export function tellOfChunks(id: string): string {
+export function notifyOfChunks(id: string): string {
   return `pg_notify('$channel', chr(1) || CASE WHEN octet_length(${id}) < 7999 THEN ${id} ELSE '' END)`;
 }
 
