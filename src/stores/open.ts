@@ -8,8 +8,8 @@ import { storesByScheme } from "./registry.js";
  * Opens a store by its URL: `sqlite:./onceflow.db`, `memory:`, `postgres://user@host/database?schema=onceflow`,
  * `redis://host:6379`, `mongodb://…`, `dynamodb://…`. Creates the tables if they do not exist. Call `store.close()` at the end.
  *
- * @throws ConfigurationError if the scheme is unknown, the driver is not installed, the schema is newer than this version, or the server cannot be used;
- * InvalidInputError if the URL or an option is not valid; UnreachableError if the server cannot be reached.
+ * @throws ConfigurationError if the scheme is unknown, the driver is not installed, the schema is newer than this version, or the
+ * server cannot be used; InvalidInputError if the URL or an option is not valid; UnreachableError if the server cannot be reached.
  * @example
  * const store = await open("sqlite:./onceflow.db");
  */

@@ -27,8 +27,8 @@ export interface ErrorFacts {
 type ErrorClass = abstract new (...args: never[]) => unknown;
 
 /**
- * Base class of every error that this package throws. Decide by class or `code`, not by the message. `instanceof` also works if two copies of the
- * package are loaded.
+ * Base class of every error that this package throws. Decide by class or `code`, not by the message. `instanceof` also works if two
+ * copies of the package are loaded.
  *
  * @example
  * try {
@@ -239,7 +239,10 @@ export class UnreachableError extends OnceflowError {
   }
 }
 
-/** The request was sent, but its reply was lost: it may or may not have been applied. Sending the same request again is safe and finds out. */
+/**
+ * The request was sent, but its reply was lost: it may or may not have been applied. Sending the same request again is safe and
+ * finds out.
+ */
 export class NotKnownError extends OnceflowError {
   static override readonly kind: string = "NotKnownError";
   /** The server answered this write with an error: other writes of the same flush may succeed on their own. */

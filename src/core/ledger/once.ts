@@ -18,9 +18,10 @@ export type { Attempt, Handler, OnceResult };
 /**
  * Runs `handler` under a key: the first caller executes it, and every later caller with the same key gets its outcome.
  *
- * @throws InvalidInputError if an option is not valid; MismatchError if the key was used with a different input; RunningError if another attempt still runs
- * after `waitMs`; GoneError if the outcome has expired; ResultNotKeptError if the stored result is missing; LeaseLostError or NotSavedError if this
- * attempt's outcome was not recorded; UnreachableError or NotKnownError if the store fails before the handler runs. Also whatever the handler throws.
+ * @throws InvalidInputError if an option is not valid; MismatchError if the key was used with a different input; RunningError if
+ * another attempt still runs after `waitMs`; GoneError if the outcome has expired; ResultNotKeptError if the stored result is
+ * missing; LeaseLostError or NotSavedError if this attempt's outcome was not recorded; UnreachableError or NotKnownError if the
+ * store fails before the handler runs. Also whatever the handler throws.
  * @example
  * const { value } = await once(store, { key: key.of("charge:order-1"), input: order }, async ({ effectKey }) =>
  *   provider.charge(order, { idempotencyKey: effectKey }));
@@ -120,7 +121,10 @@ async function reconcileWith<Value, Input>(options: OnceOptions<Value, Input>, {
   return (await options.reconcile?.({ scope, key, effectKey, attempt, input: options.input as Input })) ?? "unknown";
 }
 
-/** Records what `reconcile` found as the outcome of that attempt. If the late owner settled it first, the answer is stale, and the next begin returns its outcome. */
+/**
+ * Records what `reconcile` found as the outcome of that attempt. If the late owner settled it first, the answer is stale, and the
+ * next begin returns its outcome.
+ */
 async function recordFound(store: Store, { begin }: Prepared, attempt: number, found: unknown): Promise<void> {
   const to = { state: "completed" as const, outcome: await encodeResult(store, found) };
   await saveOutcome(store, { ...idOf({ begin }), verb: "resolve", owner: newOwner(), attempt, to, note: "reconcile" });

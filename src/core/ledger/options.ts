@@ -39,7 +39,10 @@ export interface OnceOptions<Value = unknown, Input = unknown> {
   readonly fingerprint?: string;
   /** How long this process may go without renewing before another may take over. Default 10 s. */
   readonly leaseMs?: number;
-  /** How long after its end the outcome can be replayed; after that the key runs again. Default 24 h, which is shorter than many providers retry. */
+  /**
+   * How long after its end the outcome can be replayed; after that the key runs again. Default 24 h, which is shorter than many
+   * providers retry.
+   */
   readonly retentionMs?: number | "forever";
   /** How long after the retention a late retry is still refused (GoneError). Default 0. */
   readonly horizonMs?: number;

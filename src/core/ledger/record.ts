@@ -29,8 +29,8 @@ export const effectClasses = ["idempotent", "keyed", "reconcile", "atMostOnce"] 
 export type EffectClass = (typeof effectClasses)[number];
 
 /**
- * How an attempt ended, in the attempt log. `threw`: the handler threw, and the key became free. `released`: the attempt was given back without running.
- * `lapsed`: its lease expired. `resolved`: its outcome was set by hand or by `reconcile`.
+ * How an attempt ended, in the attempt log. `threw`: the handler threw, and the key became free. `released`: the attempt was given
+ * back without running. `lapsed`: its lease expired. `resolved`: its outcome was set by hand or by `reconcile`.
  */
 export type Verdict = "running" | "completed" | "failed" | "threw" | "released" | "unknown" | "lapsed" | "resolved";
 

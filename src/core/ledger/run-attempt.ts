@@ -35,14 +35,20 @@ export type Started = Extract<Answer, { readonly kind: "started" }>;
 export interface AttemptRules {
   /** How long the process handles nothing else. It becomes part of the owner's name. */
   readonly aloneMs?: number | undefined;
-  /** Called before the handler runs. Throws ReleasedAttempt if the attempt must not run; any other error counts as thrown by the handler. */
+  /**
+   * Called before the handler runs. Throws ReleasedAttempt if the attempt must not run; any other error counts as thrown by the
+   * handler.
+   */
   readonly admit?: (started: Started, id: RecordId) => Promise<void> | undefined;
   readonly settlementOf: (error: unknown, started: Started) => Settlement;
   /** Called with the store's answer to that settlement. */
   readonly saved?: (answer: Answer) => void;
 }
 
-/** The handler did not run, and the attempt does not count: the key is free for the next one. If it has a cause, the caller gets that error. */
+/**
+ * The handler did not run, and the attempt does not count: the key is free for the next one. If it has a cause, the caller gets
+ * that error.
+ */
 export class ReleasedAttempt extends Error {}
 
 /** One attempt, from the answer `started` on. */

@@ -64,7 +64,10 @@ interface NewLane {
   readonly deadBlocks: boolean;
 }
 
-/** The packet fills one port of a node with several ports. The packet that fills the last port is delivered with the others as its parts. */
+/**
+ * The packet fills one port of a node with several ports. The packet that fills the last port is delivered with the others as its
+ * parts.
+ */
 export interface NewPart {
   /** Names the node within the execution. */
   readonly node: string;
@@ -107,7 +110,10 @@ export interface SettlePacket {
 
 /** How a delivery ended. */
 export type PacketOutcome =
-  /** Completes the key and acknowledges packets that it held. With the note "restarted" the key becomes free. `keep`: the packet stays until its execution ends. */
+  /**
+   * Completes the key and acknowledges packets that it held. With the note "restarted" the key becomes free. `keep`: the packet
+   * stays until its execution ends.
+   */
   | { readonly kind: "done"; readonly keep: boolean; readonly note: "skipped" | "restarted" | "unrouted" | null; readonly about?: string }
   /** The packet is due again after a delay, and keeps its key. */
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }
@@ -115,7 +121,10 @@ export type PacketOutcome =
   | { readonly kind: "dead"; readonly history: string | null; readonly note?: "lateSuccess" }
   /** The packet was not delivered, and the attempt does not count. It is due at once, or after `delayMs`. */
   | { readonly kind: "release"; readonly delayMs?: number }
-  /** The worker keeps the packet, in the same attempt. Only the history is written: a note for the next worker, in case this one crashes. */
+  /**
+   * The worker keeps the packet, in the same attempt. Only the history is written: a note for the next worker, in case this one
+   * crashes.
+   */
   | { readonly kind: "trial"; readonly history: string };
 
 /** One operation on packets that goes through group commit. */
@@ -148,9 +157,15 @@ export type Placed =
   /** The sender has claimed the packet. It has `parts` if it filled the last port of a node. */
   | { readonly kind: "claimed"; readonly packet: PacketRecord }
   | { readonly kind: Exclude<PacketState, "dead" | "kept"> }
-  /** The key was already completed, so the packet was acknowledged and not stored. Only packets that are claimed at once get this answer; others are checked when they are claimed. */
+  /**
+   * The key was already completed, so the packet was acknowledged and not stored. Only packets that are claimed at once get this
+   * answer; others are checked when they are claimed.
+   */
   | { readonly kind: "duplicate" | "mismatch" }
-  /** The packet is a dead letter: it was sent as `failed`, or its key was completed with a different fingerprint and its edge asks for a dead letter. */
+  /**
+   * The packet is a dead letter: it was sent as `failed`, or its key was completed with a different fingerprint and its edge asks
+   * for a dead letter.
+   */
   | { readonly kind: "dead" };
 
 /** A packet that waited for another packet and is now due, acknowledged, dead or closed. */
@@ -237,26 +252,31 @@ export interface PacketBackend {
   flush(operations: readonly PacketOperation[]): Promise<readonly (PacketAnswer | "again")[]>;
   /** Registers a worker and returns its number, which is never reused. Until its lease expires, no other worker can claim its packets. */
   join(query: { readonly leaseMs: number }): Promise<number>;
-  /** Extends the lease of the worker and so of all its packets. Returns false if the lease had expired and another worker has removed this one. */
+  /**
+   * Extends the lease of the worker and so of all its packets. Returns false if the lease had expired and another worker has
+   * removed this one.
+   */
   renew(worker: number, leaseMs: number): Promise<boolean>;
   /** Unregisters a worker that stops. Its packets become due, and the attempt does not count. */
   leave(worker: number): Promise<void>;
   /**
-   * Claims due packets and begins their keys in the same commit. A packet whose key is completed is acknowledged; a packet whose key has another
-   * owner is held. First, packets of workers whose lease has expired become due, and each packet's crash count increases. If nothing is due, the
-   * claim only reads.
+   * Claims due packets and begins their keys in the same commit. A packet whose key is completed is acknowledged; a packet whose
+   * key has another owner is held. First, packets of workers whose lease has expired become due, and each packet's crash count
+   * increases. If nothing is due, the claim only reads.
    *
-   * A claim that rejects may still have claimed packets: its reply was lost (`NotKnownError`), or one of its several commits failed after another
-   * succeeded (`UnreachableError`). The worker does not know these packets, and its lease keeps other workers from claiming them. So the
-   * next claim of the same worker must first release them. After an `UnreachableError` front ends rely on that and claim again under the same number;
-   * after any other error they call `leave`, which releases the packets, and join again.
+   * A claim that rejects may still have claimed packets: its reply was lost (`NotKnownError`), or one of its several commits failed
+   * after another succeeded (`UnreachableError`). The worker does not know these packets, and its lease keeps other workers from
+   * claiming them. So the next claim of the same worker must first release them. After an `UnreachableError` front ends rely on
+   * that and claim again under the same number; after any other error they call `leave`, which releases the packets, and join
+   * again.
    */
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
   /** Sends as the last statement of an open transaction. No packet may have `claim`. */
   sendWithin?(tx: Tx, send: SendPackets): Promise<PacketAnswer>;
   /**
-   * Retries a dead letter: makes it due again, with its key and history; `attempt` continues. Returns false if there is no such dead letter. `alert` is
-   * for the next time it becomes a dead letter; it has a new number, because the previous alert may still be queued.
+   * Retries a dead letter: makes it due again, with its key and history; `attempt` continues. Returns false if there is no such
+   * dead letter. `alert` is for the next time it becomes a dead letter; it has a new number, because the previous alert may still
+   * be queued.
    */
   reinject(no: number, alert?: Alert): Promise<boolean>;
   /** Removes a dead letter. The next packet of a lane that it blocked becomes due. Returns false if there is no such dead letter. */
@@ -274,6 +294,9 @@ export interface PacketBackend {
   setFlowState(flow: string, state: FlowState): Promise<void>;
   /** Removes expired executions and dead letters. Returns how many. */
   purge(limit: number): Promise<number>;
-  /** Calls back when another process may have sent or settled packets. It may call too often and may miss changes, so workers also poll. Returns a function that stops it. */
+  /**
+   * Calls back when another process may have sent or settled packets. It may call too often and may miss changes, so workers also
+   * poll. Returns a function that stops it.
+   */
   watch(changed: () => void): () => void;
 }

@@ -26,8 +26,8 @@ export interface PacketRecord {
   /** Number of deliveries begun; never decreases. (owner, attempt) is the fence: a settle names both. */
   readonly attempt: number;
   /**
-   * How many of `attempt` do not count towards the attempt limit: attempts before the packet was last retried by hand, and attempts that were
-   * released. `attempt - since` count. (A number of attempts, not an instant.)
+   * How many of `attempt` do not count towards the attempt limit: attempts before the packet was last retried by hand, and attempts
+   * that were released. `attempt - since` count. (A number of attempts, not an instant.)
    */
   readonly since: number;
   /** How many of the counted attempts ended because the lease of their worker expired. */
@@ -55,8 +55,8 @@ export interface PacketRecord {
 export type PacketState = "due" | "held" | "part" | "dead" | "kept";
 
 /**
- * `joinTimeout`: the other ports of the node were not filled in time. `joinClosed`: they cannot be filled any more, because their branches ended.
- * `mismatch`: the key was completed by a packet with a different fingerprint.
+ * `joinTimeout`: the other ports of the node were not filled in time. `joinClosed`: they cannot be filled any more, because their
+ * branches ended. `mismatch`: the key was completed by a packet with a different fingerprint.
  */
 export type PacketNote = "joinTimeout" | "joinClosed" | "mismatch";
 

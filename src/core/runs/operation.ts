@@ -95,7 +95,10 @@ export type HookChange =
 export type Then =
   /** The owner keeps the run. */
   | { readonly kind: "hold" }
-  /** The run has no owner until `wakeAt` or until mail arrives, whichever is first; it is due at once if it has mail that is not consumed. */
+  /**
+   * The run has no owner until `wakeAt` or until mail arrives, whichever is first; it is due at once if it has mail that is not
+   * consumed.
+   */
   | {
       readonly kind: "release";
       readonly wakeAt: number | null;
@@ -213,13 +216,13 @@ export type WhatChanged = "run" | "chunks";
 /** Queue and journals of a store. Throws the same errors as {@link Backend}. */
 export interface RunBackend {
   /**
-   * Writes operations on distinct runs, sorted by run, each atomic by itself and durable before it is answered. Answers "again" for an operation that
-   * lost a race and changed nothing: it is sent again with the next flush.
+   * Writes operations on distinct runs, sorted by run, each atomic by itself and durable before it is answered. Answers "again" for
+   * an operation that lost a race and changed nothing: it is sent again with the next flush.
    */
   flush(operations: readonly RunOperation[]): Promise<readonly (RunAnswer | "again")[]>;
   /**
-   * Claims due runs, oldest first, except runs that `owner` already has. Each claim increases the epoch and, in the same write, counts the crash of
-   * an owner whose lease expired. Only reads if nothing is due.
+   * Claims due runs, oldest first, except runs that `owner` already has. Each claim increases the epoch and, in the same write,
+   * counts the crash of an owner whose lease expired. Only reads if nothing is due.
    */
   claim(query: ClaimQuery): Promise<Claims>;
   /** Reads a claimed run again, for an owner that was overtaken by the last write of its predecessor. */

@@ -73,8 +73,9 @@ export interface WorkerRecord {
 
 export const runStatuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
 /**
- * `pending`: not claimed yet. `running`: also while it sleeps or waits. `unknown`: the outcome of a step is not known, and a person must resolve
- * it. `diverged`: the code does not match the journal. `parked`: processes crashed too often while they executed the run alone; `wakeUp` retries it.
+ * `pending`: not claimed yet. `running`: also while it sleeps or waits. `unknown`: the outcome of a step is not known, and a person
+ * must resolve it. `diverged`: the code does not match the journal. `parked`: processes crashed too often while they executed the
+ * run alone; `wakeUp` retries it.
  */
 export type RunStatus = (typeof runStatuses)[number];
 export type EndStatus = "completed" | "failed" | "cancelled";

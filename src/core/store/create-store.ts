@@ -15,8 +15,8 @@ import { closedError, whileOpen } from "./while-open.js";
 import { workerLeases } from "./worker-leases.js";
 
 /**
- * Makes a store from a backend: adds group commit, lease renewal, local wake-ups, metrics, encryption and the background purge. For authors of
- * stores; applications call `open`.
+ * Makes a store from a backend: adds group commit, lease renewal, local wake-ups, metrics, encryption and the background purge. For
+ * authors of stores; applications call `open`.
  *
  * @throws InvalidInputError if an option is not valid. With an invalid `encryption` option the backend is closed.
  */

@@ -48,7 +48,10 @@ export class RunWatchers {
   }
 }
 
-/** The runs that a worker or a waiting caller may have to read now. An append after which the owner keeps the run concerns only its children. */
+/**
+ * The runs that a worker or a waiting caller may have to read now. An append after which the owner keeps the run concerns only its
+ * children.
+ */
 function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
   if (answer.kind === "sent") return [answer.run];
   if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];

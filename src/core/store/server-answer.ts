@@ -16,7 +16,10 @@ export function dataRefused({ store, why, cause }: ServerAnswer): StoreRefusedEr
   return new StoreRefusedError(`[onceflow] [${store}] the store refused this write: ${why}`, cause);
 }
 
-/** The role, the tables or the database are not as the store needs them. A write before an effect fails with it at once; a write after an effect is retried. */
+/**
+ * The role, the tables or the database are not as the store needs them. A write before an effect fails with it at once; a write
+ * after an effect is retried.
+ */
 export function setUpWrong({ store, what, why, cause }: ServerAnswer): ConfigurationError {
   return new ConfigurationError(`[onceflow] [${store}] ${what} is not possible with this set-up: ${why}`, {
     code: "STORE_NOT_USABLE",

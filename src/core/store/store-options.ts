@@ -19,7 +19,10 @@ export interface StoreOptions {
   readonly streamChunksMax?: number;
   /** "all": replays and refusals are written to the audit log, not only counted. Default "attempts". */
   readonly audit?: "attempts" | "all";
-  /** Interval of the background purge of expired data. 0: no background purge. Default one minute, or 0 if the database removes expired data itself. */
+  /**
+   * Interval of the background purge of expired data. 0: no background purge. Default one minute, or 0 if the database removes
+   * expired data itself.
+   */
   readonly purgeEveryMs?: number;
   /** Encrypts stored values: results, errors, inputs, journals. Default: values are not encrypted. */
   readonly encryption?: EncryptionOptions;

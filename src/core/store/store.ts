@@ -125,10 +125,11 @@ export interface Backend {
   readonly place?: string;
   readonly capabilities: Capabilities;
   /**
-   * Writes operations on distinct records, sorted by (scope, key). Each operation is atomic by itself and durable before its result is
-   * returned; a backend combines them into one write if its database can. The results, in order: "again" for an operation whose record
-   * changed between reading and locking (it is sent again with the next flush); an Error, from backends that write operations one by one, for an
-   * operation that failed while others did not. An error that is thrown says nothing about single operations: some may be written.
+   * Writes operations on distinct records, sorted by (scope, key). Each operation is atomic by itself and durable before its result
+   * is returned; a backend combines them into one write if its database can. The results, in order: "again" for an operation whose
+   * record changed between reading and locking (it is sent again with the next flush); an Error, from backends that write
+   * operations one by one, for an operation that failed while others did not. An error that is thrown says nothing about single
+   * operations: some may be written.
    */
   flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again" | Error)[]>;
   /** Number of flushes that may run at the same time. No two of them contain the same record. Default 1. */
@@ -219,8 +220,8 @@ export interface Metrics {
 }
 
 /**
- * An open store, as `open` returns it. Applications pass it to `once`, `start` and other functions, read `metrics`, and call `close` at the end; the
- * other members are for front ends.
+ * An open store, as `open` returns it. Applications pass it to `once`, `start` and other functions, read `metrics`, and call
+ * `close` at the end; the other members are for front ends.
  */
 export interface Store {
   /** Name of the kind of store: `sqlite`, `postgres`, `memory`, … */
@@ -236,10 +237,11 @@ export interface Store {
   /** Maximum number of chunks that one writer may write to one stream. */
   readonly streamChunksMax: number;
   /**
-   * Writes one operation with everything that belongs to it, or nothing if its fence is stale. Each operation is atomic and has its own answer,
-   * also if several share a flush.
+   * Writes one operation with everything that belongs to it, or nothing if its fence is stale. Each operation is atomic and has its
+   * own answer, also if several share a flush.
    *
-   * @throws InvalidInputError if the batch has more than one part; UnreachableError, NotKnownError or StoreRefusedError as in {@link Backend}.
+   * @throws InvalidInputError if the batch has more than one part; UnreachableError, NotKnownError or StoreRefusedError as in
+   * {@link Backend}.
    */
   commit(batch: Only<"ledger">): Promise<Answer>;
   commit(batch: Only<"run">): Promise<RunAnswer>;
@@ -249,8 +251,8 @@ export interface Store {
   /** Packets of flow graphs and outboxes. Reading this property throws ConfigurationError if the store has none. */
   readonly packets: PacketBackend;
   /**
-   * Calls back when a run may have changed, in this or another process. `ended`: the run has ended, so that workers need not try to claim it.
-   * `what` is "chunks" if only a stream has grown. Returns a function that ends the subscription.
+   * Calls back when a run may have changed, in this or another process. `ended`: the run has ended, so that workers need not try to
+   * claim it. `what` is "chunks" if only a stream has grown. Returns a function that ends the subscription.
    */
   onRunChange(changed: (run: RunChange, ended: boolean, what: WhatChanged) => void): () => void;
   /** Lets the heartbeat thread renew all runs of `owner` while the event loop is blocked, until `release` is called. */

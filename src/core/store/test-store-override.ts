@@ -9,8 +9,9 @@ interface Override {
 let override: Override | undefined;
 
 /**
- * Makes `store` the default store of this process for a test. Until `restore` is called, front ends without an explicit store use it, and the
- * process does not start its default worker. Only one override at a time: two concurrent tests would get each other's runs.
+ * Makes `store` the default store of this process for a test. Until `restore` is called, front ends without an explicit store use
+ * it, and the process does not start its default worker. Only one override at a time: two concurrent tests would get each other's
+ * runs.
  */
 export function overrideStore(wanted: Override): { readonly restore: () => void } | { readonly overriddenAt: string } {
   if (override !== undefined) return { overriddenAt: override.where };

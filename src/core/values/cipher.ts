@@ -23,8 +23,8 @@ export interface EncryptionOptions {
 }
 
 /**
- * Names the record and field that a text belongs to. It is authenticated with the text but not stored: a text that was moved to another record
- * or field does not decrypt.
+ * Names the record and field that a text belongs to. It is authenticated with the text but not stored: a text that was moved to
+ * another record or field does not decrypt.
  */
 export type AssociatedData = readonly (string | number | null)[];
 

@@ -17,7 +17,10 @@ export function lazily<T extends object>(of: T, opens: { readonly [Name in keyof
   return opened;
 }
 
-/** An object of the members that are not undefined. Optional members must be named too, so that a new one does not compile until it is handled. */
+/**
+ * An object of the members that are not undefined. Optional members must be named too, so that a new one does not compile until it
+ * is handled.
+ */
 export function withMembers<T extends object>(every: { readonly [Name in keyof T]-?: T[Name] | undefined }): T {
   return Object.fromEntries(Object.entries(every).filter(([, member]) => member !== undefined)) as unknown as T;
 }

@@ -18,7 +18,10 @@ interface Registered {
   readonly make: (kept: unknown) => unknown;
 }
 
-/** A class can define its serialization by static methods under these symbols. They are registered symbols, so that two loaded copies of a package share them. */
+/**
+ * A class can define its serialization by static methods under these symbols. They are registered symbols, so that two loaded
+ * copies of a package share them.
+ */
 export const serializeSymbol: unique symbol = Symbol.for("workflow-serialize") as never;
 export const deserializeSymbol: unique symbol = Symbol.for("workflow-deserialize") as never;
 
@@ -59,7 +62,10 @@ const namePattern = /^[^\p{Cc}]{1,200}$/u;
  *
  * @throws InvalidInputError if an argument is not valid; ConfigurationError if another class is registered under the name.
  * @example
- * serializable("Money", Money, { keep: (money) => [money.cents, money.currency], make: ([cents, currency]) => new Money(cents, currency) });
+ * serializable("Money", Money, {
+ *   keep: (money) => [money.cents, money.currency],
+ *   make: ([cents, currency]) => new Money(cents, currency),
+ * });
  */
 export function serializable<T, Kept>(name: string, of: Class<T>, serializer?: Serializer<T, Kept>): void {
   if (serializer === undefined && hasSerde(of)) return serdeClass(of, name);

@@ -9,7 +9,10 @@ export interface Backoff {
   readonly factor?: number;
 }
 
-/** Backoff of store calls that are retried until they succeed: short enough to recover quickly, long enough not to overload a failing server. */
+/**
+ * Backoff of store calls that are retried until they succeed: short enough to recover quickly, long enough not to overload a
+ * failing server.
+ */
 export const storeBackoff: Backoff = { minMs: 20, maxMs: 1000 };
 
 /** The delay after failure number `failures`, counted from 1. */

@@ -83,7 +83,10 @@ export class LeaseKeeper {
     else lease.isRequested = true;
   }
 
-  /** Sends overdue renewals now. After the event loop was blocked, this must happen before any operation that could take over these leases. */
+  /**
+   * Sends overdue renewals now. After the event loop was blocked, this must happen before any operation that could take over these
+   * leases.
+   */
   catchUp(): void {
     if (this.#options.clock.now() >= this.#beatAt) this.#beat();
   }

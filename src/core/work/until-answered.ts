@@ -96,7 +96,10 @@ export function isWrongSetUp(error: unknown): boolean {
   return error instanceof ConfigurationError && (error.code === "STORE_NOT_USABLE" || error.code === "MISSING_TABLE");
 }
 
-/** After a lost reply, an error that says "nothing was written" may be wrong, so NotKnownError replaces it. Only refused data is certain: a write that was applied earlier is not refused. */
+/**
+ * After a lost reply, an error that says "nothing was written" may be wrong, so NotKnownError replaces it. Only refused data is
+ * certain: a write that was applied earlier is not refused.
+ */
 function withDoubt(error: unknown, doubt: NotKnownError | undefined): unknown {
   if (doubt === undefined || error === doubt || error instanceof StoreRefusedError) return error;
   return new NotKnownError(`${doubt.message}; the last try failed: ${error instanceof Error ? error.message : String(error)}`, error);

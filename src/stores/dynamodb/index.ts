@@ -62,8 +62,8 @@ function withPartitionKey(url: string, partitionKey: string): string {
 export interface DynamoStoreOptions extends StoreOptions, DynamoBackendOptions {}
 
 /**
- * Opens a store on a DynamoDB table with your own client. Closing the store does not close the client. Leases are not renewed while the event loop is
- * blocked; open the store by its URL for that.
+ * Opens a store on a DynamoDB table with your own client. Closing the store does not close the client. Leases are not renewed while
+ * the event loop is blocked; open the store by its URL for that.
  *
  * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the table does not exist or has another key.
  * @example

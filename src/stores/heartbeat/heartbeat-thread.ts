@@ -11,8 +11,8 @@ export interface HeartbeatData<Address> {
 
 export interface HeartbeatSource<Address> {
   /**
-   * Starts `heartbeat.ts` of the store as a thread. Each store contains the expression `new Worker(new URL("./heartbeat.js", import.meta.url), options)`
-   * itself, because bundlers find the thread's file only by this literal form.
+   * Starts `heartbeat.ts` of the store as a thread. Each store contains the expression `new Worker(new URL("./heartbeat.js",
+   * import.meta.url), options)` itself, because bundlers find the thread's file only by this literal form.
    */
   readonly start: (options: WorkerOptions) => Worker;
   /** How the thread connects to the database. It is copied to the thread. */

@@ -48,7 +48,8 @@ class StalledLeases {
   async look(): Promise<void> {
     const silentMs = this.#board.silentMs();
     if (silentMs < this.#board.leaseMsMin / 2 || silentMs > this.#stallMsMax) return;
-    // A healthy event loop beats every third of the shortest lease that it holds now, which may be long: so compare with each lease's length.
+    // A healthy event loop beats every third of the shortest lease that it holds now, which may be long: so compare with each
+    // lease's length.
     const isDue = ({ owner, leaseMs }: Held) => Math.min(silentMs, this.#sinceRenewed(owner) * 2) >= leaseMs / 2;
     const due = this.#board.read().filter(isDue);
     if (due.length > 0) await this.#renew(due);

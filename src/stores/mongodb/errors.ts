@@ -18,11 +18,17 @@ export function hasLabel(error: unknown, label: string): boolean {
 const unsent = /^Mongo(ServerSelection|WaitQueueTimeout|NotConnected|TopologyClosed|ClientClosed|PoolClosed|ServerClosed)Error$/;
 /** The command was sent, but not answered. (Clearing a pool also closes connections in use.) */
 const unanswered = /^Mongo(Network\w*|PoolCleared\w*|OperationTimeout)Error$/;
-/** DocumentValidationFailure, BSONObjectTooLarge, DuplicateKey, and documents or keys that are too long: the data is refused permanently. */
+/**
+ * DocumentValidationFailure, BSONObjectTooLarge, DuplicateKey, and documents or keys that are too long: the data is refused
+ * permanently.
+ */
 const refused = new Set([121, 10334, 11000, 11001, 12582, 17280, 17419, 17420]);
 /** The code of a document that is too large is BadValue, which has other causes too, so the message decides. */
 const tooLarge = /too large|larger than/i;
-/** UserNotFound, Unauthorized, AuthenticationFailed, IllegalOperation, RoleNotFound, CommandNotFound, InvalidNamespace, CommandNotSupported. */
+/**
+ * UserNotFound, Unauthorized, AuthenticationFailed, IllegalOperation, RoleNotFound, CommandNotFound, InvalidNamespace,
+ * CommandNotSupported.
+ */
 const misconfigured = new Set([11, 13, 18, 20, 31, 59, 73, 115, 166]);
 /**
  * LockTimeout, WriteConflict, FailedToSatisfyReadPreference, ReadConcernMajorityNotAvailableYet, SnapshotUnavailable,

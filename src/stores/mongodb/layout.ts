@@ -33,8 +33,8 @@ const commandMsMax = 10_000;
 const majorityMsMax = 10_000;
 
 /**
- * Options of the store's collections, which override those of the URL or the user's client: writes go to a majority, on disk; reads come from
- * the primary and return what a majority has; numbers are read as JavaScript numbers.
+ * Options of the store's collections, which override those of the URL or the user's client: writes go to a majority, on disk; reads
+ * come from the primary and return what a majority has; numbers are read as JavaScript numbers.
  */
 const options: CollectionOptions = {
   writeConcern: { w: "majority", journal: true, wtimeoutMS: majorityMsMax },
@@ -68,7 +68,10 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean)
   return collections;
 }
 
-/** MongoDB itself removes a record this long after it could be purged. A day, so that normally the purge, which also removes the audit log, is first. */
+/**
+ * MongoDB itself removes a record this long after it could be purged. A day, so that normally the purge, which also removes the
+ * audit log, is first.
+ */
 const removeAfterS = 24 * 3600;
 
 const recordIndexes: IndexDescription[] = [

@@ -16,7 +16,10 @@ export interface RedisBackendOptions {
   readonly prefix?: string;
   /** True: throw ConfigurationError, in place of a warning, for a server that can lose or evict acknowledged writes. Default false. */
   readonly strict?: boolean;
-  /** Wait until this many replicas have each write; if they do not in time, the write fails with NotKnownError and is sent again. Default: do not wait. */
+  /**
+   * Wait until this many replicas have each write; if they do not in time, the write fails with NotKnownError and is sent again.
+   * Default: do not wait.
+   */
   readonly waitReplicas?: WaitReplicas;
 }
 

@@ -2,7 +2,10 @@ import { ConfigurationError } from "../../core/errors/errors.js";
 import { type IoRedisCluster, linkOf, type RedisLink } from "./connection/link.js";
 import type { Host, RedisAddress } from "./url.js";
 
-/** How a driver connects to one server or to a Cluster. A link ends with its connection, so that the driver does not send a command twice. */
+/**
+ * How a driver connects to one server or to a Cluster. A link ends with its connection, so that the driver does not send a command
+ * twice.
+ */
 export interface Driver {
   one(host: Host, login: Login): Promise<RedisLink>;
   cluster(hosts: readonly Host[], login: Login): Promise<RedisLink>;

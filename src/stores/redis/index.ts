@@ -52,11 +52,12 @@ export interface RedisStoreOptions extends RedisBackendOptions, StoreOptions {
 }
 
 /**
- * Opens a store on your own Redis client. Closing the store does not close the client. Leases are not renewed while the event loop is
- * blocked, because a thread cannot share your client; open the store by its URL for that. If the client does not answer for 5 s, the store stops
- * using it and opens its own connections with the client's settings.
+ * Opens a store on your own Redis client. Closing the store does not close the client. Leases are not renewed while the event loop
+ * is blocked, because a thread cannot share your client; open the store by its URL for that. If the client does not answer for 5 s,
+ * the store stops using it and opens its own connections with the client's settings.
  *
- * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the server is too old, is a replica or lacks a permission.
+ * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the server is too old, is a replica or
+ * lacks a permission.
  * @example
  * const store = await redisStore({ client: await createClient().connect() });
  */

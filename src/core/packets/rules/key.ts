@@ -84,7 +84,10 @@ function differ(a: PacketKey | null, b: PacketKey): boolean {
   return a !== null && a.fingerprint !== null && b.fingerprint !== null && a.fingerprint !== b.fingerprint;
 }
 
-/** Removes a packet without delivering it, because its key is completed. If the fingerprint differs, the edge may ask for a dead letter instead. */
+/**
+ * Removes a packet without delivering it, because its key is completed. If the fingerprint differs, the edge may ask for a dead
+ * letter instead.
+ */
 export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mismatch"): void {
   tally.note(row, why, row.key?.key ?? null);
   if (why === "mismatch" && row.key?.onMismatch === "deadLetter") {

@@ -4,7 +4,10 @@ import { placePacket } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Retries a dead letter: makes it due again. A part waits for the other parts again; a packet that gave up its position goes to the end of its lane. */
+/**
+ * Retries a dead letter: makes it due again. A part waits for the other parts again; a packet that gave up its position goes to the
+ * end of its lane.
+ */
 export function reinject(table: PacketTable, no: number, alert?: Alert): Tally | undefined {
   const row = table.packet(no);
   if (row?.state !== "dead") return undefined;

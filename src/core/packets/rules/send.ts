@@ -39,7 +39,10 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   return { kind: "packetsSent", now, placed, ended: tally.ended };
 }
 
-/** Whether an alert of these packets is in the store. Then the send was applied before: a packet became a dead letter and was removed since. */
+/**
+ * Whether an alert of these packets is in the store. Then the send was applied before: a packet became a dead letter and was
+ * removed since.
+ */
 function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolean {
   for (const { letter } of packets) if (letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined) return true;
   return false;

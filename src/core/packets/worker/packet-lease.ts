@@ -55,8 +55,9 @@ export class PacketLease {
   }
 
   /**
-   * Joins again after the store answered that it does not know `worker`: its lease expired and it has `lost` its packets, or it has left. A claim
-   * and a renewal may both get that answer; the second one must not replace the new number, under which packets may already be claimed.
+   * Joins again after the store answered that it does not know `worker`: its lease expired and it has `lost` its packets, or it has
+   * left. A claim and a renewal may both get that answer; the second one must not replace the new number, under which packets may
+   * already be claimed.
    */
   async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
     if (worker !== this.#registration.worker || this.#stopped) return;

@@ -8,8 +8,8 @@ export interface Candidate extends Pick<RunRecord, "deaths"> {
 }
 
 /**
- * Whether the query may claim the run, now or later: it has a wake time, does not already belong to the owner, and is of one of its workflows,
- * or is the one run that the query names.
+ * Whether the query may claim the run, now or later: it has a wake time, does not already belong to the owner, and is of one of its
+ * workflows, or is the one run that the query names.
  */
 export function isWanted(
   run: Pick<RunRecord, "id" | "workflow" | "owner" | "wakeAt">,

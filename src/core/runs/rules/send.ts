@@ -18,7 +18,10 @@ export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omi
   return { kind: "sent", run: run.id, duplicate: false };
 }
 
-/** Makes a run without an owner due for every worker; if it was due already, it keeps its time. (An owner sees the mail at its next renewal.) */
+/**
+ * Makes a run without an owner due for every worker; if it was due already, it keeps its time. (An owner sees the mail at its next
+ * renewal.)
+ */
 function woken({ wakeAt }: RunState, now: number): RunUpdate {
   return { wakeAt: Math.min(wakeAt ?? now, now), avoid: [], avoidUntil: null };
 }

@@ -42,7 +42,10 @@ export class AloneTurns<Op extends object> {
     return alone;
   }
 
-  /** Chooses from the ready operations: one, or several after many successes, but never an operation that has failed alone together with others. */
+  /**
+   * Chooses from the ready operations: one, or several after many successes, but never an operation that has failed alone together
+   * with others.
+   */
   choose<Member extends { readonly operation: Op }>(ready: readonly Member[], max: number): Member[] {
     const first = ready[this.#first % ready.length];
     if (first === undefined) return [];

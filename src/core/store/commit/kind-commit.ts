@@ -24,7 +24,10 @@ export interface CommitKind<Op extends object, Ans, Reply> {
   readonly onAnswers?: (answered: readonly Answered<Op, Ans>[]) => void;
   /** Number of flushes that the backend accepts at the same time. Default 1. */
   readonly flushesAtOnce?: number | undefined;
-  /** The record or run of an operation: a flush has at most one operation on each. If absent, a flush is written in order and may have several. */
+  /**
+   * The record or run of an operation: a flush has at most one operation on each. If absent, a flush is written in order and may
+   * have several.
+   */
   readonly rowOf?: (operation: Op) => string;
   /** Whether an operation is sent before others that go alone. */
   readonly isUrgent?: (operation: Op) => boolean;
@@ -65,7 +68,10 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return this.#underWay > 0;
   }
 
-  /** Passes waiting operations to the backend in this turn, and calls `flushed` at the end. Does nothing if all of them are on rows that are being flushed. */
+  /**
+   * Passes waiting operations to the backend in this turn, and calls `flushed` at the end. Does nothing if all of them are on rows
+   * that are being flushed.
+   */
   flush(flushed: () => void): void {
     const members = this.#take();
     if (members.length === 0) return;
@@ -124,8 +130,8 @@ export class KindCommit<Op extends object, Ans, Reply> {
   }
 
   /**
-   * Sends the members of a flush that was answered with an error one by one, in order and before waiting operations, so that only the member
-   * that causes the error fails. After many successes the next are sent in growing groups, until one fails.
+   * Sends the members of a flush that was answered with an error one by one, in order and before waiting operations, so that only
+   * the member that causes the error fails. After many successes the next are sent in growing groups, until one fails.
    */
   async #writeInOrder(members: readonly Member<Op, Ans>[]): Promise<void> {
     let answeredInARow = 0;

@@ -14,7 +14,10 @@ export interface OnePerRow<Op> {
   readonly follows: (later: Op, first: Op) => boolean;
 }
 
-/** Takes the oldest operation on each row, sorted by row, and attaches the operations that can follow it. No operation overtakes another on its row. */
+/**
+ * Takes the oldest operation on each row, sorted by row, and attaches the operations that can follow it. No operation overtakes
+ * another on its row.
+ */
 export function takeOnePerRow<Op, Ans>(queue: readonly Member<Op, Ans>[], { busy, max, follows }: OnePerRow<Op>): Taken<Op, Ans> {
   const [only] = queue;
   // The common case: a single commit.

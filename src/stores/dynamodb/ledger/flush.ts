@@ -52,11 +52,13 @@ function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again
 
 /**
  * First writes on the condition that there is no record: one round trip for a new key, and for a key whose record answers the begin
- * without a write. Otherwise `decide` is applied to the record found, and its change is written on the condition that the record is unchanged.
+ * without a write. Otherwise `decide` is applied to the record found, and its change is written on the condition that the record is
+ * unchanged.
  */
 async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
   let item: Item | undefined = seen.expects(operation) ? await getItem(table, keyOf(table, operation)) : undefined;
-  // Another operation of this process has written it meanwhile: read again. Once is enough, because the version of a new record begins at 1.
+  // Another operation of this process has written it meanwhile: read again. Once is enough, because the version of a new record
+  // begins at 1.
   if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, keyOf(table, operation));
   for (let races = 0; races < racesMax; races++) {
     const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);

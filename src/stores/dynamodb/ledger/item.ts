@@ -6,9 +6,10 @@ import type { Moment, Observations } from "./observed.js";
 import { unpack } from "./value.js";
 
 /**
- * Format of a record as an item. An attribute that is null, or follows from the others, is left out, because every attribute costs time in the driver
- * and billed bytes. So `createdAt` is present only if it differs from `startedAt`, `leaseUntil` only after a renewal (on the owner's clock,
- * for people; `leaseMs` is what counts), `verdict` only if it differs from the state. `past` has the ended attempts as JSON.
+ * Format of a record as an item. An attribute that is null, or follows from the others, is left out, because every attribute costs
+ * time in the driver and billed bytes. So `createdAt` is present only if it differs from `startedAt`, `leaseUntil` only after a
+ * renewal (on the owner's clock, for people; `leaseMs` is what counts), `verdict` only if it differs from the state. `past` has the
+ * ended attempts as JSON.
  */
 const format = 1;
 /** Only the newest attempts are kept, because an item is billed by its size. */

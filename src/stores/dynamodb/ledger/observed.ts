@@ -33,9 +33,9 @@ const seenMax = 50_000;
 const driftMsMax = 1000;
 
 /**
- * DynamoDB conditions cannot use a server clock, and the clocks of two machines may differ by a day. So instants of different clocks are never
- * compared. A lease counts as expired when this process has seen the same version of the record for the length of the lease, on its own monotonic
- * clock. Every renewal is a new version.
+ * DynamoDB conditions cannot use a server clock, and the clocks of two machines may differ by a day. So instants of different
+ * clocks are never compared. A lease counts as expired when this process has seen the same version of the record for the length of
+ * the lease, on its own monotonic clock. Every renewal is a new version.
  *
  * A version is first seen after it was written, so the lease expires here later than for its owner, and two attempts never
  * overlap. The price: a process that sees a dead attempt for the first time waits for the length of a lease before it takes over.

@@ -45,8 +45,9 @@ function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
 }
 
 /**
- * `abandonedAt` of core/ledger/record.ts, on the clock of the record's owner; and only if this process has seen no renewal for a lease, because
- * the clocks of two machines may differ by more than a retention. So a purge that sees a record for the first time keeps it.
+ * `abandonedAt` of core/ledger/record.ts, on the clock of the record's owner; and only if this process has seen no renewal for a
+ * lease, because the clocks of two machines may differ by more than a retention. So a purge that sees a record for the first time
+ * keeps it.
  */
 function abandonedOf(table: Table, item: Item, seen: Observations, until: number): "gone" | undefined {
   const n = (name: string) => Number(item[name]?.N ?? 0);

@@ -126,7 +126,10 @@ export function isConditionFailure(error: unknown): error is ConditionalCheckFai
 
 const known = new WeakMap<Table, Map<string, Record<string, string>>>();
 
-/** The aliases in an expression. All attributes use aliases, because many of their names are reserved words. Cached, because there are few expressions. */
+/**
+ * The aliases in an expression. All attributes use aliases, because many of their names are reserved words. Cached, because there
+ * are few expressions.
+ */
 export function namesIn(table: Table, text: string): Record<string, string> {
   const texts = known.get(table) ?? new Map<string, Record<string, string>>();
   known.set(table, texts);

@@ -6,7 +6,10 @@ const sweptMax = 2000;
 
 const mayRunAgainRanks = effectClasses.filter(mayRunAgain).map((effect) => effectClasses.indexOf(effect));
 
-/** Finds and removes abandoned running records (core/ledger/record.ts, `abandonedAt`). Each purge continues where the previous one ended. */
+/**
+ * Finds and removes abandoned running records (core/ledger/record.ts, `abandonedAt`). Each purge continues where the previous one
+ * ended.
+ */
 export class AbandonedRecords {
   readonly #collections: Collections;
   #sweptTo = "";

@@ -4,8 +4,8 @@ import type { AbandonedRecords } from "./abandoned.js";
 import { serverTime } from "./read.js";
 
 /**
- * Removes expired records and abandoned running records, but never an unknown one. The writes repeat the condition, so that a key that was begun
- * again in between is not touched.
+ * Removes expired records and abandoned running records, but never an unknown one. The writes repeat the condition, so that a key
+ * that was begun again in between is not touched.
  */
 export async function purgeRecords(collections: Collections, abandoned: AbandonedRecords, { before, limit }: PurgeQuery): Promise<number> {
   const time = await serverTime(collections);

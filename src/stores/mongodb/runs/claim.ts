@@ -52,7 +52,10 @@ export async function claimRuns(client: MongoClient, collections: Collections, q
   }
 }
 
-/** The next runs that any worker may claim, by the queue's index; and all suspects and avoided runs, which are few, by their own indexes. */
+/**
+ * The next runs that any worker may claim, by the queue's index; and all suspects and avoided runs, which are few, by their own
+ * indexes.
+ */
 async function headOfQueue(collections: Collections, { workflows, owner, run }: ClaimQuery, limit: number): Promise<Queued[]> {
   const open = { wakeAt: { $exists: true }, owner: { $ne: owner } };
   const of = { ...open, workflow: { $in: [...workflows] } };

@@ -10,7 +10,10 @@ import { now } from "../ledger/expressions.js";
  */
 export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" | "input" | keyof Rare> {
   readonly _id: string;
-  /** Different for every run that ever had this id. All documents of a run carry it, so that they never belong to a later run with the same id. */
+  /**
+   * Different for every run that ever had this id. All documents of a run carry it, so that they never belong to a later run with
+   * the same id.
+   */
   readonly no: string;
   /** Null: the input is long and stored in the journal as entry 0, because every renewal rewrites this document. */
   readonly input: string | null;

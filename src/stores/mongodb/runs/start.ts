@@ -14,7 +14,10 @@ export function isOneDocument({ first, input, chunks }: StartRun): boolean {
   return first === null && chunks === undefined && input.length <= inputLengthMax;
 }
 
-/** The start of rules/start.ts for a run that is one document. Of two concurrent inserts one gets a duplicate key error, and then finds the document. */
+/**
+ * The start of rules/start.ts for a run that is one document. Of two concurrent inserts one gets a duplicate key error, and then
+ * finds the document.
+ */
 export async function startAlone(collections: Collections, start: StartRun): Promise<RunAnswer | "again"> {
   try {
     const { run, created } = await createRun(collections, start, {});

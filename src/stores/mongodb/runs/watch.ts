@@ -34,7 +34,10 @@ export interface RunWatch {
   close(): Promise<void>;
 }
 
-/** One change stream for all watchers, open while there is one. When it breaks, all watchers are notified, so that they poll, and it is opened again. */
+/**
+ * One change stream for all watchers, open while there is one. When it breaks, all watchers are notified, so that they poll, and it
+ * is opened again.
+ */
 export function createRunWatch({ runs }: Collections): RunWatch {
   const watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   let stream: ChangeStream | undefined;

@@ -55,7 +55,10 @@ async function commit(session: ClientSession): Promise<void> {
   }
 }
 
-/** Settles as the last write of a transaction of the store or the user. Errors keep their labels, which the code that opened the transaction needs. */
+/**
+ * Settles as the last write of a transaction of the store or the user. Errors keep their labels, which the code that opened the
+ * transaction needs.
+ */
 export async function settleWithin(collections: Collections, tx: Tx, settle: Settle): Promise<Answer> {
   const session = asSession(tx);
   const verdict = await apply(collections.by(clientOf(session)), settle, { session });

@@ -16,8 +16,8 @@ interface Seen {
 }
 
 /**
- * A flush: the quick statement for the common cases, in one round trip; then the full statement for operations that it could not do (takeover of a
- * dead attempt, stale owner) and for renewals and resolves. Each statement is durable and atomic by itself, and each
+ * A flush: the quick statement for the common cases, in one round trip; then the full statement for operations that it could not do
+ * (takeover of a dead attempt, stale owner) and for renewals and resolves. Each statement is durable and atomic by itself, and each
  * operation is applied by only one of them.
  */
 export async function flush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {

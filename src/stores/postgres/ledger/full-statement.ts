@@ -12,8 +12,8 @@ import { serverNow } from "./read.js";
  * If a record changes between `seen` and its lock, the compare-and-set fails and the operation is answered "again": no decision
  * is based on an old record. A replay writes nothing.
  *
- * The result is one JSON text per operation, because in a handler's transaction the statement runs on the handler's client, whose parsing of
- * numbers may be configured differently.
+ * The result is one JSON text per operation, because in a handler's transaction the statement runs on the handler's client, whose
+ * parsing of numbers may be configured differently.
  *
  * The record is read by a lateral subquery with LIMIT, which can only be planned as a lookup by primary key: a plain join was planned as a
  * scan of the whole table. For the same reason settles use INSERT … ON CONFLICT too: it always uses the

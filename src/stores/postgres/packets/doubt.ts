@@ -8,9 +8,9 @@ interface Doubt {
 }
 
 /**
- * Claims whose reply was lost. Their packets belong to the worker, but it does not know them and would never deliver them. So every claim has
- * a number that is written into the rows it claims, and the worker's next claims first release the packets of doubtful claims. For a
- * while, because the server may still execute a claim after its connection was lost.
+ * Claims whose reply was lost. Their packets belong to the worker, but it does not know them and would never deliver them. So every
+ * claim has a number that is written into the rows it claims, and the worker's next claims first release the packets of doubtful
+ * claims. For a while, because the server may still execute a claim after its connection was lost.
  */
 export class Doubts {
   #doubts: Doubt[] = [];

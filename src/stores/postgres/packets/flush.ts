@@ -13,7 +13,10 @@ import { Wishes, wishesOf } from "./transaction/wishes.js";
 
 type Answers = (PacketAnswer | "again")[];
 
-/** Maximum wait for row locks. They are held by the store's transactions, which are short, and by handlers' transactions, which may be long. */
+/**
+ * Maximum wait for row locks. They are held by the store's transactions, which are short, and by handlers' transactions, which may
+ * be long.
+ */
 const rowsMsMax = 1000;
 /** Maximum wait for a lane. A lane is locked until the transaction that sent into it ends, which may take long for a handler's. */
 const laneMsMax = 100;

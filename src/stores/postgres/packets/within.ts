@@ -15,7 +15,10 @@ import { Overtaken } from "./transaction/write.js";
 const triesMax = 6;
 const turns = new WeakMap<PgClient, Promise<unknown>>();
 
-/** Sends in the user's transaction, one send at a time: of two concurrent sends, each would see the lane, or the trigger's key, without the other. */
+/**
+ * Sends in the user's transaction, one send at a time: of two concurrent sends, each would see the lane, or the trigger's key,
+ * without the other.
+ */
 export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Promise<PacketAnswer> {
   const client = asClient(tx);
   const inside = () => sendInside(client, schema, send);

@@ -7,7 +7,8 @@ const statements = {
   join: `WITH w AS (INSERT INTO $schema.workers (lease_until) VALUES (${serverNow} + $1::bigint) RETURNING no) SELECT no::text AS answer FROM w`,
   renew: `WITH w AS (UPDATE $schema.workers SET lease_until = ${serverNow} + $2::bigint WHERE no = $1::bigint RETURNING 1)
     SELECT (count(*) = 1)::text AS answer FROM w`,
-  // The worker's packets were not delivered. A packet that a concurrent flush of the worker claims has an unknown owner, and a claim reaps it.
+  // The worker's packets were not delivered. A packet that a concurrent flush of the worker claims has an unknown owner, and a
+  // claim reaps it.
   leave: `WITH gone AS (DELETE FROM $schema.workers WHERE no = $1::bigint),
     theirs AS MATERIALIZED (SELECT p.no FROM $schema.packets p WHERE p.owner = $1::bigint ORDER BY p.no FOR UPDATE),
     freed AS (UPDATE $schema.packets p SET owner = NULL, since = p.since + 1, due_at = ${serverNow} FROM theirs t WHERE p.no = t.no)

@@ -20,7 +20,8 @@ const chunkColumns: Columns = [
 ];
 
 /**
- * Writes chunks of any number of runs in one statement, durable and atomic by itself. The column `place` is the chunk's index in its stream.
+ * Writes chunks of any number of runs in one statement, durable and atomic by itself. The column `place` is the chunk's index in
+ * its stream.
  *
  *   held      the runs that are still in the writer's epoch, locked: a claim waits until this commits
  *   streams   the last index of every stream, and whether it has ended
@@ -28,8 +29,8 @@ const chunkColumns: Columns = [
  *   replaced  chunks with the same writer and count, by the same or a later attempt
  *   added     new chunks at the next indexes, in the order of the operations
  *
- * Indexes are assigned on the statement's snapshot. A concurrent writer can only be a former owner. Indexes are unique, so the later of the two
- * statements fails with an error, has written nothing, and is sent again.
+ * Indexes are assigned on the statement's snapshot. A concurrent writer can only be a former owner. Indexes are unique, so the
+ * later of the two statements fails with an error, has written nothing, and is sent again.
  */
 function statement(notified: string): string {
   return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),

@@ -15,8 +15,9 @@ import { Overtaken, writeChanges } from "./write.js";
 const triesMax = 3;
 
 /**
- * Inside an open transaction: locks the runs that an operation may touch, loads the rest, applies the rules and writes the changes, in three round
- * trips. Appends that keep the run do not lock it, so one may use the entry number in between: then the operation is decided again.
+ * Inside an open transaction: locks the runs that an operation may touch, loads the rest, applies the rules and writes the changes,
+ * in three round trips. Appends that keep the run do not lock it, so one may use the entry number in between: then the operation is
+ * decided again.
  */
 export async function decideInside(connection: RunConnection, operation: RunOperation, first?: HeldRuns): Promise<RunAnswer> {
   for (let tries = 1; tries <= triesMax; tries++) {
@@ -29,7 +30,10 @@ export async function decideInside(connection: RunConnection, operation: RunOper
   throw new Overtaken("other processes appended to the run at every try");
 }
 
-/** Adds conflicts for tokens that another run got between reading and writing: those hooks were not created, everything else was written. */
+/**
+ * Adds conflicts for tokens that another run got between reading and writing: those hooks were not created, everything else was
+ * written.
+ */
 function withConflicts(answer: RunAnswer, operation: RunOperation, table: LoadedRunTable, lost: ReadonlySet<string>): RunAnswer {
   if (answer.kind !== "created" && answer.kind !== "appended") return answer;
   const entry: Entry | undefined =

@@ -9,7 +9,10 @@
  */
 export const endsNotifiedMax = 4;
 
-/** SQL that announces a change of the run `id`. A payload must be shorter than 8000 bytes; an empty one means that any run may have changed. */
+/**
+ * SQL that announces a change of the run `id`. A payload must be shorter than 8000 bytes; an empty one means that any run may have
+ * changed.
+ */
 export function notify(id: string): string {
   return `pg_notify('$channel', CASE WHEN octet_length(${id}) < 8000 THEN ${id} ELSE '' END)`;
 }

@@ -3,9 +3,9 @@ import type { PgClient } from "../driver.js";
 import { serverNow } from "../ledger/read.js";
 
 /**
- * Removes expired runs with everything that belongs to them. Only ended runs without unsettled steps have an expiry. The time is a subquery that is
- * evaluated once: a join, or a volatile function, would not limit the index scan. One statement, limited to `limit` runs; locked runs are skipped
- * until the next purge, so that a purge does not wait.
+ * Removes expired runs with everything that belongs to them. Only ended runs without unsettled steps have an expiry. The time is a
+ * subquery that is evaluated once: a join, or a volatile function, would not limit the index scan. One statement, limited to
+ * `limit` runs; locked runs are skipped until the next purge, so that a purge does not wait.
  */
 export async function purgeRuns(client: PgClient, schema: string, limit: number): Promise<number> {
   const theirs = "run = ANY (ARRAY(SELECT id FROM over))";

@@ -24,12 +24,11 @@ export interface QuickParts {
  * The result is one row: which starts and holds were not done, and which changes were done. An operation that was not done is not
  * necessarily refused; it gets its own transaction next, which decides.
  *
- * Whether an operation is done is decided on the statement's snapshot, by lookups of primary keys (as subqueries, which are never planned as
- * joins), and for changes once more on the locked row of the run. If another transaction
- * commits the same run or entry meanwhile, the primary key raises an error and nothing of the statement is
- * done: sent again, its new snapshot sees the conflict. With ON CONFLICT DO NOTHING every run and entry would have to be joined with the
- * rows that were really inserted, and every run locked before its entry: that took a third more time, for a race that nearly never
- * happens.
+ * Whether an operation is done is decided on the statement's snapshot, by lookups of primary keys (as subqueries, which are never
+ * planned as joins), and for changes once more on the locked row of the run. If another transaction commits the same run or entry
+ * meanwhile, the primary key raises an error and nothing of the statement is done: sent again, its new snapshot sees the conflict.
+ * With ON CONFLICT DO NOTHING every run and entry would have to be joined with the rows that were really inserted, and every run
+ * locked before its entry: that took a third more time, for a race that nearly never happens.
  *
  * A hold neither locks nor reads its run: the journal shows whether an entry can follow.
  *

@@ -17,8 +17,8 @@ export interface HeldRuns {
 }
 
 /**
- * Reads the runs of an operation, and the parent of a run that ends. With "lock", rows are locked in order of their id, as renewals do, so that
- * two transactions do not deadlock. The time is taken after all locks were granted.
+ * Reads the runs of an operation, and the parent of a run that ends. With "lock", rows are locked in order of their id, as renewals
+ * do, so that two transactions do not deadlock. The time is taken after all locks were granted.
  */
 function runsStatement(mode: "lock" | "read"): string {
   return `WITH held AS MATERIALIZED (

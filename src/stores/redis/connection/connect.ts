@@ -18,8 +18,8 @@ export async function connect(driver: Driver, address: RedisAddress): Promise<Re
 }
 
 /**
- * Asks all sentinels at once for the master, and then checks that server's role: a sentinel may be down, or may not know about a failover yet.
- * This is repeated for every new connection, so a failover is noticed when the old master is lost or refuses writes.
+ * Asks all sentinels at once for the master, and then checks that server's role: a sentinel may be down, or may not know about a
+ * failover yet. This is repeated for every new connection, so a failover is noticed when the old master is lost or refuses writes.
  */
 async function connectToMaster(driver: Driver, { hosts, master, tls }: RedisAddress, login: Login): Promise<RedisLink> {
   // Sentinels have no databases and do not share the server's password: connect without one.

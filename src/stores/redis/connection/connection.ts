@@ -10,9 +10,9 @@ export interface ConnectionOptions {
   /** Opens a link when one is needed. After a link broke, the next command gets a new one. */
   readonly connect?: () => Promise<RedisLink>;
   /**
-   * A link on the user's client, which reconnects by itself and which the store does not close. It is used first. If it does not answer, the
-   * store replaces it by its own link, if it can open one: the driver may not notice for a quarter of an hour that the server
-   * has vanished, and closing the client would end other commands of the user.
+   * A link on the user's client, which reconnects by itself and which the store does not close. It is used first. If it does not
+   * answer, the store replaces it by its own link, if it can open one: the driver may not notice for a quarter of an hour that the
+   * server has vanished, and closing the client would end other commands of the user.
    */
   readonly borrowed?: RedisLink;
 }

@@ -51,7 +51,10 @@ interface PermissionOptions {
   readonly waits: boolean;
 }
 
-/** Throws ConfigurationError if the user lacks a permission. Without this check a script would fail in the middle, at the first key that needs it. */
+/**
+ * Throws ConfigurationError if the user lacks a permission. Without this check a script would fail in the middle, at the first key
+ * that needs it.
+ */
 export async function checkPermissions(link: RedisLink, layout: Layout, { waits }: PermissionOptions): Promise<void> {
   const missing = new Set<string>();
   const permitted = async (command: readonly string[], key: string): Promise<unknown> => {

@@ -10,8 +10,9 @@ export interface WaitReplicas {
 }
 
 /**
- * Writes, and then asks the servers (WAIT, on the same connections) how many replicas have the write. If too few have it, only the master has
- * it and a failover could lose it, so the write fails with NotKnownError. Sent again, it finds its own success and waits again.
+ * Writes, and then asks the servers (WAIT, on the same connections) how many replicas have the write. If too few have it, only the
+ * master has it and a failover could lose it, so the write fails with NotKnownError. Sent again, it finds its own success and waits
+ * again.
  *
  * Servers that were masters before the write are asked too. If only the masters after the write were asked, a master that took the
  * write and was replaced at once would be missed, and the write could be lost unnoticed.

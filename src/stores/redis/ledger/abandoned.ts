@@ -3,12 +3,15 @@ import type { Layout } from "../layout.js";
 import { askScript } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 
-/** Number of names per shard that one purge checks. There is no index of abandoned records: every begin and settle would have to maintain it. */
+/**
+ * Number of names per shard that one purge checks. There is no index of abandoned records: every begin and settle would have to
+ * maintain it.
+ */
 const lookMax = 32;
 
 /**
- * `abandonedAt` of core/ledger/record.ts in Lua: when a running record whose owner never returned may be removed. Only for the effect classes
- * 0 and 1, which may run again.
+ * `abandonedAt` of core/ledger/record.ts in Lua: when a running record whose owner never returned may be removed. Only for the
+ * effect classes 0 and 1, which may run again.
  */
 export const abandonedAt = `
 local function abandonedAt(state, class, leaseUntil, retention, horizon)

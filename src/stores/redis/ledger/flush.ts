@@ -68,8 +68,9 @@ function argsOf(operation: Operation): string[] {
 }
 
 /**
- * The keys besides the record that an operation may write, or that its answer depends on. The answer to a refused settle or renewal may contain the
- * record without its outcome, if that is on the other side of a slot that is being moved; the owner decides by the state.
+ * The keys besides the record that an operation may write, or that its answer depends on. The answer to a refused settle or renewal
+ * may contain the record without its outcome, if that is on the other side of a slot that is being moved; the owner decides by the
+ * state.
  */
 function keysBeside(layout: Layout, operation: Operation): string[] {
   switch (operation.verb) {

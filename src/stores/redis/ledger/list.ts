@@ -41,8 +41,8 @@ const paging = forEachKey(
 const lookMax = 200;
 
 /**
- * Lists records ordered by the bytes of scope and key. Each round reads the next names of every shard; the result is complete up to the smallest
- * of the shards' last names. So a page is read in rounds, and memory use is bounded by the page size.
+ * Lists records ordered by the bytes of scope and key. Each round reads the next names of every shard; the result is complete up to
+ * the smallest of the shards' last names. So a page is read in rounds, and memory use is bounded by the page size.
  */
 export async function listRecords(connection: Connection, layout: Layout, query: ListQuery): Promise<Reading[]> {
   const { scope, state, prefix = "", limit } = query;

@@ -10,7 +10,10 @@ import { isUpToDate, migrate } from "../migrations/migrate.js";
 const busyMsMax = 10_000;
 const busyBackoff: Backoff = { minMs: 0.2, maxMs: 10 };
 
-/** Retries `work` while another connection writes, without blocking the event loop, for at most `busyMsMax`. Converts errors with `explained`. */
+/**
+ * Retries `work` while another connection writes, without blocking the event loop, for at most `busyMsMax`. Converts errors with
+ * `explained`.
+ */
 export async function whenFree<T>(path: string, clock: Clock, work: () => T, explained = explain): Promise<T> {
   let until: number | undefined;
   for (let failures = 1; ; failures++) {

@@ -13,9 +13,10 @@ const settled: Verdicted = { answer: { kind: "settled" }, record: undefined, now
 type Indexed<T> = readonly [index: number, operation: T];
 
 /**
- * One flush. Operations that need no write are answered from a read, so a replay takes no lock on the file and causes no
- * sync. It still waits its turn in this process (backend.ts, `oneWriter`). The rest is one transaction. After a crash before its commit nothing of
- * it is applied; after it, all of it is, and a caller that got no reply sends its operation again with the same owner and finds it applied.
+ * One flush. Operations that need no write are answered from a read, so a replay takes no lock on the file and causes no sync. It
+ * still waits its turn in this process (backend.ts, `oneWriter`). The rest is one transaction. After a crash before its commit
+ * nothing of it is applied; after it, all of it is, and a caller that got no reply sends its operation again with the same owner
+ * and finds it applied.
  */
 export class Flush {
   readonly #quick: QuickStatements;

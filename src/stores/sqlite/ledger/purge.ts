@@ -2,7 +2,10 @@ import type { PurgeQuery } from "../../../core/store/store.js";
 import { undo } from "../connection/connections.js";
 import type { SqliteDatabase } from "../driver.js";
 
-/** Number of records that one purge checks for abandoned ones. There is no index of them: every begin and settle would have to maintain it. */
+/**
+ * Number of records that one purge checks for abandoned ones. There is no index of them: every begin and settle would have to
+ * maintain it.
+ */
 const sweptMax = 10_000;
 
 interface Found {

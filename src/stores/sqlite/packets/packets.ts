@@ -36,8 +36,8 @@ const renewWorker = "UPDATE onceflow_workers SET lease_until = ? WHERE no = ?";
 const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET state = excluded.state";
 
 /**
- * The packets of a store, in the same file as the ledger. Every method is one transaction: after a crash before COMMIT the file has nothing of
- * it; after COMMIT it has all of it, and a caller that got no reply sends the operation again and finds it applied.
+ * The packets of a store, in the same file as the ledger. Every method is one transaction: after a crash before COMMIT the file has
+ * nothing of it; after COMMIT it has all of it, and a caller that got no reply sends the operation again and finds it applied.
  */
 export function createPackets({ sql, records, transactions, watching, flushing, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);

@@ -12,7 +12,10 @@ const replace = `UPDATE onceflow_chunks SET attempt = ?, kind = ?, size = ?, val
   WHERE run = ? AND writer = ? AND stream = ? AND n = ?`;
 const voidOthers = `UPDATE onceflow_chunks SET attempt = ?, kind = 'void', size = 0, value = NULL, bytes = NULL
   WHERE run = ? AND writer = ? AND attempt < ?`;
-/** Sums up sizes before it reads any chunk, so that a page of long chunks is short. `place` is the chunk's index; indexes have no gaps, so a page is a range. */
+/**
+ * Sums up sizes before it reads any chunk, so that a page of long chunks is short. `place` is the chunk's index; indexes have no
+ * gaps, so a page is a range.
+ */
 const selectPage = `SELECT c.place, c.kind, c.value, c.bytes FROM (
     SELECT no, place, sum(size) OVER (ORDER BY place) - size AS before FROM (
       SELECT no, place, size FROM onceflow_chunks

@@ -4,8 +4,8 @@ import type { OwnTransactions } from "../transactions/own-transactions.js";
 import type { SqliteRunTable } from "./table.js";
 
 /**
- * One flush is one transaction: after a crash before its commit nothing of it is applied; after it, all of it is, and
- * a caller that got no reply sends its operation again and finds it applied. If the data of one operation is refused, all are rolled back, and
+ * One flush is one transaction: after a crash before its commit nothing of it is applied; after it, all of it is, and a caller that
+ * got no reply sends its operation again and finds it applied. If the data of one operation is refused, all are rolled back, and
  * group commit sends them one by one.
  */
 export class RunFlush {
@@ -24,7 +24,10 @@ export class RunFlush {
     return { answers, parents: this.#table.parents };
   }
 
-  /** An append that writes only its entry: a single statement, which is its own transaction. If it is refused, the full transaction finds out why. */
+  /**
+   * An append that writes only its entry: a single statement, which is its own transaction. If it is refused, the full transaction
+   * finds out why.
+   */
   #appendOnly(operations: readonly RunOperation[]): RunAnswer[] | undefined {
     const [only] = operations;
     if (operations.length !== 1 || only?.verb !== "append") return undefined;

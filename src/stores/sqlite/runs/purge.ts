@@ -9,7 +9,10 @@ const remove = "DELETE FROM onceflow_runs WHERE no = ? AND expires_at <= ?";
 const parts = ["onceflow_journal", "onceflow_mail", "onceflow_hooks", "onceflow_chunks"];
 const removeParts = parts.map((table) => `DELETE FROM ${table} WHERE run = ?`);
 
-/** Removes at most `limit` expired runs in one transaction. Only ended runs without unsettled steps have an expiry. Takes no lock if there are none. */
+/**
+ * Removes at most `limit` expired runs in one transaction. Only ended runs without unsettled steps have an expiry. Takes no lock if
+ * there are none.
+ */
 export function purgeRuns(sql: Prepared, transactions: OwnTransactions, limit: number): number {
   const now = storeNow(sql);
   const over = sql(selectOver).all(now, limit) as { no: number }[];

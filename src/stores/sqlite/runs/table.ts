@@ -13,7 +13,10 @@ const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
 const insertRun = `INSERT INTO onceflow_runs
   (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, wake_at, created_at, started_at, mail, consumed)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO NOTHING`;
-/** The end of rules/then.ts in one statement, for runs without parent and hooks, which most are. Reading the run first would double the cost. */
+/**
+ * The end of rules/then.ts in one statement, for runs without parent and hooks, which most are. Reading the run first would double
+ * the cost.
+ */
 const endPlain = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
   ended_at = ?, unsettled = ?, expires_at = CASE WHEN ? = 0 THEN ? + retention_ms END
   WHERE no = ? AND parent IS NULL AND NOT EXISTS (SELECT 1 FROM onceflow_hooks h WHERE h.run = onceflow_runs.no)`;
@@ -23,9 +26,9 @@ const insertEntry = "INSERT INTO onceflow_journal (run, seq, epoch, at, events) 
 const selectEntry = "SELECT epoch, events FROM onceflow_journal WHERE run = ? AND seq = ? AND seq > 0";
 const selectLast = "SELECT seq, epoch FROM onceflow_journal WHERE run = ? AND seq > 0 ORDER BY seq DESC LIMIT 1";
 /**
- * The fence of rules/fence.ts and the entry in one statement, which is its own transaction: for the most common append. If the fence refuses,
- * the scalar subquery is null, and OR IGNORE skips the row; so it does if the entry number is used. Not INSERT … SELECT, which would first
- * copy what it selects from the same table. The differential test compares it with the rule.
+ * The fence of rules/fence.ts and the entry in one statement, which is its own transaction: for the most common append. If the
+ * fence refuses, the scalar subquery is null, and OR IGNORE skips the row; so it does if the entry number is used. Not INSERT …
+ * SELECT, which would first copy what it selects from the same table. The differential test compares it with the rule.
  */
 const fencedSql = (also: string) => `INSERT OR IGNORE INTO onceflow_journal (run, seq, epoch, at, events) VALUES
   ((SELECT r.no FROM onceflow_runs r WHERE r.no = ? AND r.id = ? AND r.ended_at IS NULL ${also}), ?, ?, ?, ?)`;
@@ -43,8 +46,8 @@ const removeHook = "DELETE FROM onceflow_hooks WHERE token = ? AND run = ?";
 const removeHooks = "DELETE FROM onceflow_hooks WHERE run = ?";
 
 /**
- * The rows of runs, inside a write transaction of the caller. One statement per row: that was measured to be as fast as, or faster than, one
- * statement over a JSON text of all rows, and every operation has its own answer.
+ * The rows of runs, inside a write transaction of the caller. One statement per row: that was measured to be as fast as, or faster
+ * than, one statement over a JSON text of all rows, and every operation has its own answer.
  *
  * Values are bound by plain `?`, which every driver supports: an append may run in a user's transaction.
  */

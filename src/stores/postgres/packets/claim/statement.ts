@@ -80,10 +80,11 @@ SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.worker
 };
 
 /**
- * Returns packets of workers whose lease has expired to their queues, and increments each packet's crash count. It may return only some of them:
- * at most $2, and none that another transaction has locked. That is safe because the same statement removes the worker's row: `settlePacket`
- * treats a missing packet as settled only if the store knows the worker, and from here on it does not. The remaining packets
- * have an owner that is not a worker, by which the next claim finds them. $1: the worker that claims; $2: maximum number of packets.
+ * Returns packets of workers whose lease has expired to their queues, and increments each packet's crash count. It may return only
+ * some of them: at most $2, and none that another transaction has locked. That is safe because the same statement removes the
+ * worker's row: `settlePacket` treats a missing packet as settled only if the store knows the worker, and from here on it does not.
+ * The remaining packets have an owner that is not a worker, by which the next claim finds them. $1: the worker that claims; $2:
+ * maximum number of packets.
  */
 export const reapStatement = {
   name: "reap",

@@ -2,7 +2,10 @@ import { serverNow } from "../../ledger/read.js";
 import { type Columns, unnest } from "../../parameters/columns.js";
 import { notify } from "../notify.js";
 
-/** The kinds of operations in a flush. Parts of the statement without an operation are left out, because every part of a plan costs time. */
+/**
+ * The kinds of operations in a flush. Parts of the statement without an operation are left out, because every part of a plan costs
+ * time.
+ */
 export interface QuickParts {
   readonly settles: boolean;
   readonly executions: boolean;

@@ -26,10 +26,10 @@ interface Answer {
 }
 
 /**
- * Acquires locks in the same order in every transaction, so that there are no deadlocks: lanes by their hash, executions and packets by number,
- * keys in the order of the ledger's flushes. The parts of the result are evaluated from left to right. A lane has no row of its own and may
- * be empty, so its lock is advisory. The rows must be read by a statement that begins after this one, because this
- * statement sees the rows as they were before it waited.
+ * Acquires locks in the same order in every transaction, so that there are no deadlocks: lanes by their hash, executions and
+ * packets by number, keys in the order of the ledger's flushes. The parts of the result are evaluated from left to right. A lane
+ * has no row of its own and may be empty, so its lock is advisory. The rows must be read by a statement that begins after this one,
+ * because this statement sees the rows as they were before it waited.
  */
 function lockStatement(mode: LockMode): string {
   const lock = mode === "wait" ? "pg_advisory_xact_lock(h) IS NOT NULL" : "pg_try_advisory_xact_lock(h)";

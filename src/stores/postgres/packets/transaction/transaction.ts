@@ -15,7 +15,10 @@ const triesMax = 6;
 const lostRace = /^(40001|40P01|23505)$/;
 export const waitedTooLong = "55P03";
 
-/** Inside an open transaction: locks and reads rows, applies the rules, and writes the changes. Three round trips for any number of rows. */
+/**
+ * Inside an open transaction: locks and reads rows, applies the rules, and writes the changes. Three round trips for any number of
+ * rows.
+ */
 export async function decideInside<T>(
   connection: PacketConnection,
   { wishes, mode }: { readonly wishes: Wishes; readonly mode: LockMode },

@@ -55,7 +55,10 @@ export class BundleCache {
     if (bundle.left > 0) for (const cached of this.#rows.values()) if (cached.bundle === bundle) this.#rows.delete(cached.row.no);
   }
 
-  /** Limits the size of the cache. Only before a transaction begins: during one, the cache also has packets that are not yet in the file. */
+  /**
+   * Limits the size of the cache. Only before a transaction begins: during one, the cache also has packets that are not yet in the
+   * file.
+   */
   trim(): void {
     if (this.#rows.size > rowsMax) this.forget();
   }
