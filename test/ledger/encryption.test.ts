@@ -177,7 +177,7 @@ onStores("keys", everyStore, (test) => {
     await expect(once(strict, { key: key.of("clear") }, () => "")).rejects.toThrow(/is not encrypted, but encryption.required is set/);
     // And who has no key gets no garbage.
     await once(store, { key: key.of("sealed") }, () => "sealed");
-    await expect(once(clear, { key: key.of("sealed") }, () => "")).rejects.toThrow(/is encrypted, and this store was opened without keys/);
+    await expect(once(clear, { key: key.of("sealed") }, () => "")).rejects.toThrow(/is encrypted, but this store was opened without keys/);
   });
 
   test("an outcome that was moved to another key does not open", async ({ scene }) => {

@@ -166,7 +166,7 @@ onStores("values", everyStore, (test) => {
       /^args\[0\]\.a\[0\]: cannot be stored: it is an instance of Secret, which is not registered; call serializable\("Secret", Secret/,
     );
     expect(await refused(() => start(waits, ["x".repeat(3000)], { store }))).toMatch(
-      /^args: is 3004 bytes long when encoded, and 2000 are kept \(valueBytesMax\)/,
+      /^args: is 3004 bytes long when encoded, but the limit is 2000 \(valueBytesMax\)/,
     );
     expect(await refused(() => start(waits, [{ r: new Response("x".repeat(3000)) }], { store }))).toMatch(
       /^args\[0\]\.r: cannot be stored: it has more than 2000 bytes/,
@@ -206,12 +206,12 @@ onStores("values", everyStore, (test) => {
     await scene.work({}, store);
     const wait =
       "cannot be stored: its content has to be read first, which is not possible here; read it in a step, and pass its text or bytes";
-    const large = "(valueBytesMax); store it elsewhere, and keep a reference to it";
+    const large = "(valueBytesMax); store it elsewhere and keep a reference to it";
     expect(await (await start(run, [], { store })).returnValue).toEqual([
       `args[0].at: ${wait}`,
       `metadata[0]: ${wait}`,
-      `args: is 5004 bytes long when encoded, and 4000 are kept ${large}`,
-      `metadata: is 5002 bytes long when encoded, and 4000 are kept ${large}`,
+      `args: is 5004 bytes long when encoded, but the limit is 4000 ${large}`,
+      `metadata: is 5002 bytes long when encoded, but the limit is 4000 ${large}`,
     ]);
   });
 
