@@ -14,7 +14,7 @@ import { nodes } from "./nodes.js";
 const root = resolve(import.meta.dirname, "../..");
 const shell = promisify(execFile);
 
-/** What `npm start` starts, behind the build. */
+/** The program that `npm start` runs after the build. */
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
 const [, started = ""] = scripts.start.split(" && node ");
 
@@ -50,14 +50,14 @@ test("npm start prints three lines, and they do what it says", { timeout: 120_00
   const shown = await poll(30_000, completed, () => `it does not end: ${out}${err}`);
   const id = /"executionId":"(ex_\w+)"/.exec(first)?.[1];
   expect(JSON.parse(shown)).toMatchObject({ executions: [{ id, key: "order-1", dead: 0 }] });
-  // At the other side: one call each.
+  // At the provider: one call each.
   expect(err.match(/^provider.*$/gm)).toEqual([
     "provider      charge o-1:charge: done (call 1)",
     "provider      ship o-1:ship: done (call 1)",
   ]);
-  // The first screen is ours: no warning stands before it, or beside it.
+  // The first screen shows no warnings.
   expect(err.replace(/^provider.*\n/gm, "")).toBe("");
-  expect(out).toMatch(/^Flows on sqlite/);
+  expect(out).toMatch(/^Flows run on sqlite/);
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
   expect([isRunning(child.pid ?? 0), await childrenOf(child.pid ?? 0)]).toEqual([false, []]);
@@ -79,7 +79,7 @@ test("every flow here runs with these nodes, and has its effects once", async ()
     return [status, ...outputs.map(({ node, data }) => [node, data["id"] ?? data["charges"]])];
   };
   expect(await ends("order_fulfilment", { ...order, address })).toEqual(["completed", ["announce", 1]]);
-  // Charged before; the carrier refuses.
+  // Already charged; the carrier rejects the parcel.
   expect(await ends("order_fulfilment", { ...order, orderId: "t-2", address: { ...address, country: "xx" } })).toEqual(["dead"]);
   expect(await ends("order_fulfilment", order)).toEqual(["completed"]);
   const [letter] = await runtime.deadLetters();
@@ -99,6 +99,6 @@ test("every flow here runs with these nodes, and has its effects once", async ()
     ["KeepSummary", "keep-d-1-0-keep"],
     ["KeepSummary", "keep-d-1-1-keep"],
   ]);
-  // The same document again: every piece is known.
+  // The same document again: every piece is a duplicate.
   expect(await ends("document_summary", { documentId: "d-1", text })).toEqual(["completed"]);
 });

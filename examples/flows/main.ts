@@ -7,8 +7,8 @@ import { serve } from "onceflow/server";
 import { nodes } from "./nodes.js";
 
 /**
- * `npm start`: the flows of this folder on SQLite, behind the HTTP API, and three lines to try. What happens is printed as
- * it happens. Ctrl-C stops it; whatever is under way then goes on at the next start.
+ * `npm start`: runs the flows of this folder on SQLite, serves the HTTP API, and prints three commands to try. Prints events as
+ * they happen. Ctrl-C stops it; unfinished executions continue at the next start.
  */
 const folder = dirname(fileURLToPath(import.meta.url));
 const documents = readdirSync(folder)
@@ -22,14 +22,14 @@ const server = await serve(runtime, { port: Number(process.env["PORT"] ?? 4000) 
 
 const order = { orderId: "o-1", total: 42, lines: [{ article: "tea", count: 2 }], address: { street: "Main Street 1", country: "de" } };
 const trigger = `curl -i ${server.url}/flows/order_fulfilment/trigger -H 'Idempotency-Key: order-1' -H 'Content-Type: application/json' -d '${JSON.stringify(order)}'`;
-console.log(`Flows on ${store.name}, behind ${server.url}. An order comes in; the same again is not charged again; what became of it:
+console.log(`Flows run on ${store.name}; HTTP API at ${server.url}. Place an order, place it again (no second charge), and show the execution:
 
 ${trigger}
 ${trigger}
 curl '${server.url}/executions?flow=order_fulfilment&limit=1'
 
-"country":"xx" is where no carrier goes: ${server.url}/flows/order_fulfilment/dead-letters
-All there is: ${server.url}/openapi.json, docs/reference/server.md. Ctrl-C stops it; kills are survived, too: npm run demo
+No carrier delivers to "country":"xx". Such orders become dead letters: ${server.url}/flows/order_fulfilment/dead-letters
+All routes: ${server.url}/openapi.json, docs/reference/server.md. Press Ctrl-C to stop. To see how it survives kills: npm run demo
 `);
 
 function print(event: RuntimeEvent): void {

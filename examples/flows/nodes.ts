@@ -3,7 +3,7 @@ import { Provider } from "./provider.js";
 
 const provider = new Provider();
 
-/** The packet of a node that has one port, and the key of its edge: what providers are asked with. */
+/** The packet of a node with one port, and the key of its edge, which is passed to providers. */
 function only(input: NodeInput): Packet {
   return input.packet(input.ports[0] ?? "in");
 }
@@ -32,7 +32,7 @@ const shipParcel: NodeFunction = (input) => {
   return new NodeOutput().send("out", { orderId: order.getString("orderId"), parcel });
 };
 
-/** What no edge takes is an output of the execution. */
+/** A packet that no edge takes is an output of the execution. */
 const announceShipping: NodeFunction = (input) => {
   const { data } = only(input);
   return new NodeOutput().send("announced", { ...data, charges: provider.effects(`${String(data["orderId"])}:charge`) });

@@ -1,8 +1,8 @@
-/** Somebody else's service, which knows idempotency keys: a key that it has seen has its effect no second time. */
+/** An external service with idempotency keys: a second call with the same key has no second effect. */
 export class Provider {
   readonly #calls = new Map<string, number>();
 
-  /** Says what it is asked for, and how often it was asked under this key. */
+  /** Prints each call, and how many times this key was used. */
   call(what: string, key: string): { readonly id: string } {
     const calls = (this.#calls.get(key) ?? 0) + 1;
     this.#calls.set(key, calls);
@@ -10,7 +10,7 @@ export class Provider {
     return { id: `${what}-${key}` };
   }
 
-  /** Effects, whatever the number of calls. */
+  /** Number of effects, however many calls there were. */
   effects(key: string): number {
     return this.#calls.has(key) ? 1 : 0;
   }

@@ -1,4 +1,4 @@
-/** Called by Next when the server starts: what an earlier process left unfinished goes on here. */
+/** Next calls this when the server starts: runs that an earlier process left unfinished continue here. */
 export async function register(): Promise<void> {
   if (process.env.NEXT_RUNTIME !== "nodejs") return;
   const [{ configure, open }, { work }] = await Promise.all([import("onceflow"), import("onceflow/workflow")]);

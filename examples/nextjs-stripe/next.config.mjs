@@ -1,4 +1,4 @@
 import { withOnceflow } from "onceflow/next";
 
-/** Directives work, and onceflow is not bundled: instrumentation and routes share one store and one worker. */
+/** Enables directives and keeps onceflow out of the bundle, so that instrumentation and routes share one store and one worker. */
 export default withOnceflow({ serverExternalPackages: ["@photostructure/sqlite"] });

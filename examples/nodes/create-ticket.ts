@@ -4,7 +4,7 @@ export interface Ticket extends Readonly<Record<string, unknown>> {
   readonly id: string;
 }
 
-/** A ticket system that knows no keys, and a table of ours that does. */
+/** A ticket system without idempotency keys, and a table of ours that stores keys. */
 export interface TicketSystem {
   create(ticket: { readonly subject: string; readonly body: string; readonly priority: unknown }): Promise<Ticket>;
 }
@@ -14,8 +14,8 @@ export interface TicketTable {
 }
 
 /**
- * Opens a ticket where the other side cannot deduplicate: our own table is asked first. Between `create` and `keep` a death
- * leaves a ticket that nobody here knows of: that window stays, and only the other side could close it.
+ * Opens a ticket in a system that cannot deduplicate: looks the key up in our own table first. A crash between `create` and `keep`
+ * leaves a ticket that the table does not know. Only the ticket system could close that window.
  */
 export class CreateTicketNode extends BaseNode {
   readonly operationId = "create_support_ticket";

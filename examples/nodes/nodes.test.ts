@@ -62,7 +62,7 @@ test("a ticket is opened once, also where the edge has no key and the other side
     const input = mockNodeInput("in", data, idempotencyKey === undefined ? {} : { idempotencyKey });
     ids.push((await deliver(node, input)).output.sent[0]?.data["id"]);
   }
-  // By its key; acknowledged without a call; by the message's own id; found in our table.
+  // By its key; acknowledged without a call; by the message id; found in our table.
   expect(ids).toEqual(["T-1", undefined, "T-2", "T-2"]);
   expect(opened).toEqual(["Help", "Help"]);
 });

@@ -1,6 +1,6 @@
 import { BaseNode, NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 
-/** What it needs of an SMS provider that knows idempotency keys. */
+/** An SMS provider with idempotency keys. */
 export interface SmsProvider {
   send(sms: {
     readonly to: string;
@@ -10,8 +10,8 @@ export interface SmsProvider {
 }
 
 /**
- * Sends an SMS. The edge's key was looked at before it is called: a packet whose key is completed never comes here. It is
- * handed on all the same: if we die between the SMS and its acknowledgement, the provider is the only one who knows.
+ * Sends an SMS. The runtime has checked the edge's key before: a packet whose key is completed is not delivered. The key is passed
+ * to the provider nevertheless: if the process dies after the SMS and before the commit, only the provider knows about it.
  */
 export class SmsAlertNode extends BaseNode {
   readonly operationId = "send_sms_alert";

@@ -9,7 +9,7 @@ export async function buy(shop: Shop, order: Order): Promise<Receipt[]> {
   return await Promise.all(Array.from({ length: clicks }, () => requestUntilAnswered(shop, order)));
 }
 
-/** A customer whose request was lost cannot tell whether it was paid, and does what everybody does: try again. */
+/** A customer whose request was lost does not know whether the order was paid, and retries. */
 async function requestUntilAnswered(shop: Shop, order: Order): Promise<Receipt> {
   for (;;) {
     try {

@@ -14,8 +14,8 @@ import { startProvider } from "./start-provider.js";
 import { tally } from "./tally.js";
 
 /**
- * Customers order, workers charge through `once`, a reaper kills workers, customers try again. At the end the payment
- * process, which knows nothing of all this, is asked what it has charged.
+ * Customers order, workers charge through `once`, a reaper kills workers, customers retry. At the end the payment process, which
+ * is independent of all this, reports what it has charged.
  */
 const workers = 4;
 const orderEveryMs = 55;
@@ -30,7 +30,7 @@ async function main(): Promise<number> {
   const storeUrl = `sqlite:${encodeURI(join(folder, "shop.db"))}`;
   let progress: Progress | undefined;
   try {
-    console.log(`${orders.length} orders, ${workers} worker processes, one SQLite file, and about every 150 ms a SIGKILL.\n`);
+    console.log(`${orders.length} orders, ${workers} worker processes, one SQLite file, and a SIGKILL about every 150 ms.\n`);
     const provider = await startProvider(run);
     const shop = new Shop({ workers, storeUrl, providerUrl: provider.url, run });
     await shop.opened();

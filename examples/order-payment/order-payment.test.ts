@@ -10,7 +10,7 @@ import { poll } from "../../test/kit/poll.js";
 import { childrenOf, isRunning } from "../../test/servers/process/processes.js";
 
 const program = fileURLToPath(new URL("../../.build/examples/order-payment/main.js", import.meta.url));
-/** Windows has no signals: a process there cannot be asked to stop as Ctrl-C does, nor its children be listed. */
+/** Windows has no signals: a process cannot be stopped as by Ctrl-C, and its children cannot be listed. */
 const hasSignals = process.platform !== "win32";
 
 describe("the order-payment example", () => {
@@ -33,7 +33,7 @@ describe("the order-payment example", () => {
     return { pid: child.pid ?? 0, child, ended: once(child, "exit"), stdout: text(child.stdout), stderr: text(child.stderr) };
   }
 
-  /** Waits until it is in the middle of it: the payment process and all workers are up. */
+  /** Waits until the payment process and all workers are running. */
   async function processesOf(pid: number): Promise<number[]> {
     const all = async () => {
       const children = await childrenOf(pid);
@@ -42,7 +42,7 @@ describe("the order-payment example", () => {
     return await poll(20_000, all, () => "the example did not start its five processes");
   }
 
-  test("charges = orders, whatever is killed", async () => {
+  test("charges = orders, although workers are killed", async () => {
     const { ended, stdout, stderr } = start(40);
     const [code] = await ended;
     const output = await stdout;
@@ -55,7 +55,7 @@ describe("the order-payment example", () => {
     expect(counted("unknown")).toBe(0);
     expect(counted("kills")).toBeGreaterThan(0);
     expect(counted("attempts")).toBeGreaterThanOrEqual(40 + counted("attempts died"));
-    expect(counted("raw calls")).toBe(40 + counted("from its memory"));
+    expect(counted("raw calls")).toBe(40 + counted("deduplicated"));
     expect(counted("raw calls")).toBeLessThanOrEqual(counted("attempts"));
     expect(counted("requests")).toBeGreaterThanOrEqual(40);
     expect(output).toContain("effectively once");

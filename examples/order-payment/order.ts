@@ -5,7 +5,7 @@ export interface Order {
   readonly amountCents: number;
 }
 
-/** What the payment provider hands out for a charge. */
+/** The payment provider's receipt for a charge. */
 export interface Receipt {
   readonly chargeId: string;
   readonly amountCents: number;
@@ -15,7 +15,7 @@ export const scope = "shop";
 
 const fill = key.template("{{order.id}}-charge");
 
-/** The same at every retry, in every worker: it is made from the order alone. */
+/** The same for every retry in every worker, because it is made from the order alone. */
 export function chargeKey(order: Order): Key {
   return fill({ order });
 }

@@ -7,16 +7,16 @@ import type { Order, Receipt } from "./order.js";
 import { betweenMs, oneIn } from "./random.js";
 
 /**
- * The payment provider: a process of its own that knows nothing of the shop, of its workers or of onceflow. It honours
- * Idempotency-Key as real ones do (the first call under a key charges, later ones get the first one's receipt), and it
- * counts. What it has counted is what the demonstration is judged by.
+ * The payment provider: a separate process that knows nothing about the shop, its workers or onceflow. It honours
+ * Idempotency-Key as real providers do (the first call with a key charges, later calls get the first receipt), and it counts.
+ * Its counts decide whether the demonstration has succeeded.
  */
 export interface PaymentBook {
-  /** Calls that arrived, whatever became of whoever made them. */
+  /** Number of calls that arrived, including those of workers that were killed. */
   readonly rawCalls: number;
   /** Money taken, one entry per charge, as a bank statement would show it. */
   readonly charges: readonly { readonly idempotencyKey: string; readonly chargeId: string }[];
-  /** For each key the attempt numbers that its callers gave, in the order of arrival. */
+  /** For each key, the attempt numbers of its calls, in order of arrival. */
   readonly calls: readonly { readonly idempotencyKey: string; readonly attempts: readonly number[] }[];
   /** The keys that were called more than once. */
   readonly calledAgain: readonly string[];
@@ -42,13 +42,13 @@ async function take(request: IncomingMessage): Promise<Receipt | undefined> {
   const attempts = attemptsByKey.get(idempotencyKey) ?? [];
   attemptsByKey.set(idempotencyKey, [...attempts, Number(request.headers["x-attempt"])]);
 
-  // A second call can arrive while the first is still being worked on, so it is the promise that is remembered.
+  // Remembers the promise, because a second call can arrive while the first is still in progress.
   const receipt = receipts.get(idempotencyKey) ?? charge(idempotencyKey, amountCents);
   receipts.set(idempotencyKey, receipt);
   await receipt;
 
-  // Money has moved and the shop does not know it yet. A worker that is killed now leaves the worst case behind, so
-  // every third answer is slow to come.
+  // The money has moved, and the shop does not know it yet. Killing a worker now is the worst case, so
+  // every third response is slow.
   await sleep(oneIn(3) ? betweenMs(100, 400) : betweenMs(5, 40));
   return receipt;
 }

@@ -21,7 +21,7 @@ export function startProgress(orders: number, shop: Shop): Progress {
     autopadding: true,
     noTTYOutput: true,
     notTTYSchedule: 2000,
-    // Ctrl-C is main's business, which stops the bar as well.
+    // Main handles Ctrl-C and stops the bar.
     gracefulExit: false,
   });
   bar.start(orders, 0, facts());

@@ -5,28 +5,28 @@ import type { Tally } from "./tally.js";
 
 const problemsShownMax = 10;
 
-/** The numbers, what they mean, and what became of the order that had it worst. */
+/** The numbers, their meaning, and the history of the order with the most attempts. */
 export function report(result: Tally, { requests, kills, replays }: Shop["counts"], errors: readonly string[]): string {
   const strong = (text: string | number) => colour("bold", String(text));
   const shop = table([
-    ["orders", result.orders, "each is to be paid once"],
-    ["requests", requests, "first tries, retries, impatient second clicks"],
+    ["orders", result.orders, "each must be paid once"],
+    ["requests", requests, "first requests, retries, impatient second clicks"],
     ["kills", kills, "workers ended by SIGKILL at a random moment"],
-    ["attempts", result.attempts, "executions that the ledger let begin"],
-    ["attempts died", result.attemptsDied, "fell silent; taken over when the lease lapsed"],
-    ["replays", replays, "requests answered with the saved outcome"],
-    ["unknown", result.unknown, "outcomes that nobody can tell"],
+    ["attempts", result.attempts, "executions that the ledger started"],
+    ["attempts died", result.attemptsDied, "taken over when the lease of their worker expired"],
+    ["replays", replays, "requests answered with the stored outcome"],
+    ["unknown", result.unknown, "attempts whose outcome is unknown"],
   ]);
   const provider = table([
     ["raw calls", result.rawCalls, "what it would have charged without keys"],
-    ["keys called again", result.keysCalledAgain, "their worker died after the call had gone out"],
-    ["from its memory", result.rawCalls - result.charges, "calls answered with the first call's receipt"],
+    ["keys called again", result.keysCalledAgain, "their worker died after it had sent the call"],
+    ["deduplicated", result.rawCalls - result.charges, "calls answered with the first call's receipt"],
     [strong("charges"), strong(result.charges), strong("money taken")],
   ]);
   return [
     strong("The shop and its ledger"),
     shop,
-    strong("The payment process, which counts for itself"),
+    strong("The payment process, which counts by itself"),
     provider,
     ...story(result),
     ...retriedErrors(errors),
@@ -36,7 +36,7 @@ export function report(result: Tally, { requests, kills, replays }: Shop["counts
 }
 
 function table(rows: (string | number)[][]): string {
-  // Of one width, so that the two tables stand aligned in a terminal of 80 columns.
+  // The same width, so that both tables align in a terminal of 80 columns.
   const shape = { colWidths: [19, 7, 50], colAligns: ["left" as const, "right" as const, "left" as const] };
   const drawn = new Table({ ...shape, style: { head: [], border: [], compact: true } });
   drawn.push(...rows);
@@ -50,12 +50,12 @@ function story({ unluckiest }: Tally): string[] {
     const called = calls.includes(attempt) ? `its call reached the provider${attempt === calls[0] ? "" : " again"}` : "it made no call";
     return `  attempt ${attempt}: ${called}; ${verdict === "lapsed" ? "its worker died" : `${verdict}, receipt ${chargeIds.join(", ")}`}`;
   });
-  return ["", `The unluckiest, ${order.id}:`, ...lines];
+  return ["", `The order with the most attempts, ${order.id}:`, ...lines];
 }
 
-/** A worker on an overloaded machine can lose its lease and say so. Nothing is wrong then, but it is not hidden either. */
+/** A worker on an overloaded machine can lose its lease and report it. That is not an error, but it is shown. */
 function retriedErrors(errors: readonly string[]): string[] {
-  return [...new Set(errors)].map((message) => `An error that a customer answered with a retry: ${message}`);
+  return [...new Set(errors)].map((message) => `Error, after which the customer retried: ${message}`);
 }
 
 function verdict({ orders, charges, rawCalls, problems }: Tally, kills: number): string[] {
@@ -73,9 +73,9 @@ function verdict({ orders, charges, rawCalls, problems }: Tally, kills: number):
 
 const furtherReading = [
   "",
-  "Where to look next:",
+  "Next steps:",
   "  examples/order-payment/shop-worker.ts   the dozen lines that do it",
-  "  README.md                               the same in your own code",
-  "  docs/                                   guides, and what exactly is promised",
-  "  ORDERS=1000 npm run demo                more of this",
+  "  README.md                               how to use it in your own code",
+  "  docs/                                   guides, and what exactly is guaranteed",
+  "  ORDERS=1000 npm run demo                a longer demonstration",
 ];

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 
-/** The run was ended from outside. Its message is for the person who watches. */
+/** The run was ended from outside. The message is shown to the user. */
 export class Stopped extends Error {
   readonly exitCode: number;
   constructor(message: string, exitCode: number) {
@@ -10,8 +10,8 @@ export class Stopped extends Error {
 }
 
 /**
- * One controller that everything hangs on: processes, waits and customers end when it aborts. It does when somebody
- * presses Ctrl-C, when the time is over, when something is broken beyond retrying, and when all is done.
+ * One controller for everything: processes, waits and customers end when it aborts. It aborts at Ctrl-C, at the time limit, at an
+ * error that a retry cannot fix, and when all orders are done.
  */
 export function startRun(deadlineMs: number): AbortController {
   const run = new AbortController();

@@ -2,7 +2,7 @@ import { once, open } from "onceflow";
 import { endWithMain, tellMain } from "./lifeline.js";
 import { chargeKey, type Order, type Receipt, scope } from "./order.js";
 
-/** A worker of the shop. It takes orders, has them paid, and can be killed at any moment. */
+/** A worker of the shop. It takes orders and charges them, and can be killed at any moment. */
 interface Request {
   readonly id: number;
   readonly order: Order;
@@ -12,7 +12,7 @@ export type Reply =
   | { readonly id: number; readonly status: "executed" | "replayed"; readonly receipt: Receipt }
   | { readonly id: number; readonly status: "error"; readonly message: string };
 
-/** How long a killed worker's order waits for another worker. Live ones renew it for as long as they need. */
+/** How long the order of a killed worker waits for another worker. Live workers renew their leases. */
 const leaseMs = 1000;
 
 endWithMain();
@@ -38,7 +38,7 @@ async function pay(order: Order): Promise<{ status: "executed" | "replayed"; rec
     if (!response.ok) throw new Error(`the payment provider answered ${response.status}`);
     return (await response.json()) as Receipt;
   });
-  // An effect class that may run again is never unknown, and by default `once` waits for whoever is running it.
+  // An effect class that may run again is never unknown, and by default `once` waits for the running attempt.
   if (result.value === undefined) throw new Error(`${order.id} is ${result.status}`);
   return { status: result.status, receipt: result.value };
 }

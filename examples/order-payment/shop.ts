@@ -8,7 +8,7 @@ interface ShopOptions {
   readonly workers: number;
   readonly storeUrl: string;
   readonly providerUrl: string;
-  /** Its end closes the shop, and a shop that cannot work ends it. */
+  /** The shop closes when the run ends, and ends the run if it cannot work. */
   readonly run: AbortController;
 }
 
@@ -18,18 +18,18 @@ interface Request {
 }
 
 /**
- * The workers, and the door that customers come through. A worker is starting, then ready, then dead; a dead one is
- * replaced until the shop closes.
+ * The workers, and the interface for customers. A worker is starting, then ready, then dead; a dead worker is replaced until the
+ * shop closes.
  */
 export class Shop {
   readonly counts = { requests: 0, replays: 0, kills: 0 };
-  /** What live workers answered instead of a receipt. */
+  /** Errors that live workers returned instead of a receipt. */
   readonly errors: string[] = [];
   /** Aborts when the shop closes. */
   readonly signal: AbortSignal;
   readonly #closing = new AbortController();
   readonly #options: ShopOptions;
-  /** The requests that each worker, starting or ready, has not answered yet. */
+  /** Open requests of each worker, starting or ready. */
   readonly #open = new Map<ChildProcess, Map<number, Request>>();
   #ready: ChildProcess[] = [];
   #waiting: (() => void)[] = [];
@@ -37,7 +37,7 @@ export class Shop {
   constructor(options: ShopOptions) {
     this.#options = options;
     this.signal = AbortSignal.any([options.run.signal, this.#closing.signal]);
-    // Every customer who waits listens to it, and there are as many as there are orders.
+    // Every waiting customer adds a listener, one for each order.
     setMaxListeners(0, this.signal);
     this.signal.addEventListener("abort", () => this.#wakeWaiting());
     for (let i = 0; i < options.workers; i++) this.#hire();
@@ -48,18 +48,18 @@ export class Shop {
     while (this.#ready.length < this.#options.workers) await this.#change();
   }
 
-  /** One request to the next worker in line. Rejects when that worker dies first, or answers with an error. */
+  /** Sends a request to the next worker. Rejects if the worker dies first or returns an error. */
   async request(order: Order): Promise<Receipt> {
     const worker = await this.#nextWorker();
     const id = ++this.counts.requests;
     return await new Promise((resolve, reject) => {
       this.#open.get(worker)?.set(id, { resolve, reject });
-      // A worker that was killed a moment ago cannot be written to; its exit is what rejects the request.
+      // Sending to a worker that was just killed fails; its exit rejects the request.
       worker.send({ id, order }, () => {});
     });
   }
 
-  /** SIGKILL to a random worker, whatever it is doing. Never to the only one: a slow machine would get nothing done. */
+  /** Sends SIGKILL to a random worker. Never to the only one: on a slow machine no order would finish. */
   killOne(): void {
     if (this.#ready.length < 2) return;
     this.#ready[Math.floor(Math.random() * this.#ready.length)]?.kill("SIGKILL");
@@ -101,7 +101,7 @@ export class Shop {
     const requests = this.#open.get(worker);
     this.#open.delete(worker);
     this.#ready = this.#ready.filter((other) => other !== worker);
-    // A worker that ends by itself is broken, and so would be its successor. Its own words are on stderr.
+    // A worker that exits by itself is broken, and its replacement would be, too. Its error is on stderr.
     if (code !== null) this.#options.run.abort(new Error(`a shop worker ended by itself with exit code ${code}`));
     if (!this.signal.aborted) {
       if (signal === "SIGKILL") this.counts.kills += 1;
@@ -110,7 +110,7 @@ export class Shop {
     for (const { reject } of requests?.values() ?? []) reject(new Error("the worker died"));
   }
 
-  /** In turn, so that two requests made at once go to two workers, and a retry to another one than before. */
+  /** Round robin, so that two concurrent requests go to two workers, and a retry goes to another worker. */
   async #nextWorker(): Promise<ChildProcess> {
     for (;;) {
       const worker = this.#ready.shift();

@@ -4,11 +4,11 @@ import type { PaymentBook } from "./payment-provider.js";
 
 interface Provider {
   readonly url: string;
-  /** What the payment process itself has counted. */
+  /** The counts of the payment process. */
   book(): Promise<PaymentBook>;
 }
 
-/** Without its payment provider the shop can do nothing, so the end of that process is the end of the run. */
+/** Starts the payment provider. The run ends if that process exits, because the shop cannot work without it. */
 export async function startProvider(run: AbortController): Promise<Provider> {
   const child = startProcess("payment-provider", [], run.signal);
   child.on("exit", (code, signal) => run.abort(new Error(`the payment process ended by itself (${signal ?? `exit code ${code}`})`)));

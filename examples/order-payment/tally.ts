@@ -2,13 +2,13 @@ import { type Inspection, inspect, open } from "onceflow";
 import { chargeKey, type Order, type Receipt, scope } from "./order.js";
 import type { PaymentBook } from "./payment-provider.js";
 
-/** What a customer has in hand after buying. */
+/** A customer's result. */
 interface Purchase {
   readonly order: Order;
   readonly receipts: readonly Receipt[];
 }
 
-/** What customer, ledger and payment process say about one order. They share nothing but its key. */
+/** One order as seen by the customer, the ledger and the payment process, which share only its key. */
 interface Account extends Purchase {
   readonly record: Inspection;
   /** The numbers of the attempts that reached the payment process. */
@@ -26,7 +26,7 @@ export interface Tally {
   readonly charges: number;
   /** The order that took the most attempts. */
   readonly unluckiest: Account | undefined;
-  /** What should not have happened, as sentences. Empty: all is well. */
+  /** Violations, as sentences. Empty if the run succeeded. */
   readonly problems: readonly string[];
 }
 

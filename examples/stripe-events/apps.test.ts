@@ -9,7 +9,7 @@ import { runCommand } from "../../test/servers/process/command.js";
 import { deliver, eventOf, programOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 import { isFromStripe, signed } from "./signature.js";
 
-/** The app on a free port, the other sides, and a database of its own. */
+/** The app on a free port with its own database, and the services that it calls. */
 async function scene(example: string) {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-stripe-"));
   const sides = await startOtherSides();

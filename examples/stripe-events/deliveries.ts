@@ -5,7 +5,7 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import type { StripeEvent } from "./process-stripe-event.js";
 import { signed } from "./signature.js";
 
-/** What the tests of these apps share: the other sides, which count, and Stripe, which delivers more than once. */
+/** Shared by the tests of these apps: services that count their calls, and a Stripe that delivers more than once. */
 export interface OtherSides {
   readonly charges: EffectServer;
   readonly receipts: EffectServer;
@@ -27,7 +27,7 @@ export interface App {
   readonly child: ChildProcess;
 }
 
-/** How node runs one of the apps, from the root of the repository. */
+/** The arguments to run one of the apps with Node from the root of the repository. */
 export function programOf(example: string): string[] {
   return ["--import", "onceflow/register", `examples/${example}/main.ts`];
 }
@@ -37,7 +37,7 @@ export interface AppOptions {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Runs node, and waits until the app says where it listens. */
+/** Runs Node and waits until the app prints its address. */
 export async function startApp(args: readonly string[], { cwd, env }: AppOptions): Promise<App> {
   const options = { ...(cwd === undefined ? {} : { cwd }), env: { ...process.env, ...env } };
   const child = spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "inherit"] });
@@ -50,7 +50,7 @@ export async function startApp(args: readonly string[], { cwd, env }: AppOptions
   throw new Error("the app ended before it listened");
 }
 
-/** Asked to, or (SIGKILL) not asked. */
+/** Stops the app: gracefully, or by SIGKILL. */
 export async function stopApp({ child }: App, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, "exit");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deliver, eventOf, programOf, startApp, startOtherSides, stopApp } from "./deliveries.js";
 
-/** Shows one of the apps: an event comes twice at once, and once more after the app was killed and started again. */
+/** Demonstrates one of the apps: an event is delivered twice at once, and again after the app was killed and restarted. */
 const [name = "hono-stripe"] = process.argv.slice(2);
 const folder = await mkdtemp(join(tmpdir(), "onceflow-demo-"));
 const sides = await startOtherSides();

@@ -14,7 +14,7 @@ const execFile = promisify(execFileWithCallback);
 const root = resolve(import.meta.dirname, "../..");
 const example = join(root, "examples/nextjs-stripe");
 
-/** As a user has it: a copy elsewhere, with what is in its package.json, and onceflow as npm would ship it. */
+/** As a user would run it: a copy in another folder, with the dependencies of its package.json and the packed onceflow. */
 async function installed(folder: string): Promise<string> {
   const app = join(folder, "nextjs-stripe");
   await cp(example, app, { recursive: true, filter: (from) => !/\/(node_modules|\.next|\.onceflow)$/.test(from) });

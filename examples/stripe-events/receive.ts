@@ -7,7 +7,7 @@ export interface Received {
   readonly answer: { readonly runId: string } | { readonly error: string };
 }
 
-/** A delivery of Stripe's. The id of its event is the id of the run: delivered again, at once or days later, it is that run. */
+/** A delivery from Stripe. The event id is the run id, so a second delivery, at once or days later, finds the same run. */
 export async function receive(body: string, header: string | null | undefined): Promise<Received> {
   const secret = process.env["STRIPE_WEBHOOK_SECRET"];
   if (!secret) return { status: 500, answer: { error: "STRIPE_WEBHOOK_SECRET is not set" } };

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { configure, open } from "onceflow";
 import { work } from "onceflow/workflow";
 
-/** What both apps do around their routes: a store, a worker that also takes over what an earlier process left, an end. */
+/** Shared by both apps: opens the store, starts a worker (which also takes over runs of an earlier process), and shuts down. */
 export async function serveWith(listen: (port: number, hostname: string) => Server): Promise<void> {
   const store = await open(process.env["ONCEFLOW_URL"] ?? "sqlite:./onceflow.db");
   configure({ store });

@@ -7,7 +7,7 @@ export interface Answer {
 
 const answerMsMax = 90_000;
 
-/** Asks a server of ours. What it refuses is thrown, in its own words. */
+/** Returns a function that calls an Onceflow server. An error response is thrown with the server's title and detail. */
 export function apiClient(address: string, token: string | undefined): (path: string, init?: RequestInit) => Promise<Answer> {
   const url = serverUrl(address);
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -23,20 +23,20 @@ export function apiClient(address: string, token: string | undefined): (path: st
     });
     const body = (await response.json().catch(() => ({}))) as Answer["body"];
     if (response.ok) return { status: response.status, body };
-    const { title = "it said no more", detail } = body as { title?: string; detail?: string };
+    const { title = "no reason given", detail } = body as { title?: string; detail?: string };
     const message = `[onceflow] ${url} answered ${response.status}: ${title}${detail === undefined ? "" : `; ${detail}`}`;
     if (response.status < 500) throw new ConfigurationError(message, { code: "REFUSED" });
     throw new OnceflowError(message, { code: "REFUSED", retryable: true });
   };
 }
 
-/** Where the server is, and nothing else: what is secret in an address would be told in every error. */
+/** Returns origin and path only. A user name, password or query in the URL would be printed with every error. */
 function serverUrl(address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw new ConfigurationError(`[onceflow] --url: "${address}" is no http:// or https:// URL`, { code: "BAD_URL" });
+    throw new ConfigurationError(`[onceflow] --url: "${address}" is not an http:// or https:// URL`, { code: "BAD_URL" });
   if (url.username !== "" || url.password !== "")
-    throw new ConfigurationError("[onceflow] --url: a user name or a password in it is not sent; use --token-file, or ONCEFLOW_TOKEN", {
+    throw new ConfigurationError("[onceflow] --url must not contain a user name or password; use --token-file or ONCEFLOW_TOKEN", {
       code: "BAD_URL",
     });
   return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;

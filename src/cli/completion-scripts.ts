@@ -2,16 +2,16 @@ export interface Completed {
   readonly name: string;
   readonly description: string;
   readonly options: readonly string[];
-  /** What its arguments may be, besides files. */
+  /** Subcommands and fixed values of arguments; files are always completed. */
   readonly words: readonly string[];
-  /** What follows an option, where that is one of a few words. */
+  /** The values of each option that has a fixed list. */
   readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Each completes commands, options, what follows some options, fixed words, and files otherwise. */
+/** Each script completes commands, options, option values from fixed lists, fixed words, and file names. */
 export const completions = { bash, zsh, fish } as const;
 
-/** Words are told apart by line ends, so that a file's name may have spaces. */
+/** Separates words by line breaks, so that file names may contain spaces. */
 function bash(commands: readonly Completed[]): string {
   const lines = (words: readonly string[]) => `$'${words.join("\\n")}'`;
   const cases = commands.flatMap(({ name, options, words, choices }) => [

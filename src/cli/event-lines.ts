@@ -2,7 +2,7 @@ import { printable } from "../core/errors/printable.js";
 import type { FlowInfo, RuntimeEvent } from "../exports/graph.js";
 import { padded, widthOf } from "./width.js";
 
-/** One line for each thing that happens, with its columns below each other. What is only the beginning of something is left out. */
+/** Returns a function that formats an event as one line with aligned columns; undefined for `delivering`, whose end is printed. */
 export function eventLines(flows: readonly FlowInfo[]): (event: RuntimeEvent) => string | undefined {
   const longest = (names: readonly string[]) => Math.max(0, ...names.map(widthOf));
   const flowWidth = longest(flows.map(({ id }) => id));
@@ -24,9 +24,9 @@ function detailOf(event: RuntimeEvent): string {
     case "processed":
       return `${Math.round(event.ms)} ms${event.attempt > 1 ? `, attempt ${event.attempt}` : ""}`;
     case "acknowledged":
-      return event.mismatch ? "its key was completed with another packet" : "its key was completed before";
+      return event.mismatch ? "key already completed with a different packet" : "key already completed";
     case "retrying":
-      return `${event.code}: ${event.message}; again in ${Math.round(event.delayMs)} ms`;
+      return `${event.code}: ${event.message}; retry in ${Math.round(event.delayMs)} ms`;
     case "dead":
       return `${event.code}: ${event.message}${event.deadLetter === undefined ? "" : `; ${event.packetId} in ${event.deadLetter}`}`;
     case "ended":

@@ -1,3 +1,3 @@
-/** 0: all is well. 1: there are findings, or what was asked for failed. 2: the command was not understood; nothing was written. */
+/** Exit codes. 0: success. 1: findings, or the operation failed. 2: usage or configuration error; nothing was written. */
 export const exitFound = 1;
 export const exitUsage = 2;

@@ -6,8 +6,8 @@ const filesMax = 10_000;
 const flowFile = /\.flowdsl\.(ya?ml|json)$/i;
 
 /**
- * Files as they are named; in folders, at any depth, all that end in .flowdsl.yaml, .yml or .json, links to files among
- * them. A file that is named twice, or linked to, is taken once.
+ * Resolves paths to files: named files as they are, and from folders, at any depth, all files (and links to files) that end
+ * in .flowdsl.yaml, .yml or .json. A file that is named or linked twice is returned once.
  */
 export function flowFiles(paths: readonly string[]): readonly string[] {
   const files = new Map<string, string>();
@@ -21,7 +21,7 @@ export function flowFiles(paths: readonly string[]): readonly string[] {
   return [...files.values()];
 }
 
-/** What cannot be asked is taken for a file: reading it says why. */
+/** A path that cannot be inspected counts as a file: reading it later reports the reason. */
 function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
@@ -38,7 +38,7 @@ function realPathOf(file: string): string {
   }
 }
 
-/** Links to folders are not followed: they may lead in circles. */
+/** Does not follow links to folders, which could form a cycle. */
 function filesIn(folder: string): string[] {
   const found: string[] = [];
   const pending = [folder];

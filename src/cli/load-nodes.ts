@@ -7,14 +7,14 @@ import { ConfigurationError } from "../exports/index.js";
 export type NodesModule = Required<Pick<RuntimeOptions, "nodes">> & Pick<RuntimeOptions, "workflows">;
 
 /**
- * What a module exports as `nodes`, or by default: an object by operationId, or a list of nodes; and, as `workflows`, what
- * its nodes of kind subworkflow run. TypeScript is run as it is, directives included.
+ * Imports a module and returns its nodes (export `nodes` or the default export: an object keyed by operationId, or an array)
+ * and its export `workflows`, which nodes of kind subworkflow run. TypeScript and directives work without a build.
  */
 export async function loadNodes(file: string): Promise<NodesModule> {
   const module = await loaded(file);
   const nodes = module.nodes ?? module.default;
   if (typeof nodes !== "object" || nodes === null)
-    throw unreadable(`${file} exports no \`nodes\`, and nothing by default: an object by operationId, or a list of nodes`);
+    throw unreadable(`${file} must export \`nodes\` (or a default export): an object keyed by operationId, or an array of nodes`);
   return {
     nodes: nodes as NodesModule["nodes"],
     ...(module.workflows === undefined ? {} : { workflows: module.workflows as NonNullable<NodesModule["workflows"]> }),
@@ -23,7 +23,7 @@ export async function loadNodes(file: string): Promise<NodesModule> {
 
 async function loaded(file: string): Promise<{ nodes?: unknown; default?: unknown; workflows?: unknown }> {
   const path = resolve(file);
-  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw unreadable(`there is no file ${file}`);
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw unreadable(`file not found: ${file}`);
   await import("../exports/register.js");
   try {
     return (await import(pathToFileURL(path).href)) as object;
@@ -32,7 +32,7 @@ async function loaded(file: string): Promise<{ nodes?: unknown; default?: unknow
   }
 }
 
-/** What was thrown, and the places in its own code that led there; not those in ours, or in Node. */
+/** The error with its stack frames in user code, without frames of Onceflow or Node. */
 function whyOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const places = (error.stack ?? "")

@@ -3,14 +3,14 @@ import { ConfigurationError } from "../exports/index.js";
 import { flowFiles } from "./flow-files.js";
 import { note } from "./output.js";
 
-/** Plans of all documents, before a store is opened: of a document that cannot be run, nothing is written. */
+/** Loads the plans of all documents before a store is opened, so that an invalid document writes nothing. */
 export async function loadPlans(paths: readonly string[]): Promise<readonly FlowPlan[]> {
   const plans: FlowPlan[] = [];
   const errors: string[] = [];
   for (const file of flowFiles(paths)) {
     const { flows, findings } = await loadFlows(file);
     plans.push(...flows);
-    // Misspelt, a field asks for something that nothing does.
+    // An unknown field may be a typo, whose setting would silently have no effect.
     for (const finding of findings) if (finding.code === "FLOW_UNKNOWN_FIELD") note(findingText(finding));
     errors.push(...findings.filter(({ severity }) => severity === "error").map(findingText));
   }

@@ -4,29 +4,29 @@ import { Command } from "commander";
 import { commands } from "./commands/index.js";
 import { exitFound } from "./exit-codes.js";
 import { note } from "./output.js";
-import { tellError } from "./tell-error.js";
+import { reportError } from "./report-error.js";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
 const program = new Command("onceflow")
   .description(
-    "Checks flow documents and runs them; shows executions, dead letters, runs and keys; asks servers what their idempotency keys are worth.",
+    "Check and run flow documents; inspect executions, dead letters, workflow runs and keys; test the idempotency keys of HTTP servers.",
   )
-  .version(version)
-  .showHelpAfterError("(run with --help to see what there is)")
-  .exitOverride();
+  .version(version, "-V, --version", "show the version");
 for (const add of commands) add(program);
-program.commands.forEach(asStrict);
+configure(program);
 
-function asStrict(command: Command): void {
-  command.exitOverride().showHelpAfterError("(run with --help to see what there is)");
-  command.commands.forEach(asStrict);
+/** Applies to all commands: throw instead of exiting, point to the help after an error, and our texts for the help itself. */
+function configure(command: Command): void {
+  command.exitOverride().showHelpAfterError("(run with --help for usage)").helpOption("-h, --help", "show this help");
+  if (command.commands.length > 0) command.helpCommand("help [command]", "Show the help of a command");
+  command.commands.forEach(configure);
 }
 
-// Whoever reads us may stop early: `onceflow validate flows | head`. A disk that is full is no mistake of ours, either.
+// The reader of a pipe may close it early (`onceflow validate flows | head`), and the disk may be full: neither is a crash.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
-  note(`standard output cannot be written: ${error.message}`);
+  note(`cannot write to standard output: ${error.message}`);
   process.exit(exitFound);
 });
 process.stderr.on("error", () => {});
@@ -34,5 +34,5 @@ process.stderr.on("error", () => {});
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = tellError(error);
+  process.exitCode = reportError(error);
 }

@@ -4,9 +4,9 @@ import { Option } from "commander";
 import { ambientUrl } from "../ambient/ambient.js";
 import { ConfigurationError, open, type Store } from "../exports/index.js";
 
-export const storeOption = (): Option => new Option("--store <url>", "where it is kept (default: ONCEFLOW_URL, else SQLite in .onceflow/)");
+export const storeOption = (): Option => new Option("--store <url>", "URL of the store (default: ONCEFLOW_URL, else SQLite in .onceflow/)");
 
-/** Does it with the store, and closes that however it ends. */
+/** Runs `work` with an open store and always closes the store. `create: false` rejects an SQLite file that does not exist. */
 export async function withStore<T>(
   url: string | undefined,
   { create }: { readonly create: boolean },
@@ -22,16 +22,16 @@ export async function withStore<T>(
   }
 }
 
-/** Whoever only looks makes no database: in the wrong folder there would be one, and nothing in it. */
+/** A command that only reads must not create a database: in the wrong folder it would create an empty one and report nothing. */
 function mustBeThere(url: string): void {
   const [, path = ""] = /^sqlite:(?:\/\/(?=\/|\.))?([^?]*)/i.exec(url) ?? [];
   if (path === "" || existsSync(resolve(decoded(path)))) return;
-  throw new ConfigurationError(`[onceflow] there is no database at ${path}; go to its folder, or name it with --store`, {
+  throw new ConfigurationError(`[onceflow] database not found: ${path}; run this in its folder, or set --store`, {
     code: "STORE_MISSING",
   });
 }
 
-/** One that is malformed is refused by whoever opens it. */
+/** Returns "." for a malformed path, so that `open` rejects the URL with its own error. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);

@@ -1,19 +1,19 @@
 import { printable } from "../core/errors/printable.js";
 import { padded, widthOf } from "./width.js";
 
-/** Columns with their names above them; a cell that is not there is empty. */
+/** Formats rows below column heads; undefined cells are empty. */
 export function table(heads: readonly string[], rows: readonly (readonly (string | number | undefined)[])[]): string {
   return columns([heads, ...rows.map((row) => row.map((cell) => String(cell ?? "")))]);
 }
 
-/** Names and values, a line each. */
+/** Formats names and values, one pair per line. */
 export const facts = (rows: readonly (readonly [string, unknown])[]): string =>
   columns(rows.map(([name, value]) => [name, value instanceof Date ? (timeOf(value) ?? "") : String(value ?? "")]));
 
 export const timeOf = (at: Date | number | null | undefined): string | undefined =>
   at === undefined || at === null ? undefined : new Date(at).toISOString().replace("T", " ").slice(0, 19);
 
-/** Rows with their columns below each other, a line each; the last column is as long as it is. */
+/** Formats rows as lines with aligned columns. The last column is not padded. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const cells = rows.map((row) => row.map(printable));
   const widths: number[] = [];
@@ -25,16 +25,16 @@ export const print = (text: string): void => void process.stdout.write(text.ends
 
 export const printJson = (value: unknown): void => print(JSON.stringify(value, undefined, 2));
 
-/** For people, and beside what a program reads. */
+/** Prints to standard error: messages for people, apart from the output that programs read. */
 export const note = (text: string): void => void process.stderr.write(`${text.split("\n").map(printable).join("\n")}\n`);
 
 export const counted = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-const fromFiles = 20;
+const progressFrom = 20;
 
-/** How far long work has come, on a terminal; nothing elsewhere. */
+/** Shows a progress counter on a terminal, for work of 20 items or more; does nothing elsewhere. */
 export function progress(total: number): { readonly step: () => void; readonly end: () => void } {
-  if (!process.stderr.isTTY || total < fromFiles) return { step: () => {}, end: () => {} };
+  if (!process.stderr.isTTY || total < progressFrom) return { step: () => {}, end: () => {} };
   let done = 0;
   return {
     step: () => {

@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../exports/index.js";
 import { inputText, stdinText } from "./read-text.js";
 
-/** `{"a":1}`, `@file`, or `-` for standard input. Nothing: an object without members. */
+/** Reads a payload: `{"a":1}`, `@file`, or `-` for standard input. The default is an empty object. */
 export async function payloadOf(argument = "{}"): Promise<Readonly<Record<string, unknown>>> {
   const from = argument === "-" ? await stdinText() : argument.startsWith("@") ? await inputText(argument.slice(1)) : { text: argument };
   if ("problem" in from) throw new InvalidInputError("payload", from.problem);

@@ -2,7 +2,7 @@ import type { Finding } from "../exports/graph.js";
 import { defaultLimits } from "../graph/load/limits.js";
 import { readText } from "../graph/load/read-text.js";
 
-/** The text of a document, or why it has none. */
+/** Reads a document. Returns a finding if it cannot be read. */
 export async function documentText(file: string): Promise<string | Finding> {
   const text = await readText(file, defaultLimits.bytesMax);
   if (typeof text === "string") return text;
@@ -12,13 +12,13 @@ export async function documentText(file: string): Promise<string | Finding> {
 
 const bytesMax = 16 * 1024 * 1024;
 
-/** The text of a file that is no document: a payload, a token. */
+/** Reads a file that is not a document: a payload or a token. */
 export async function inputText(file: string): Promise<{ readonly text: string } | { readonly problem: string }> {
   const text = await readText(file, bytesMax);
   return typeof text === "string" ? { text: text.replace(/^\uFEFF/, "") } : { problem: `${file} cannot be read: ${text.problem}` };
 }
 
-/** All of standard input, within the same bound. */
+/** Reads standard input, up to the same size. */
 export async function stdinText(): Promise<{ readonly text: string } | { readonly problem: string }> {
   const parts: Buffer[] = [];
   let bytes = 0;

@@ -3,7 +3,7 @@ import { columns } from "./output.js";
 
 const pointerCharsMax = 100;
 
-/** One line each: where, what it is, at which path, what is wrong, what to do. */
+/** One line per finding: file and position, severity, code, pointer, message and fix. */
 export function findingLines(findings: readonly Finding[]): string {
   return columns(
     findings.map(({ file, line, column, severity, code, pointer, message, fix }) => [

@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../exports/index.js";
 import { inputText } from "./read-text.js";
 
-/** Of a file, or of the environment: on a command line everybody on the machine could read it. */
+/** Reads the token from a file or from ONCEFLOW_TOKEN, not from an argument: other users can see the arguments of a process. */
 export async function tokenOf(file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return process.env["ONCEFLOW_TOKEN"] || undefined;
   const from = await inputText(file);

@@ -1,20 +1,20 @@
 export interface Stop {
-  /** Resolves at SIGINT or SIGTERM. A second one ends the process at once: leases run out, and nothing is lost. */
+  /** Resolves at SIGINT or SIGTERM. A second signal exits at once: the leases expire, and other workers take over. */
   readonly asked: Promise<NodeJS.Signals>;
   readonly forget: () => void;
 }
 
 export function untilStopped(): Stop {
   let asked = false;
-  let tell = (_signal: NodeJS.Signals): void => {};
+  let resolveAsked = (_signal: NodeJS.Signals): void => {};
   const promise = new Promise<NodeJS.Signals>((resolve) => {
-    tell = resolve;
+    resolveAsked = resolve;
   });
-  const heard = (signal: NodeJS.Signals): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
     if (asked) process.exit(130);
     asked = true;
-    tell(signal);
+    resolveAsked(signal);
   };
-  process.on("SIGINT", heard).on("SIGTERM", heard);
-  return { asked: promise, forget: () => void process.off("SIGINT", heard).off("SIGTERM", heard) };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  return { asked: promise, forget: () => void process.off("SIGINT", onSignal).off("SIGTERM", onSignal) };
 }

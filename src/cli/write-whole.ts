@@ -3,8 +3,8 @@ import { dirname } from "node:path";
 import { OnceflowError } from "../exports/index.js";
 
 /**
- * Beside it first: a process that dies here leaves the old file or the new one, never half of it. Links and modes stay.
- * What is no file (`/dev/stdout`) is written to as it is.
+ * Writes a temporary file and renames it: a process that dies here leaves the old file or the new one, never a partial file.
+ * Links and file modes are kept. A target that is not a regular file (`/dev/stdout`) is written directly.
  */
 export function writeWhole(file: string, text: string, { makeFolder = false } = {}): void {
   try {
@@ -13,7 +13,7 @@ export function writeWhole(file: string, text: string, { makeFolder = false } = 
     if (there !== undefined && !there.isFile()) writeFileSync(file, text);
     else replace(there === undefined ? file : realpathSync(file), text, there);
   } catch (error) {
-    throw new OnceflowError(`[onceflow] ${file} cannot be written: ${reasonOf(error as NodeJS.ErrnoException)}`, {
+    throw new OnceflowError(`[onceflow] cannot write ${file}: ${reasonOf(error as NodeJS.ErrnoException)}`, {
       code: "UNWRITABLE",
       cause: error,
     });
@@ -33,10 +33,10 @@ function replace(target: string, text: string, there: Stats | undefined): void {
 
 const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder",
-  ENOENT: "there is no such folder",
-  ENOTDIR: "it would be below a file",
-  EEXIST: "a file is where its folder would be",
-  ENOSPC: "there is no space left",
+  ENOENT: "its folder does not exist",
+  ENOTDIR: "part of its path is a file, not a folder",
+  EEXIST: "a file has the name of its folder",
+  ENOSPC: "no space left on the device",
 };
 
 const reasonOf = ({ code = "", message }: NodeJS.ErrnoException): string => reasons[code] ?? message;

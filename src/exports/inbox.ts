@@ -1,4 +1,4 @@
-/** Messages, consumed once each: from any broker, or from none. */
+/** Deduplicated message consumption, with a broker or without one. Brokers: `onceflow/inbox/…`. */
 export type { DeadLetter, DeadLetterHistory, DeadLetterRef, DeadLettersOptions } from "../inbox/dead-letters.js";
 export { PermanentError } from "../inbox/errors.js";
 export type { HandleOptions } from "../inbox/handle.js";
@@ -6,4 +6,4 @@ export type { Handled, InboxMetrics } from "../inbox/handled.js";
 export { createInbox, type Inbox, type OperationInbox } from "../inbox/inbox.js";
 export type { Message, MessageContext, MessageHandler } from "../inbox/message.js";
 export type { ConsumerOptions, InboxOptions, OperationInboxOptions } from "../inbox/options.js";
-export type { RedriveOptions } from "../inbox/redrive.js";
+export type { RedriveOptions, RetryDeadLetterOptions } from "../inbox/retry-dead-letter.js";

@@ -2,13 +2,13 @@ import { open } from "onceflow";
 import { expect, onTestFinished, test } from "vitest";
 import { MismatchError } from "../core/errors/errors.js";
 import { answer } from "./answer.js";
-import type { Asked } from "./asked.js";
+import type { IncomingRequest } from "./incoming-request.js";
 import { checkOptions } from "./options.js";
 
-test("a handler that throws MismatchError itself runs once, also where the body has a second reading", async () => {
+test("runs a handler that throws MismatchError once, even if the body has a second fingerprint", async () => {
   const store = await open("memory:");
   onTestFinished(() => store.close());
-  const asked: Asked<object> = {
+  const incoming: IncomingRequest<object> = {
     from: {},
     method: "POST",
     path: "/orders",
@@ -18,7 +18,7 @@ test("a handler that throws MismatchError itself runs once, also where the body 
   };
   const mismatch = new MismatchError({ key: "of another operation" });
   let runs = 0;
-  const answered = answer(checkOptions<object>({ store, scope: "" }), asked, async () => {
+  const answered = answer(checkOptions<object>({ store, scope: "" }), incoming, async () => {
     runs += 1;
     throw mismatch;
   });

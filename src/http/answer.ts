@@ -2,10 +2,10 @@ import { MismatchError, NotKnownError, UnreachableError } from "../core/errors/e
 import { type OnceResult, once } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { isWrongSetUp } from "../core/work/until-answered.js";
-import type { Asked, Execute } from "./asked.js";
-import { Attempted } from "./attempted.js";
 import { fingerprintOf, type RequestBody } from "./fingerprint.js";
+import { HandlerExecution } from "./handler-execution.js";
 import { callerOf, type Identity, identify, identityAsSent } from "./identity.js";
+import type { Execute, IncomingRequest } from "./incoming-request.js";
 import { readKey } from "./key-header.js";
 import { mounted } from "./mounted.js";
 import type { Policy } from "./options.js";
@@ -14,54 +14,62 @@ import type { Reply } from "./reply.js";
 import { fromStored, type StoredResponse, toStored } from "./stored-response.js";
 import { capture } from "./web.js";
 
-/** Whether this request is ours to look at. If not, nothing of it is touched. */
-export function isKeyed<From>(policy: Policy<From>, { from, method, header }: Pick<Asked<From>, "from" | "method" | "header">): boolean {
+/** Whether the request is subject to idempotency keys. If not, it passes untouched. */
+export function isKeyed<From>(
+  policy: Policy<From>,
+  { from, method, header }: Pick<IncomingRequest<From>, "from" | "method" | "header">,
+): boolean {
   if (!policy.methods.has(method.toUpperCase())) return false;
   if ((header(policy.header) ?? undefined) !== undefined) return true;
   return typeof policy.required === "function" ? policy.required(from) : policy.required;
 }
 
 /**
- * request → key, scope, fingerprint → ledger → handler → stored response → reply. "captured": what the handler made may go
- * out as it is; it is in the store. What the handler throws is thrown.
+ * Request → key, scope and fingerprint → ledger → handler → stored response → reply. "captured": send the handler's own response;
+ * its outcome is stored. Errors of the handler are rethrown.
  */
-export async function answer<From>(policy: Policy<From>, asked: Asked<From>, execute: Execute): Promise<Reply | "captured"> {
-  const attempted = new Attempted(policy, asked, execute);
+export async function answer<From>(policy: Policy<From>, incoming: IncomingRequest<From>, execute: Execute): Promise<Reply | "captured"> {
+  const execution = new HandlerExecution(policy, incoming, execute);
   try {
-    const key = readKey(asked.header(policy.header), policy.keyCharsMax);
+    const key = readKey(incoming.header(policy.header), policy.keyCharsMax);
     if (key === undefined) throw new Refusal("key-missing", `send the header ${policy.header}`);
-    const caller = await callerOf(policy, asked);
-    return await mounted(asked.from, { scope: identityAsSent(policy, asked, caller).scope, key }, execute, async () => {
-      const body = await asked.body(policy.bodyBytesMax);
-      const identity = await identify(policy, asked, { key, caller });
-      // Made before the handler sees the body: what it does to it cannot change under which key the outcome is kept.
-      const fingerprint = printOf(policy, asked, identity, body);
+    const caller = await callerOf(policy, incoming);
+    return await mounted(incoming.from, { scope: identityAsSent(policy, incoming, caller).scope, key }, execute, async () => {
+      const body = await incoming.body(policy.bodyBytesMax);
+      const identity = await identify(policy, incoming, { key, caller });
+      // Computed before the handler runs: a handler that changes the parsed body must not change the fingerprint.
+      const fingerprint = printOf(policy, incoming, identity, body);
       const ask = (fingerprint: string): Promise<OnceResult<StoredResponse>> => {
-        const options = { ...onceOptions(policy, asked), fingerprint, key, scope: identity.scope };
-        return Promise.race([once(policy.store, options, (attempt) => attempted.run(attempt)), attempted.overdue]);
+        const options = { ...onceOptions(policy, incoming), fingerprint, key, scope: identity.scope };
+        return Promise.race([once(policy.store, options, (attempt) => execution.run(attempt)), execution.overdue]);
       };
       const result = await ask(fingerprint).catch((error: unknown) => {
-        // An error of the handler is not about this key: asking again would run the handler a second time.
-        if (attempted.ran || !(error instanceof MismatchError) || body.unseen === undefined) throw error;
-        return ask(printOf(policy, asked, identity, body.unseen));
+        // A MismatchError thrown by the handler is not about this key: asking again would run the handler a second time.
+        if (execution.ran || !(error instanceof MismatchError) || body.unseen === undefined) throw error;
+        return ask(printOf(policy, incoming, identity, body.unseen));
       });
-      return replyOf(policy, attempted.whole, result);
+      return replyOf(policy, execution.whole, result);
     });
   } catch (error) {
-    const failed = attempted.failedBy(error);
+    const failed = execution.failedBy(error);
     if (failed === "responded") return "captured";
     if (failed === "threw") throw error;
-    // After an execution whose outcome could not be saved (the store was closed meanwhile) it would be a second one.
-    if (policy.onUnreachable === "run" && !attempted.ran && isUnreachable(error)) return await unprotected(execute);
+    // Not if the handler ran and its outcome could not be saved: running it again would execute the request twice.
+    if (policy.onUnreachable === "run" && !execution.ran && isUnreachable(error)) return await unprotected(execute);
     const problem = problemOf(error);
     if (problem === undefined) throw error;
     return problemReply(problem, policy, error instanceof Refusal ? error.message : undefined);
   } finally {
-    attempted.end();
+    execution.end();
   }
 }
 
-function printOf<From>(policy: Policy<From>, { method, query, header }: Asked<From>, { path }: Identity, body: RequestBody): string {
+function printOf<From>(
+  policy: Policy<From>,
+  { method, query, header }: IncomingRequest<From>,
+  { path }: Identity,
+  body: RequestBody,
+): string {
   const where = path === undefined ? {} : { method, path };
   return fingerprintOf(policy.fingerprint, { ...where, query, contentType: header("content-type"), body });
 }
@@ -75,12 +83,15 @@ function replyOf<From>(policy: Policy<From>, whole: boolean, result: OnceResult<
   return { ...reply, headers: [...reply.headers, ...policy.ownHeaders, ["idempotent-replayed", "true"]] };
 }
 
-/** Declared by the user: better twice than not at all. The response is captured as usual, and told apart in the log. */
+/** Runs the handler without the ledger (`onUnreachable: "run"`): the user prefers two executions to none. Emits a warning. */
 async function unprotected(execute: Execute): Promise<"captured"> {
-  process.emitWarning("the store cannot be reached; a request with an idempotency key was handled without protection", {
-    type: "OnceflowWarning",
-    code: "ONCEFLOW_HTTP_UNPROTECTED",
-  });
+  process.emitWarning(
+    "[onceflow] the store is unreachable; a request with an idempotency key was executed without protection against duplicates",
+    {
+      type: "OnceflowWarning",
+      code: "ONCEFLOW_HTTP_UNPROTECTED",
+    },
+  );
   await execute();
   return "captured";
 }
@@ -91,7 +102,7 @@ function isUnreachable(error: unknown): boolean {
 
 function onceOptions<From>(
   policy: Policy<From>,
-  { method }: Asked<From>,
+  { method }: IncomingRequest<From>,
 ): Omit<OnceOptions<StoredResponse>, "key" | "scope" | "fingerprint"> {
   const { effect, leaseMs, retentionMs, horizonMs, waitMs, tx, reconcile, keptHeader, responseBytesMax } = policy;
   const onRunning = policy.onRunning === "wait" ? "wait" : "throw";

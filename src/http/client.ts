@@ -6,32 +6,35 @@ import { backoffMs, type Jitter, jitteredMs } from "../core/work/backoff.js";
 import { type Clock, sleep, systemClock } from "../core/work/clock.js";
 import { retryAfterMs } from "./retry-after.js";
 
+/** Options of `idempotentFetch`. */
 export interface ClientOptions {
-  /** Names the logical call. Keep it if you may have to go on after a restart. Default: a new one, which all tries share. */
+  /** Idempotency key of the call. Store it if the call must continue after a restart. Default: a random key, used for all tries. */
   readonly key?: string;
   /** Default "Idempotency-Key". */
   readonly header?: string;
-  /** Send the key as the standard's quoted string. Default false: bare, as nearly everybody does. */
+  /** Send the key as a quoted string, as the standard requires. Default false: bare, as most clients do. */
   readonly quoted?: boolean;
-  /** Default 5. */
+  /** Maximum number of tries. Default 5. */
   readonly triesMax?: number;
-  /** How long one try may take. Default 60 s. */
+  /** Time limit of one try. Default 60 s. */
   readonly tryMs?: number;
-  /** The first back-off; it doubles, with jitter. Default 200 ms. */
+  /** First delay between tries; it doubles, with jitter. Default 200 ms. */
   readonly backoffMs?: number;
-  /** The longest wait between two tries. A server that asks for a longer one is answered for now. Default 60 s. */
+  /** Maximum delay between two tries. If `Retry-After` is longer, the response is returned. Default 60 s. */
   readonly waitMsMax?: number;
+  /** Replaces `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch;
-  /** For tests. */
+  /** Replaces the system clock, in tests. */
   readonly clock?: Clock;
 }
 
-/** At least half of the delay, so that a server under load gets its pause from every client. */
+/** At least half of the delay, so that every client gives an overloaded server a pause. */
 const halfJitter: Jitter = { from: 0.5, width: 0.5 };
 
 /**
- * `fetch` for one logical call: one key for all its tries. Network errors, 429, 5xx, and 409 with `Retry-After` are tried
- * again. After the last try: the last response, or an error that says the key.
+ * `fetch` with retries under one idempotency key. Retries network errors, 429, 5xx, and 409 with `Retry-After`. Returns the last
+ * response; if the last try got none, throws an OnceflowError (`NOT_ANSWERED`) with the key. Throws InvalidInputError for wrong
+ * options, and the signal's reason if it aborts.
  *
  * @example
  * const response = await idempotentFetch(url, { method: "POST", body: JSON.stringify(order) }, { key: order.id });
@@ -44,8 +47,8 @@ export async function idempotentFetch(
   const { triesMax, tryMs, backoffMsMin, waitMsMax, clock, fetch } = checked(options);
   const request = new Request(input, init);
   const key = keyFor(request, options);
-  // Read once: every try sends the same bytes, a form with the same boundary. As a Blob, which can be sent again after a
-  // redirect: of a buffer, Node 20 gives the memory away at the first send.
+  // Read once, so that every try sends the same bytes (a form keeps its boundary). A Blob can be sent again after a redirect; a
+  // buffer is detached at the first send in Node 20.
   const body = request.body === null ? null : new Blob([await request.arrayBuffer()]);
   let leaveLast = () => {};
   for (let tries = 1; ; tries++) {
@@ -56,7 +59,7 @@ export async function idempotentFetch(
     const askedMs = response && retryAfterMs(response);
     if (response !== undefined && askedMs !== undefined && askedMs > waitMsMax) return response;
     await response?.body?.cancel();
-    // A server that names a time has counted its other clients: its wish is taken as it is.
+    // No jitter for Retry-After: the server has already spread its clients.
     const delayMs = askedMs ?? jitteredMs(backoffMs({ minMs: backoffMsMin, maxMs: waitMsMax }, tries), halfJitter, Math.random);
     await sleep(clock, delayMs, request.signal);
   }
@@ -65,28 +68,28 @@ export async function idempotentFetch(
     request.signal.throwIfAborted();
     const limit = new AbortController();
     const leave = () => limit.abort(request.signal.reason);
-    // Also while the answer is read. At the next try there is another one to leave.
+    // Stays registered while the response is read; the next try replaces it.
     request.signal.removeEventListener("abort", leaveLast);
     request.signal.addEventListener("abort", leave, { once: true });
     leaveLast = leave;
-    const cancel = clock.after(tryMs, () => limit.abort(new Error(`no answer in ${tryMs} ms`)), true);
+    const cancel = clock.after(tryMs, () => limit.abort(new Error(`no response within ${tryMs} ms`)), true);
     try {
       return { response: await fetch(request.url, { ...init, ...partsOf(request), body, signal: limit.signal }) };
     } catch (error) {
       request.signal.throwIfAborted();
       return { error };
     } finally {
-      // The answer has begun: reading it may take as long as it takes.
+      // The response has started: reading its body has no time limit.
       cancel();
     }
   }
 }
 
-/** No answer was got. Whether the request was worked on is not known: ask again with the same `key`. */
+/** No response arrived, and it is unknown whether the request was processed: send it again with the same `key`. */
 class NotAnsweredError extends OnceflowError {
   static override readonly kind: string = "NotAnsweredError";
   constructor(key: string, tries: number, cause: unknown) {
-    super(`no answer in ${tries} tries; whether the request was worked on is not known. Send it again with the key "${key}".`, {
+    super(`no response after ${tries} tries; it is unknown whether the request was processed. Send it again with the key "${key}".`, {
       code: "NOT_ANSWERED",
       retryable: true,
       key,
@@ -101,8 +104,8 @@ function isPassing(response: Response): boolean {
 }
 
 /**
- * A new Request of the old one would take its body along. What only `init` has (the `dispatcher` of Node, members of other
- * runtimes) is handed on beside these.
+ * The members of a request without its body, which a new Request would consume. Members that only `init` has (Node's
+ * `dispatcher`) are passed separately.
  */
 function partsOf({ method, headers, redirect, credentials, cache, mode, integrity, keepalive, referrerPolicy }: Request): RequestInit {
   const parts = { method, headers, redirect, credentials, cache, mode, integrity, keepalive, referrerPolicy };
@@ -111,7 +114,7 @@ function partsOf({ method, headers, redirect, credentials, cache, mode, integrit
 
 function keyFor(request: Request, { key, header = "Idempotency-Key", quoted = false }: ClientOptions): string {
   const given = request.headers.get(header);
-  if (given !== null && key !== undefined && given !== key) throw new InvalidInputError("key", `is not what the header ${header} says`);
+  if (given !== null && key !== undefined && given !== key) throw new InvalidInputError("key", `differs from the header ${header}`);
   if (given !== null) return given;
   const text = key ?? randomUUID();
   if (typeof text !== "string" || !/^[\x20-\x7e]+$/.test(text)) throw new InvalidInputError("key", "must be printable ASCII");

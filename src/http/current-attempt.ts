@@ -4,8 +4,8 @@ import type { Attempt } from "../core/ledger/run-attempt.js";
 const attempts = new AsyncLocalStorage<Attempt>();
 
 /**
- * The attempt that this request is being worked on under: its number, the key to hand to providers, the signal that says
- * stop. Undefined in a request that is not keyed.
+ * Returns the current attempt at this request: its number, the `effectKey` to pass to providers, and the signal that aborts when
+ * the handler should stop. Undefined outside a request with an idempotency key.
  *
  * @example
  * await provider.charge(order, { idempotencyKey: currentAttempt()?.effectKey });

@@ -4,20 +4,20 @@ import { canonicalJson } from "../core/values/canonical.js";
 import { isPlainObject } from "../core/values/plain-object.js";
 import { Refusal } from "./problem.js";
 
-/** What a request brought: its bytes, or what a body parser has made of them before we could see them. */
+/** The body of a request: its bytes, or the parsed body if a parser ran first. */
 export type RequestBody = ({ readonly bytes: Uint8Array } | { readonly parsed: unknown }) & {
   /**
-   * What 0.1.0 took for this body where it could not see it: nothing, or `{}`. A record with that fingerprint is a duplicate.
-   * See docs/adr/0054.
+   * What 0.1.0 recorded for this body if it could not read it: nothing, or `{}`. A record with that fingerprint counts as a
+   * duplicate. See docs/adr/0054.
    */
   readonly unseen?: RequestBody;
-  /** Empty, and seen to be so: its fingerprint is not the one that 0.1.0 gave to bodies that it could not see. */
+  /** The body is really empty: its fingerprint differs from the one that 0.1.0 gave to bodies it could not read. */
   readonly seenEmpty?: true;
 };
 
 /**
- * What makes two requests the same one: `"bytes"` of the body; `"json"`, in which the order of members and white space
- * do not count; some `fields` of it; or what a function makes of the parsed body.
+ * What must be equal in two requests with the same key: the `"bytes"` of the body; its `"json"`, ignoring white space and the
+ * order of members; only some `fields`; or the result of a function of the parsed body.
  */
 export type FingerprintPolicy = "bytes" | "json" | { readonly fields: readonly string[] } | ((body: unknown) => unknown);
 
@@ -39,12 +39,12 @@ export function fingerprintOf(policy: FingerprintPolicy, { method, path, query, 
   return hash.digest("hex");
 }
 
-/** With its length in front: no two lists of parts make the same text. */
+/** Adds a part with its length in front, so that two different lists of parts never hash the same text. */
 function add(hash: Hash, part: Uint8Array): void {
   hash.update(`${part.byteLength}:`).update(part);
 }
 
-/** A form that is encoded again at a retry gets another boundary: it does not count. */
+/** Ignores the boundary of a multipart form: a client that encodes the form again uses another one. */
 function addBytes(hash: Hash, bytes: Uint8Array, contentType: string | null | undefined): void {
   const boundary = /^multipart\/.*;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(contentType ?? "");
   if (boundary === null) return add(hash, bytes);
@@ -61,7 +61,7 @@ function addBytes(hash: Hash, bytes: Uint8Array, contentType: string | null | un
 
 function addMeaning(hash: Hash, policy: FingerprintPolicy, body: RequestBody, contentType: string | null | undefined): void {
   const value = "parsed" in body ? body : parse(body.bytes);
-  // No JSON: it counts by its bytes, whatever the policy says of JSON.
+  // A body that is not JSON is compared by its bytes, whatever the policy.
   if (value === undefined) return addBytes(hash, "bytes" in body ? body.bytes : Buffer.alloc(0), contentType);
   const counts =
     typeof policy === "function" ? policy(value.parsed) : typeof policy === "object" ? pick(value.parsed, policy.fields) : value.parsed;
@@ -69,7 +69,7 @@ function addMeaning(hash: Hash, policy: FingerprintPolicy, body: RequestBody, co
   add(hash, Buffer.from(counts === undefined ? "" : canonical(counts)));
 }
 
-/** What has no canonical form (too deep, half a character) came from outside: its sender is told. */
+/** A body without a canonical form (nested too deeply, or with a lone surrogate) is the client's error. */
 function canonical(value: unknown): string {
   try {
     return canonicalJson(value, "body");
@@ -87,7 +87,7 @@ function parse(bytes: Uint8Array): { readonly parsed: unknown } | undefined {
   }
 }
 
-/** A field that is not there counts as not there. Only own members are looked at. */
+/** Missing fields are omitted. Reads own members only. */
 function pick(body: unknown, fields: readonly string[]): unknown {
   return fields.flatMap((field) => {
     let value = body;

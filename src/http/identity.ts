@@ -3,24 +3,24 @@ import type { Key } from "../core/ledger/key.js";
 import { once } from "../core/ledger/once.js";
 import type { Store } from "../core/store/store.js";
 import { sha256 } from "../core/values/canonical.js";
-import type { Asked } from "./asked.js";
+import type { IncomingRequest } from "./incoming-request.js";
 import type { Policy } from "./options.js";
 import type { StoredResponse } from "./stored-response.js";
 
-/** Under which name the record of a request is kept. */
+/** The name of a request's record. */
 export interface Identity {
   readonly scope: string;
   /** For the fingerprint; undefined for an operation that several routes share. */
   readonly path: string | undefined;
 }
 
-/** The record of a request under the path as it was sent: as 0.1.0 named all of them. */
-export function identityAsSent<From>({ operation }: Policy<From>, { method, path }: Asked<From>, caller: string): Identity {
+/** The name by the path as it was sent, which 0.1.0 always used. */
+export function identityAsSent<From>({ operation }: Policy<From>, { method, path }: IncomingRequest<From>, caller: string): Identity {
   if (operation === undefined) return identityAt(method, path, caller);
   return { scope: nameOf(`http-operation ${encodeURIComponent(operation)} ${caller}`), path: undefined };
 }
 
-/** Method and path come first and have no spaces: no two of (method, path, caller) make the same scope. */
+/** Method and path contain no spaces, so two different triples (method, path, caller) never make the same scope. */
 function identityAt(method: string, path: string, caller: string): Identity {
   return { scope: nameOf(`http ${method} ${path} ${caller}`), path };
 }
@@ -34,11 +34,11 @@ function identityAt(method: string, path: string, caller: string): Identity {
  */
 export async function identify<From>(
   policy: Policy<From>,
-  asked: Asked<From>,
+  incoming: IncomingRequest<From>,
   { key, caller }: { readonly key: Key; readonly caller: string },
 ): Promise<Identity> {
-  const sent = identityAsSent(policy, asked, caller);
-  const { method, path, routePath = path, foldedPath = routePath } = asked;
+  const sent = identityAsSent(policy, incoming, caller);
+  const { method, path, routePath = path, foldedPath = routePath } = incoming;
   if (policy.operation !== undefined) return sent;
   if (routePath !== path && (await isKept(policy.store, sent.scope, key))) return sent;
   const identity = identityAt(method, routePath, caller);
@@ -60,7 +60,7 @@ async function claim<From>(
   { store, leaseMs, retentionMs, horizonMs, timeoutMs }: Policy<From>,
   { scope, key, identity }: Claim,
 ): Promise<void> {
-  // Longer than the record that it guards: that one may be retried, and ends later.
+  // Longer than the retention of the record it guards, which may be retried and then ends later.
   const claimMs = retentionMs === "forever" ? retentionMs : Math.min(2 * retentionMs + timeoutMs, claimMsMax);
   const fingerprint = sha256(`spelling ${identity.path}`);
   const value: StoredResponse = { status: 422, notKept: true };
@@ -73,16 +73,16 @@ async function claim<From>(
   }
 }
 
-/** Durations beyond 100 years are refused. */
+/** The longest duration that the store accepts. */
 const claimMsMax = 100 * 365 * 86_400_000;
 
-/** Whether there is a record that is not over yet. */
+/** Whether a record exists that is not gone yet. */
 async function isKept(store: Store, scope: string, key: Key): Promise<boolean> {
   const reading = await store.read({ scope, key });
   return reading !== undefined && (reading.record.goneAt === null || reading.now < reading.record.goneAt);
 }
 
-export async function callerOf<From>({ scope }: Policy<From>, { from }: Asked<From>): Promise<string> {
+export async function callerOf<From>({ scope }: Policy<From>, { from }: IncomingRequest<From>): Promise<string> {
   const caller = typeof scope === "string" ? scope : await scope(from);
   if (typeof caller === "string") return caller;
   throw new InvalidInputError("scope", `must be a string, not ${String(caller)}; reject unauthenticated requests before this middleware`);

@@ -1,18 +1,18 @@
 import { isRequest } from "../core/values/web-kinds.js";
-import type { Execute } from "./asked.js";
 import { currentAttempt } from "./current-attempt.js";
+import type { Execute } from "./incoming-request.js";
 
 interface Id {
   readonly scope: string;
   readonly key: string;
 }
 
-/** Requests that are being answered, and the records under which. */
+/** Requests that are being answered, with the names of their records. */
 const answering = new WeakMap<object, Set<string>>();
 
 /**
- * Answers a request, unless an outer mount of the middleware is answering the same request under the same record: then this one
- * passes it on. Otherwise the outer mount would be the duplicate in flight that the inner one refuses.
+ * Answers a request, unless an outer mount of the middleware is already answering it under the same record: then this mount runs
+ * the handler directly. Otherwise the inner mount would reject the request as a duplicate of the outer one.
  */
 export async function mounted<Answer>(
   from: unknown,
@@ -35,7 +35,7 @@ export async function mounted<Answer>(
   }
 }
 
-/** A Fetch request may be handed in twice by its owner: only the one that the handler hands on is the same request. */
+/** A caller may pass the same Fetch Request object twice, as two requests; only inside its handler is it the same request. */
 function isInside(request: object, { scope, key }: Id): boolean {
   if (!isRequest(request)) return true;
   const attempt = currentAttempt();

@@ -8,60 +8,60 @@ import type { Store, TxRunner } from "../core/store/store.js";
 import type { FingerprintPolicy } from "./fingerprint.js";
 import { headerFilter } from "./stored-response.js";
 
-/** `From` is what the framework calls a request. */
+/** Options of `idempotent` and of the middleware. `From` is the framework's request type. */
 export interface IdempotentOptions<From = Request> {
   readonly store: Store;
-  /** Who asks: the authenticated caller. Two callers' keys never meet. A string: all callers are one. */
+  /** Returns the authenticated caller: each caller has separate keys. A string: all callers share their keys. */
   readonly scope: string | ((request: From) => string | Promise<string>);
-  /** A name that routes share: then method and path are no part of scope and fingerprint. */
+  /** A name that several routes share: their keys are then independent of method and path. */
   readonly operation?: string;
-  /** Which requests are keyed. Default POST and PATCH; others pass untouched. */
+  /** Methods that use keys. Default POST and PATCH; requests with other methods pass untouched. */
   readonly methods?: readonly string[];
-  /** Whether a request without a key is refused. Default true; else it passes untouched. */
+  /** Whether a request without a key is rejected with 400. Default true; if false, it passes untouched. */
   readonly required?: boolean | ((request: From) => boolean);
   /** Default "Idempotency-Key". */
   readonly header?: string;
-  /** Longer keys are refused. Default 255. */
+  /** Maximum length of a key. Default 255. */
   readonly keyCharsMax?: number;
-  /** What makes two requests the same. Default "bytes"; "json" where a body parser came first. */
+  /** What must be equal in two requests with the same key. Default "bytes", or "json" if a body parser ran before. */
   readonly fingerprint?: FingerprintPolicy;
-  /** Longer requests with a key are refused. Default 1 MiB. */
+  /** Maximum size of a request with a key; longer ones get 413. Default 1 MiB. */
   readonly bodyBytesMax?: number;
-  /** Longer responses are not kept. Default 1 MiB. */
+  /** Maximum size of a response that is stored. Default 1 MiB. */
   readonly responseBytesMax?: number;
-  /** What the first caller gets of a response that is too long to be kept: it (default), or a problem. */
+  /** What the first caller gets if the response is too long to store: the response (default), or a problem. */
   readonly onTooLong?: "pass" | "refuse";
-  /** Which responses are kept, by status. Default: below 500, but for 401, 409 and 429. */
+  /** Which responses are stored, by status. Default: below 500, except 401, 409 and 429. */
   readonly keeps?: (status: number) => boolean;
-  /** Which headers a replay has; `content-*` stands for all that begin so. */
+  /** Headers to store and replay; `content-*` matches all names that start with `content-`. */
   readonly keptHeaders?: readonly string[];
-  /** A duplicate of a request that is being worked on: 409 (default), or wait for its response. */
+  /** What a duplicate gets while the first request is running: 409 (default), or it waits for the response. */
   readonly onRunning?: "refuse" | "wait";
-  /** How long a duplicate waits, then 409. Default 30 s. */
+  /** How long a duplicate waits before it gets 409. Default 30 s. */
   readonly waitMs?: number;
-  /** What `Retry-After` says. Default 1 s. */
+  /** The value of `Retry-After`. Default 1 s. */
   readonly retryAfterMs?: number;
-  /** When the store cannot be reached: 503 (default), or run the handler without protection. */
+  /** If the store is unreachable: answer 503 (default), or run the handler without protection against duplicates. */
   readonly onUnreachable?: "refuse" | "run";
-  /** How long this process may fall silent before others may take over. Default 30 s. */
+  /** How long this process may go without a heartbeat before another process takes over. Default 30 s. */
   readonly leaseMs?: number;
-  /** How long a handler may take. Then its signal aborts, and after `graceMs` the attempt is given up. Default 5 min. */
+  /** Time limit of the handler. Then its signal aborts, and after `graceMs` the attempt fails. Default 5 min. */
   readonly timeoutMs?: number;
   /** Default 5 s. */
   readonly graceMs?: number;
-  /** How long a response can be replayed; then the key executes again. Default 24 h: many providers retry for longer. */
+  /** How long a response is replayed; afterwards the key executes again. Default 24 h; many providers retry for longer. */
   readonly retentionMs?: number | "forever";
-  /** How long after that a late retry is still refused. Default 0. */
+  /** How long after `retentionMs` a late retry is still rejected. Default 0. */
   readonly horizonMs?: number;
-  /** Tell the retention in the header `Idempotency-Retention`, in seconds. Default false. */
+  /** Send the retention in seconds in the header `Idempotency-Retention`. Default false. */
   readonly tellRetention?: boolean;
-  /** What to do when an attempt died midway or failed. Default "idempotent". */
+  /** The effect class of the handler: what happens after an attempt failed or its process died. Default "idempotent". */
   readonly effect?: EffectClass;
-  /** Asks the other side about an attempt in doubt; goes with `effect: "reconcile"`. */
+  /** Asks the provider whether an attempt took effect. Required for `effect: "reconcile"`. */
   readonly reconcile?: (request: ReconcileRequest<undefined>) => Promise<Reconciled<Response>> | Reconciled<Response>;
-  /** The outcome is written in the handler's transaction, which is `currentAttempt().tx`. */
+  /** Writes the outcome in the handler's transaction, `currentAttempt().tx`. */
   readonly tx?: true | TxRunner;
-  /** Where your rules for keys are explained: a link in every refusal. */
+  /** URL of your documentation of idempotency keys, linked in every problem response. */
   readonly policyUrl?: string;
 }
 
@@ -110,12 +110,12 @@ const defaultKeptHeaders = [
   "www-authenticate",
 ];
 
-/** What is kept by default. 401, 409 and 429 say "not now": the next try may be answered otherwise. */
+/** 401, 409 and 429 are temporary: a retry may get another response, so they are not stored. */
 function keepsByDefault(status: number): boolean {
   return status < 500 && status !== 401 && status !== 409 && status !== 429;
 }
 
-/** Options, checked when the handler is made. */
+/** Checked options. */
 export type Policy<From> = ReturnType<typeof checkOptions<From>>;
 
 const mebibyte = 1024 * 1024;
@@ -126,7 +126,7 @@ export function checkOptions<From>(options: IdempotentOptions<From>) {
   requireStore(store);
   knownOptions("idempotent", options, optionNames);
   if (typeof scope !== "string" && typeof scope !== "function")
-    throw new InvalidInputError("scope", 'must say who asks: a function of the request; or "" where all callers are one');
+    throw new InvalidInputError("scope", 'must be a function that returns the authenticated caller, or "" if all callers share their keys');
   if (operation !== undefined && (typeof operation !== "string" || operation === ""))
     throw new InvalidInputError("operation", "must be a non-empty string");
   if (!Array.isArray(methods) || methods.some((method) => typeof method !== "string"))
@@ -173,7 +173,7 @@ export function checkOptions<From>(options: IdempotentOptions<From>) {
     },
     methods: new Set(methods.map((method) => method.toUpperCase())),
     keptHeader: headerFilter(keptHeaders),
-    /** On every response that an attempt or a replay gives. */
+    /** Added to every response of an attempt or a replay. */
     ownHeaders: tellRetention
       ? [["idempotency-retention", retentionMs === "forever" ? "forever" : String(Math.floor(retentionMs / 1000))] as const]
       : [],

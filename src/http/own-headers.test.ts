@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ownHeaders, withEarlier } from "./own-headers.js";
 
-test("own headers are those that were not there before, value by value", () => {
+test("own headers are the values that earlier middleware had not set", () => {
   const before = [
     ["vary", "Origin"],
     ["set-cookie", "csrf=1"],

@@ -2,7 +2,7 @@ import type { Reply } from "./reply.js";
 
 type Headers = Reply["headers"];
 
-/** Of these the values of earlier middleware and of the handler are both sent. Any other header of the handler replaces the earlier one. */
+/** For these headers the values of earlier middleware and of the handler are both sent. Otherwise the handler's value replaces the earlier one. */
 const additive = new Set(["set-cookie", "link", "vary"]);
 
 /** The handler's own headers: those that are on the response `now`, without those that earlier middleware had set `before`. */
@@ -17,7 +17,7 @@ export function ownHeaders(now: Headers, before: Headers): Headers {
   );
 }
 
-/** A stored response or a refusal, with the headers that this request's earlier middleware has set. */
+/** Adds the headers that earlier middleware has set for this request to a stored response or a problem. */
 export function withEarlier(reply: Reply, before: Headers): Reply {
   const named = new Set(reply.headers.map(([name]) => name.toLowerCase()));
   const stays = split(before).filter(([name]) => additive.has(name) || !named.has(name));
@@ -30,7 +30,7 @@ function idOf([name, value]: Headers[number]): string {
   return `${name}: ${name === "vary" ? value.toLowerCase() : value}`;
 }
 
-/** Names in lower case, and `vary` with one name in each value. */
+/** Lower-cases names and splits `vary` into one entry per value. */
 function split(headers: Headers): [string, string][] {
   return headers.flatMap(([given, value]): [string, string][] => {
     const name = given.toLowerCase();

@@ -11,27 +11,27 @@ import {
 import { isWrongSetUp } from "../core/work/until-answered.js";
 import type { Reply } from "./reply.js";
 
-/** Every refusal there is: its status, its title, and whether the same request may be sent again as it is. */
+/** All problems: status, title, and whether the client may retry the same request ("again"). */
 const problems = {
-  "key-missing": [400, "This request needs an idempotency key"],
+  "key-missing": [400, "An idempotency key is required"],
   "key-malformed": [400, "The idempotency key is malformed"],
-  "body-malformed": [400, "The body cannot be compared with that of another request"],
-  "body-too-long": [413, "The body is longer than a request with an idempotency key may be"],
-  mismatch: [422, "This idempotency key was used before for another request"],
-  "in-flight": [409, "A request with this idempotency key is being worked on", "again"],
-  "lease-lost": [409, "This attempt was overtaken by another one; send the request again to get the outcome", "again"],
-  "outcome-unknown": [409, "Whether an earlier attempt with this idempotency key took effect is not known; it is not run again"],
-  "response-not-kept": [409, "The request with this idempotency key was completed, and its response could not be kept"],
-  gone: [412, "The response to this idempotency key is no longer kept, and the request is not run again"],
-  "response-too-long": [500, "The request was completed, and its response is longer than what can be kept"],
-  "not-saved": [503, "The request was worked on, and its outcome is not saved yet", "again"],
-  "store-unreachable": [503, "Idempotency keys cannot be checked now; nothing was done", "again"],
-  timeout: [504, "The request took too long and was told to stop", "again"],
+  "body-malformed": [400, "The body has no canonical form and cannot be compared with another request"],
+  "body-too-long": [413, "The body is too long for a request with an idempotency key"],
+  mismatch: [422, "This idempotency key was already used for a different request"],
+  "in-flight": [409, "A request with this idempotency key is in progress", "again"],
+  "lease-lost": [409, "Another attempt took over this request; retry it to get the outcome", "again"],
+  "outcome-unknown": [409, "It is unknown whether an earlier attempt with this idempotency key took effect; it is not executed again"],
+  "response-not-kept": [409, "The request with this idempotency key completed, but its response could not be stored"],
+  gone: [412, "The response for this idempotency key has expired, and the request is not executed again"],
+  "response-too-long": [500, "The request completed, but its response is too long to be stored"],
+  "not-saved": [503, "The request was executed, but its outcome is not saved yet", "again"],
+  "store-unreachable": [503, "The idempotency key cannot be checked now; nothing was executed", "again"],
+  timeout: [504, "The request exceeded its time limit and was aborted", "again"],
 } as const satisfies Record<string, readonly [number, string, "again"?]>;
 
 export type ProblemName = keyof typeof problems;
 
-/** A refusal that is not about the record: about the request as it came. */
+/** Thrown to answer a request with a problem. */
 export class Refusal extends Error {
   readonly problem: ProblemName;
   constructor(problem: ProblemName, detail: string) {
@@ -45,7 +45,7 @@ export interface ProblemOptions {
   readonly retryAfterMs: number;
 }
 
-/** RFC 9457. The type is stable; the detail is for people, and says nothing of what is inside. */
+/** A problem document (RFC 9457). `type` is stable; `detail` is for people and reveals no internals. */
 export function problemReply(name: ProblemName, { policyUrl, retryAfterMs }: ProblemOptions, detail?: string): Reply {
   const [status, title, again]: readonly [number, string, "again"?] = problems[name];
   const headers: [string, string][] = [];
@@ -69,7 +69,7 @@ export function problemDocument(problem: Problem, headers: Reply["headers"] = []
   return { status: problem.status, headers: [...own, ...headers], body: Buffer.from(JSON.stringify(problem)) };
 }
 
-/** What the ledger's refusals are over HTTP; undefined for what is none. */
+/** The problem for an error of the ledger; undefined for any other error. */
 export function problemOf(error: unknown): ProblemName | undefined {
   if (error instanceof Refusal) return error.problem;
   if (error instanceof MismatchError) return "mismatch";

@@ -1,4 +1,4 @@
-/** A whole response, of whatever framework. A name may come more than once (`set-cookie`). */
+/** A whole response of any framework. A header name may occur more than once (`set-cookie`). */
 export interface Reply {
   readonly status: number;
   readonly headers: readonly (readonly [string, string])[];
@@ -13,12 +13,12 @@ export interface Thrown {
   readonly properties: Readonly<Record<string, unknown>>;
 }
 
-/** A response as the handler made it. Not `whole`: it is longer than what is kept, and the framework still has the rest. */
+/** The handler's response. Not `whole`: it is too long to store, and the framework still has the rest. */
 export interface Captured extends Reply {
   readonly whole: boolean;
 }
 
-/** For frameworks that take several values of a name as an array. */
+/** For frameworks that take several values of a header as an array. */
 export function headersByName(headers: Reply["headers"]): Map<string, string | string[]> {
   const byName = new Map<string, string | string[]>();
   for (const [name, value] of headers) {
@@ -28,7 +28,7 @@ export function headersByName(headers: Reply["headers"]): Map<string, string | s
   return byName;
 }
 
-/** Of frameworks that keep them as Node does. */
+/** For frameworks that store headers as Node does. */
 export function headerList(headers: Readonly<Record<string, unknown>>): [string, string][] {
   return Object.entries(headers).flatMap(([name, value]) =>
     value === undefined ? [] : [value].flat().map((one): [string, string] => [name.toLowerCase(), String(one)]),

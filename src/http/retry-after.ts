@@ -1,4 +1,4 @@
-/** What `Retry-After` says, in milliseconds: seconds, or a date. Undefined when it says nothing. */
+/** The `Retry-After` header (seconds or a date) in milliseconds. Undefined if it is missing or invalid. */
 export function retryAfterMs(response: Response, now = Date.now()): number | undefined {
   const field = response.headers.get("retry-after")?.trim();
   if (!field) return undefined;

@@ -7,21 +7,26 @@ import { isResponse } from "../core/values/web-kinds.js";
 import { problemOf, problemReply } from "./problem.js";
 import { responseOf } from "./web.js";
 
+/** Options of `serveOperation`. */
 export interface ServeOptions<Input, Value> {
   readonly store: Store;
-  /** What the request asks for. What it throws, or a Response that it returns, is the answer. */
+  /** Returns the operation's input. A Response that it returns is sent instead; an error that it throws is rethrown. */
   readonly input: (request: Request) => Promise<Input | Response> | Input | Response;
-  /** The response to a value; the same for the first caller and for replays. Default: the value as JSON. */
+  /** Makes the response from the operation's value, for the first caller and for replays. Default: the value as JSON. */
   readonly respond?: (value: Value) => Response | Promise<Response>;
+  /** What a duplicate gets while the operation is running: 409 (default), or it waits for the value. */
   readonly onRunning?: "refuse" | "wait";
+  /** How long a duplicate waits before it gets 409. Default 30 s. */
   readonly waitMs?: number;
+  /** The value of `Retry-After`. Default 1 s. */
   readonly retryAfterMs?: number;
+  /** URL of your documentation of idempotency keys, linked in every problem response. */
   readonly policyUrl?: string;
 }
 
 /**
- * A Fetch handler for an operation that others can ask for, too. The store keeps its value, not a response: so a consumer
- * and several routes can share it.
+ * Creates a Fetch handler for an operation that other callers share (an inbox, other routes): the store keeps the operation's
+ * value, not a response. Throws InvalidInputError for wrong options; errors of the operation are rethrown.
  *
  * @example
  * app.post("/charges", (c) => serveOperation(charge, { store, input: (request) => request.json() })(c.req.raw));
@@ -54,7 +59,7 @@ export function serveOperation<Input, Value>(
   };
 }
 
-/** A copy: the headers of a redirect, and of a response that came from `fetch`, cannot be changed. */
+/** Returns a marked copy: the headers of a redirect, or of a response from `fetch`, are immutable. */
 function marked({ status, statusText, headers, body }: Response): Response {
   const copy = new Headers(headers);
   copy.set("idempotent-replayed", "true");

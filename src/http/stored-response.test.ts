@@ -4,7 +4,7 @@ import { decode, encode } from "../core/values/codec.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { fromStored, headerFilter, toStored } from "./stored-response.js";
 
-test("any bytes, and any kept header, come back from the store as they were", () => {
+test("restores any body and any kept header unchanged", () => {
   const header = fc.tuple(fc.constantFrom("content-type", "set-cookie", "location"), fc.string());
   const response = fc.record({ status: fc.integer({ min: 200, max: 599 }), headers: fc.array(header), body: fc.uint8Array() });
   fc.assert(
@@ -19,14 +19,14 @@ test("any bytes, and any kept header, come back from the store as they were", ()
   expect(fromStored(toStored({ status: 200, headers: [], body: bom, whole: true }, () => true, false))?.body).toEqual(bom);
 });
 
-test("what belongs to the connection is never kept", () => {
+test("never keeps headers of the connection", () => {
   const keeps = headerFilter(["*", "Content-*", "X-Id"]);
   expect(["connection", "transfer-encoding", "date", "proxy-authenticate", "idempotent-replayed"].filter(keeps)).toEqual([]);
   expect(headerFilter(["content-*", "X-Id"])("x-id")).toBe(true);
   expect(headerFilter(["content-*"])("x-id")).toBe(false);
 });
 
-test("no two requests have one fingerprint by the place where their parts meet", () => {
+test("fingerprints differ if the same characters are split differently between method, path, query and body", () => {
   const parts = fc.record({ method: fc.string(), path: fc.string(), query: fc.string(), body: fc.uint8Array() });
   const print = ({ method, path, query, body }: { method: string; path: string; query: string; body: Uint8Array }) =>
     fingerprintOf("bytes", { method, path, query, contentType: null, body: { bytes: body } });

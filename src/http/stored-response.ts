@@ -1,8 +1,8 @@
 import type { Captured, Reply, Thrown } from "./reply.js";
 
 /**
- * A response as it is kept: JSON, readable by a person where the body is text. Bytes that are no UTF-8 are kept as
- * base64, never decoded. `notKept`: it was longer than what is kept; the operation is completed all the same.
+ * The stored form of a response: JSON, with a readable body if it is UTF-8 text, else base64. `notKept`: the response was too
+ * long to store, but the operation is completed.
  */
 export type StoredResponse =
   | {
@@ -14,10 +14,10 @@ export type StoredResponse =
     }
   | { readonly status: number; readonly notKept: true };
 
-/** These belong to the connection or to the moment: a replay has its own. */
+/** Headers of the connection or of the moment, which a replay sets itself. */
 const neverKept = /^(connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|date|idempotent-replayed)$/;
 
-/** Names in lower case; `content-*` stands for all that begin so. */
+/** Matches lower-case header names; `content-*` matches all names that start with `content-`. */
 export function headerFilter(names: readonly string[]): (name: string) => boolean {
   const exact = new Set(names.filter((name) => !name.endsWith("*")).map((name) => name.toLowerCase()));
   const prefixes = names.filter((name) => name.endsWith("*")).map((name) => name.slice(0, -1).toLowerCase());
@@ -30,7 +30,7 @@ export function toStored(
   isHead: boolean,
 ): StoredResponse {
   if (!whole) return { status, notKept: true };
-  // The length is made from the body again. An answer to HEAD has the length of a body that is not there.
+  // The length is computed from the body again, except for a response without its body (HEAD, 304).
   const kept = headers.filter(([name]) => keeps(name) && (name !== "content-length" || isHead || status === 304));
   const head = { status, headers: kept, ...(thrown === undefined ? {} : { thrown }) };
   if (body === null || body.byteLength === 0) return head;
@@ -38,7 +38,7 @@ export function toStored(
   return text === undefined ? { ...head, base64: Buffer.from(body).toString("base64") } : { ...head, text };
 }
 
-/** Undefined when nothing was kept. */
+/** Undefined if the response was not stored. */
 export function fromStored(stored: StoredResponse): Reply | undefined {
   if ("notKept" in stored) return undefined;
   const { status, headers, text, base64, thrown } = stored;
@@ -46,7 +46,7 @@ export function fromStored(stored: StoredResponse): Reply | undefined {
   return { status, headers, body, ...(thrown === undefined ? {} : { thrown }) };
 }
 
-/** A byte order mark is part of the bytes: it must come back. */
+/** `ignoreBOM` keeps a byte order mark in the text, so that a replay sends it. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 function textOf(body: Uint8Array): string | undefined {

@@ -1,10 +1,10 @@
-/** What was read, and, when there was more than the bound, the rest that was not. */
+/** The bytes that were read and, if there are more than the limit, the unread rest. */
 export interface Taken {
   readonly bytes: Uint8Array;
   readonly rest?: AsyncGenerator<Uint8Array>;
 }
 
-/** Reads up to the bound, and not a chunk more. */
+/** Reads chunks until the limit is exceeded. */
 export async function take(from: AsyncIterable<Uint8Array | string>, bytesMax: number): Promise<Taken> {
   const iterator = from[Symbol.asyncIterator]();
   const chunks: Uint8Array[] = [];
@@ -28,7 +28,7 @@ async function* bytesOf(iterator: AsyncIterator<Uint8Array | string>): AsyncGene
   }
 }
 
-/** All of it again: what was taken, then the rest. */
+/** All bytes: those that were read, then the rest. */
 export async function* whole({ bytes, rest }: Taken): AsyncGenerator<Uint8Array> {
   yield bytes;
   if (rest !== undefined) yield* rest;

@@ -4,11 +4,10 @@ import { Refusal } from "./problem.js";
 import type { Captured, Reply } from "./reply.js";
 import { type Taken, take, whole } from "./take.js";
 
-/** The body of a Fetch request, without taking it from the handler. */
+/** Reads the body of a Fetch request and leaves it readable for the handler. */
 export async function requestBytes(request: Request, bytesMax: number): Promise<RequestBody> {
   if (request.body === null) return { bytes: new Uint8Array() };
-  if (request.bodyUsed)
-    throw new TypeError("the body of the request was read before idempotent() could see it: hand in a request whose body is unread");
+  if (request.bodyUsed) throw new TypeError("the request's body was read before idempotent(); pass a request whose body is unread");
   if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw tooLong(bytesMax);
   const { bytes, rest } = await take(request.clone().body as unknown as AsyncIterable<Uint8Array>, bytesMax);
   if (rest === undefined) return { bytes };
@@ -16,15 +15,15 @@ export async function requestBytes(request: Request, bytesMax: number): Promise<
 }
 
 export function tooLong(bytesMax: number): Refusal {
-  return new Refusal("body-too-long", `${bytesMax} bytes are the bound`);
+  return new Refusal("body-too-long", `the maximum is ${bytesMax} bytes`);
 }
 
-/** A response that was read up to the bound. */
+/** A response that was read up to the limit. */
 export interface Capture {
   readonly captured: Captured;
-  /** As it was, the unread rest included, with some headers more. */
+  /** The same response, including the unread rest, with additional headers. */
   readonly resend: (more: Reply["headers"]) => Response;
-  /** Nobody will read the rest. */
+  /** Cancels the unread rest. */
   readonly drop: () => void;
 }
 
@@ -42,10 +41,10 @@ export async function capture(response: Response, bytesMax: number): Promise<Cap
   };
 }
 
-/** What goes out: what the handler made, or something else in its place. */
+/** The response to send: the handler's own, or the reply that replaces it. */
 export function sent(reply: Reply | "captured", made: Capture | undefined, ownHeaders: Reply["headers"]): Response {
   if (reply === "captured" && made !== undefined) return made.resend(ownHeaders);
-  assert(reply !== "captured", "a response that nobody made was to be sent");
+  assert(reply !== "captured", "a captured response must exist to be sent");
   made?.drop();
   return responseOf(reply);
 }

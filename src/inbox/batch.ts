@@ -5,12 +5,12 @@ import type { Message } from "./message.js";
 import type { Task, Unkeyed } from "./task.js";
 
 const batchMax = 10_000;
-/** When to come again where the store has failed. */
+/** Retry delay of a message for which the store failed. */
 const storeFailedMs = 1000;
 
 /**
- * All begin in one write of the store, each has its own outcome, and copies share that of the first among them. Where the
- * store fails for some only, those are to come again; where it fails for all, it throws.
+ * Handles a batch. All messages begin in one write of the store; each has its own outcome; copies share the outcome of the
+ * first copy. Messages for which the store fails are returned with status `retry`; if it fails for all, the error is thrown.
  */
 export async function handleAll(
   tasks: readonly (() => Task | Unkeyed)[],
@@ -40,5 +40,5 @@ function asCopy(handled: Handled): Handled {
 
 export function checkBatch(messages: readonly Message[]): void {
   if (!Array.isArray(messages)) throw new InvalidInputError("messages", "must be an array");
-  if (messages.length > batchMax) throw new InvalidInputError("messages", `are ${messages.length}; a batch has ${batchMax} at most`);
+  if (messages.length > batchMax) throw new InvalidInputError("messages", `must be at most ${batchMax}, not ${messages.length}`);
 }

@@ -8,40 +8,44 @@ import { decodeError } from "../core/values/stored-error.js";
 import { letterOf } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";
-import { redriveId } from "./redrive-record.js";
+import { retryRecordId } from "./retry-record.js";
 
-/** A message that is not tried again by itself. */
+/** A message that failed for good: it is not retried automatically. */
 export interface DeadLetter extends RecordId {
   readonly effectKey: string;
   readonly error: Error;
-  /** How many attempts there were. */
+  /** Number of attempts. */
   readonly attempt: number;
   readonly diedAt: Date;
-  /** After that it is removed. Undefined: kept for ever. */
+  /** When it is removed. Undefined: never. */
   readonly expiresAt: Date | undefined;
   readonly messageId: string | undefined;
-  /** Undefined: it was not kept, and `omitted` says why. */
+  /** Undefined if it could not be stored; `omitted` gives the reason. */
   readonly message: Message | undefined;
   readonly omitted: string | undefined;
 }
 
+/** A dead letter with its attempts. */
 export interface DeadLetterHistory extends DeadLetter {
-  /** Oldest first. */
+  /** The attempts before it became a dead letter, oldest first. */
   readonly attempts: readonly AttemptEntry[];
-  /** Redrives that have failed, or are under way. Their numbers follow those of the attempts. */
+  /** Calls of `retry` that failed or are in progress. Their numbers continue those of the attempts. */
+  readonly retries: readonly AttemptEntry[];
+  /** @deprecated Use `retries`. */
   readonly redrives: readonly AttemptEntry[];
 }
 
+/** Options of `inbox.deadLetters`. */
 export interface DeadLettersOptions {
   /** Default 100, at most 1000. */
   readonly limit?: number;
-  /** The key of the last one of the page before. */
+  /** Continue after this key, the last one of the previous page. */
   readonly after?: string;
-  /** Of an operation with scopes: whose. */
+  /** The scope to list, for an operation with scopes. */
   readonly scope?: string;
 }
 
-/** A key; of an operation with scopes, with its scope. */
+/** The key of a dead letter; for an operation with scopes, key and scope. */
 export type DeadLetterRef = string | KeyRef;
 
 export async function listDeadLetters(policy: Policy, { limit = 100, after, scope = "" }: DeadLettersOptions): Promise<DeadLetter[]> {
@@ -57,7 +61,7 @@ export async function listDeadLetters(policy: Policy, { limit = 100, after, scop
       limit: wanted,
       ...(last === undefined ? {} : { after: last }),
     });
-    // What is over and not removed yet would make a page look like the last one.
+    // Expired letters that are not yet purged are skipped; reads on until the page is full, because a short page means the last one.
     letters.push(...readings.filter(isDead).map(deadLetterOf));
     last = readings.at(-1)?.record;
     if (readings.length < wanted || letters.length === limit) return letters;
@@ -70,12 +74,12 @@ export async function readDeadLetter(policy: Policy, ref: DeadLetterRef): Promis
   if (reading === undefined || !isDead(reading)) return undefined;
   const { record } = reading;
   const past = await attemptsOf(policy, id, record.attempt);
-  const redrive = redriveId(record);
-  const redriving = await policy.store.read(redrive);
+  const retryId = retryRecordId(record);
+  const retry = await policy.store.read(retryId);
   const number = (entry: AttemptEntry): AttemptEntry => ({ ...entry, attempt: record.attempt + entry.attempt });
-  const redrives =
-    redriving === undefined ? [] : [...(await attemptsOf(policy, redrive, redriving.record.attempt)), entryOf(redriving.record)];
-  return { ...deadLetterOf(reading), attempts: [...past, entryOf(record)], redrives: redrives.map(number) };
+  const entries = retry === undefined ? [] : [...(await attemptsOf(policy, retryId, retry.record.attempt)), entryOf(retry.record)];
+  const retries = entries.map(number);
+  return { ...deadLetterOf(reading), attempts: [...past, entryOf(record)], retries, redrives: retries };
 }
 
 const historyMax = 1000;
@@ -90,7 +94,7 @@ export function recordOf({ scopeOf }: Policy, ref: DeadLetterRef): RecordId {
   return idOf({ key, scope: scopeOf(scope) });
 }
 
-/** Past its retention it is over, whether or not it has been removed. */
+/** An expired dead letter no longer counts, even before it is purged. */
 function isDead({ record, now }: Reading): boolean {
   return record.state === "failed" && hasKept(record, now);
 }
@@ -106,12 +110,12 @@ function deadLetterOf({ record }: Reading): DeadLetter {
   };
 }
 
-/** The dead letter, or the result with which it has been processed by now. Anything else is an error. */
+/** Returns the dead letter, or the result if the message has been processed meanwhile. Throws InvalidInputError otherwise. */
 export async function findDead({ store }: Policy, id: RecordId): Promise<Reading | { readonly processed: unknown }> {
   const reading = await store.read(id);
   if (reading !== undefined && isDead(reading)) return reading;
   const { state, outcome } = reading?.record ?? {};
   if (state === "completed") return { processed: typeof outcome === "string" ? decode(outcome) : undefined };
-  const why = state === undefined ? "there is no such record" : state === "failed" ? "its retention is over" : `it is ${state}`;
-  throw new InvalidInputError("key", `"${id.key}" is no dead letter: ${why}`);
+  const why = state === undefined ? "no record with this key" : state === "failed" ? "it has expired" : `its record is ${state}`;
+  throw new InvalidInputError("key", `"${id.key}" is not a dead letter: ${why}`);
 }

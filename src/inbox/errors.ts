@@ -1,8 +1,8 @@
 import { OnceflowError, registerErrors } from "../core/errors/errors.js";
 
 /**
- * Thrown by a handler: this message will never succeed, make it a dead letter now. So does every error that has
- * `retryable: false`.
+ * Throw it in a handler if the message can never succeed: the message becomes a dead letter without further attempts. Any
+ * error with `retryable: false` has the same effect.
  *
  * @example
  * throw new PermanentError("the order was cancelled");
@@ -20,12 +20,12 @@ export function isPermanent(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;
 }
 
-/** Attempts are used up, and the last one ended with its process. */
+/** All attempts are used up, and the last one ended because its process died. */
 export function exhausted(attempt: number, attemptsMax: number): OnceflowError {
-  const message = `attempt ${attempt} was not made: ${attemptsMax} attempts are allowed, and in the last one the process died or fell silent while it handled no other message. The message may be what kills its process.`;
+  const message = `attempt ${attempt} was not started: the limit is ${attemptsMax} attempts, and during the last one the process died or stopped responding while it handled no other message. The message may be crashing its process.`;
   return new OnceflowError(message, { code: "ATTEMPTS_EXHAUSTED", attempt });
 }
 
 export function tookTooLong(timeoutMs: number): OnceflowError {
-  return new OnceflowError(`the handler took longer than ${timeoutMs} ms, and was given up`, { code: "HANDLER_TIMEOUT", retryable: true });
+  return new OnceflowError(`the handler did not finish within ${timeoutMs} ms`, { code: "HANDLER_TIMEOUT", retryable: true });
 }

@@ -16,12 +16,13 @@ import type { Policy } from "./options.js";
 import type { Task, Unkeyed } from "./task.js";
 import { type Failure, NotNow, Trial } from "./trial.js";
 
+/** Options of `inbox.handle` and `inbox.handleBatch`. */
 export interface HandleOptions {
-  /** Ends the waiting, and aborts the handler's own signal. */
+  /** Aborts the wait for another delivery of the message, and the handler's signal. */
   readonly signal?: AbortSignal;
 }
 
-/** message → key, fingerprint → ledger → handler → outcome. Throws only what the store throws, and the signal's reason. */
+/** Message → key and fingerprint → ledger → handler → outcome. Throws only errors of the store, and the signal's reason. */
 export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal }: HandleOptions, gate: Gate): Promise<Handled> {
   if ("unkeyed" in task) return await bury(policy, task.message, unkeyedOptions(policy, task.message), task.unkeyed);
   const { message, run } = task;
@@ -41,15 +42,16 @@ export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal 
 type Attempting = (options: OnceOptions) => Promise<OnceResult<unknown>>;
 
 /**
- * Messages run side by side; one that was in hand at two deaths in a row runs by itself. Undefined: it should have, and
- * the messages beside it took too long. Whoever dies between the two begins of a suspect leaves a key that is free.
+ * Runs the attempt beside other messages, or alone if the message is a suspect: it was being handled when two processes in a
+ * row died. Undefined: the message must run alone, and the other messages took too long to finish. A process that dies between
+ * the two begins of a suspect leaves a free key.
  */
 async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptions, trial: Trial, attempt: Attempting) {
   const inHand = InHand.of(store);
   const { clock } = store;
   const { signal } = options;
   for (;;) {
-    // No turn of the event loop where nothing has to be waited for: begins of one turn share a write.
+    // Awaits only if necessary: begins in the same turn of the event loop share one write.
     const untilOpen = inHand.untilOpen(signal);
     if (untilOpen !== undefined) await untilOpen;
     try {
@@ -64,7 +66,7 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
     return await inHand.alone({ clock, patienceMs, signal }, async (reopen) => {
       trial.reopen = reopen;
       try {
-        // Nothing else runs here meanwhile: it does not wait for a process that was faster.
+        // Does not wait if another process has taken the message: this process handles nothing else meanwhile.
         return await attempt({ ...options, onRunning: "throw" });
       } finally {
         trial.leave();
@@ -73,7 +75,7 @@ async function inTurn({ store, leaseMs: patienceMs }: Policy, options: OnceOptio
   }
 }
 
-/** A place in the batch is taken around the transaction, not in it: an open one would wait for those that wait for it. */
+/** Takes a slot of the batch before it opens the transaction. Otherwise open transactions would wait for slots of handlers that wait for them. */
 async function runGated({ store }: Policy, options: OnceOptions, gate: Gate, run: Handler<unknown>, rules: AttemptRules) {
   const { tx } = options;
   if (tx === undefined) {
@@ -98,13 +100,13 @@ function handled({ leaseMs }: Policy, result: OnceResult<unknown>): Handled {
 async function failed(policy: Policy, { message, options }: Task, { error, attempt, kind, saved }: Failure): Promise<Handled> {
   if (kind === "unknown") return { status: "held", forMs: policy.leaseMs, unknown: true };
   if (kind === "retry") return { status: "retry", error, attempt, afterMs: retryDelayMs(policy, attempt, error) };
-  // A COMMIT that failed has set the key free: the letter is written by an attempt of its own.
+  // The COMMIT failed and the key is free again: a separate attempt writes the dead letter.
   return saved ? { status: "dead", error, attempt } : await bury(policy, message, options, error);
 }
 
-/** Nothing has run here, or somebody else has taken over what did. */
+/** Maps errors of the ledger: the handler did not run here, or another process took over its attempt. */
 async function refused(policy: Policy, task: Task, error: unknown): Promise<Handled> {
-  // First: what a dead letter died of may be any of the errors below.
+  // Must be first: the stored error of a dead letter may be an instance of any class below.
   if (isReplayed(error)) return { status: "dead", error, attempt: await attemptOf(policy, task.id), replayed: true };
   if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
   if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
@@ -113,7 +115,7 @@ async function refused(policy: Policy, task: Task, error: unknown): Promise<Hand
   throw error;
 }
 
-/** Whether it would not be run again. */
+/** Whether the message has an outcome, so that its handler would not run again. */
 export async function hasOutcome({ store }: Policy, task: Task | Unkeyed): Promise<boolean> {
   const reading = "unkeyed" in task ? undefined : await store.read(task.id);
   return reading !== undefined && hasKept(reading.record, reading.now);
@@ -123,10 +125,10 @@ async function attemptOf({ store }: Policy, id: RecordId): Promise<number> {
   return (await store.read(id))?.record.attempt ?? 1;
 }
 
-/** An attempt that fails at once, and is a dead letter. Who dies before it is one leaves the message to the broker. */
+/** Makes the message a dead letter by an attempt that fails at once. If the process dies before, the broker delivers the message again. */
 async function bury(policy: Policy, message: Message, given: OnceOptions, error: unknown): Promise<Handled> {
   const { store } = policy;
-  // Nothing runs: whatever the class of the effect, dying here puts nothing in doubt.
+  // No handler runs, so a crash here leaves no unknown effect, whatever the effect class.
   const { tx: _tx, effect: _effect, reconcile: _reconcile, ...options } = given;
   let attempt = 0;
   let saved = false;
@@ -146,7 +148,7 @@ async function bury(policy: Policy, message: Message, given: OnceOptions, error:
     const waiting = { ...options, ...howToWait(policy, undefined) };
     return handled(policy, await runUnderKey({ store, options: waiting, handler: giveUp, rules }));
   } catch (thrown) {
-    // Not saved: who has taken over may die before there is a letter.
+    // Not saved: another process took over, and it may die before it writes the dead letter.
     if (attempt > 0 && thrown === error) return saved ? { status: "dead", error, attempt } : { status: "held", forMs: policy.leaseMs };
     return await refused(policy, { message, id: identityOf(options), options, run: giveUp }, thrown);
   }
@@ -156,7 +158,7 @@ function unkeyedOptions({ scopeOf, leaseMs, retentionMs }: Policy, message: Mess
   return { key: unkeyedKey(message), scope: scopeOf(""), leaseMs, retentionMs };
 }
 
-/** An error may ask for its own delay. It is bounded like ours. */
+/** The error's own `retryAfterMs`, else the backoff; at most `backoffMsMax`. */
 function retryDelayMs({ backoffMs: given, backoffMsMax: maxMs }: Policy, attempt: number, error: unknown): number {
   const asked = typeof error === "object" && error !== null && "retryAfterMs" in error ? error.retryAfterMs : undefined;
   const ms = typeof asked === "number" ? asked : typeof given === "function" ? given(attempt) : backoffMs({ minMs: given, maxMs }, attempt);

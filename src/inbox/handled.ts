@@ -1,27 +1,32 @@
-/** What became of a message. Acknowledge it after `processed`, `duplicate` and `dead`; let it come again after `retry` and `held`. */
+/** How a message was handled. Acknowledge it after `processed`, `duplicate` and `dead`; have it redelivered after `retry` and `held`. */
 export type Handled<Value = unknown> =
-  /** The handler ran here, now, and its outcome is in the store. */
+  /** The handler ran in this call, and its result is stored. */
   | { readonly status: "processed"; readonly attempt: number; readonly result: Value }
-  /** It was processed before. No result: it could not be kept, or is no longer kept. */
+  /** The message was processed before. `result` is missing if it could not be stored or has expired. */
   | { readonly status: "duplicate"; readonly result?: Value }
-  /** It is among the dead letters: since now, or (`replayed`) since an earlier delivery. */
+  /** The message is a dead letter, since this call or (`replayed`) since an earlier delivery. */
   | { readonly status: "dead"; readonly error: unknown; readonly attempt: number; readonly replayed?: true }
-  /** The attempt failed, and there will be another one. Attempt 0: none began, because the store failed (batches only). */
+  /** The attempt failed; retry after `afterMs`. Attempt 0: the store failed before an attempt began (batches only). */
   | { readonly status: "retry"; readonly error: unknown; readonly attempt: number; readonly afterMs: number }
-  /** It was not run: somebody else is at it, or one before it in order is not done. `unknown`: whether an attempt took effect can't be told. */
+  /**
+   * The handler did not run: another process handles the message, or an earlier message of its `orderKey` is not finished.
+   * `unknown`: an earlier attempt may or may not have taken effect.
+   */
   | { readonly status: "held"; readonly forMs: number; readonly unknown?: true };
 
-/** Counted since the inbox was made, in this process. */
+/** Counters of this process since the inbox was created. */
 export interface InboxMetrics {
   readonly processed: number;
-  /** Processed or dead before: nothing ran. */
+  /** Messages that were already processed or dead: the handler did not run. */
   readonly duplicates: number;
   readonly held: number;
   readonly retried: number;
-  /** Became dead letters here. */
+  /** Messages that became dead letters in this process. */
   readonly dead: number;
-  /** Dead letters that were processed after all. */
+  /** Dead letters that `retry` processed. */
+  readonly deadLettersRetried: number;
+  /** @deprecated Use `deadLettersRetried`. */
   readonly redriven: number;
 }
 
-export type InboxCounts = { -readonly [Name in keyof InboxMetrics]: number };
+export type InboxCounts = { -readonly [Name in keyof Omit<InboxMetrics, "redriven">]: number };

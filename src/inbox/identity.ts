@@ -5,18 +5,18 @@ import { canonicalJson, sha256 } from "../core/values/canonical.js";
 import { encode } from "../core/values/codec.js";
 import type { Message } from "./message.js";
 
-/** Copies of one message have the same; other messages under its key have another fingerprint. */
+/** Identifies a message. Copies have the same identity; a different message under the same key has another fingerprint. */
 export interface Identity extends RecordId {
   readonly fingerprint: string | null;
 }
 
-/** Checks the options, too. */
+/** Also checks the options. */
 export function identityOf(options: OnceOptions): Identity {
   const { scope, key, fingerprint } = prepare(options).begin;
   return { scope, key, fingerprint };
 }
 
-/** What a payload is known again by: bytes are bytes, JSON is its meaning, and the rest is what the store would keep of it. */
+/** Hash of a payload: of its bytes, else of its canonical JSON, else of its stored encoding. */
 export function contentOf(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   if (value instanceof Uint8Array) return `bytes ${sha256(value)}`;
@@ -27,19 +27,19 @@ export function contentOf(value: unknown): string | undefined {
   }
 }
 
-/** One text for all copies of a message. */
+/** A text that is equal for all copies of a message. */
 export function copyOf(task: { readonly message: Message; readonly id?: Identity }): string {
   if (task.id === undefined) return `unkeyed\0${task.message.id}`;
   const { scope, key, fingerprint } = task.id;
   return `${scope}\0${key}\0${fingerprint ?? ""}`;
 }
 
-/** Where a message goes that was sent under the key of another one. */
+/** The key for the dead letter of a message that reused the key of a different message. */
 export function mismatchKey({ key, fingerprint }: Identity): Key {
   return shortened(`${key}#${(fingerprint ?? "").slice(0, 16)}`);
 }
 
-/** Where a message goes that has no key. */
+/** The key for the dead letter of a message whose key could not be computed. */
 export function unkeyedKey({ id }: Message): Key {
   return shortened(`unkeyed:${id}`);
 }

@@ -15,56 +15,72 @@ import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
 import { type Message, type MessageHandler, plainMessage } from "./message.js";
 import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
-import { discard, type RedriveOptions, redrive } from "./redrive.js";
+import { discard, type RetryDeadLetterOptions, retryDeadLetter } from "./retry-dead-letter.js";
 import { type AnyMessageHandler, type Task, taskOf, type Unkeyed } from "./task.js";
 
 interface AnyInbox {
   readonly consumer: string;
-  /** The name of its operation, where it has one. */
+  /** The name of the inbox's operation, if it has one. */
   readonly operation: string | undefined;
-  /** Whether keys are made here, by `key` or by the operation: then the ids of messages need not be the same at every redelivery. */
+  /** Whether the inbox computes keys (option `key`, or an operation). If so, message ids may differ between redeliveries. */
   readonly keyed: boolean;
-  /** Makes a dead letter of a message that cannot be handled, under a key of its own: who delivers it could not even read it. */
+  /** Makes a message that could not be decoded a dead letter, under a key made from its id. */
   readonly refuse: (message: Message, error: unknown) => Promise<Handled<never>>;
-  /** Dead letters, by key, a page at a time. */
+  /** Lists dead letters, sorted by key, a page at a time. */
   readonly deadLetters: (options?: DeadLettersOptions) => Promise<readonly DeadLetter[]>;
-  /** One of them, with the history of its attempts. */
+  /** Returns a dead letter with its attempts; undefined if there is none. */
   readonly deadLetter: (ref: DeadLetterRef) => Promise<DeadLetterHistory | undefined>;
-  /** Takes one out without processing it: its copies are duplicates from now on. */
+  /**
+   * Removes a dead letter without processing it: copies of the message are duplicates from then on. Throws InvalidInputError
+   * if there is no such dead letter, and RunningError while it is being retried.
+   */
   readonly discard: (ref: DeadLetterRef) => Promise<void>;
   readonly metrics: InboxMetrics;
 }
 
-/** Handles messages, each once. Throws only when the store fails, or the caller is wrong: then do not acknowledge. */
+/** Handles each message effectively once. Throws only for wrong arguments or if the store fails: do not acknowledge the message then. */
 export interface Inbox extends AnyInbox {
+  /** Handles a message: runs `fn`, unless the message was handled before or is being handled elsewhere. */
   readonly handle: <Payload, Value>(
     message: Message<Payload>,
     fn: MessageHandler<Payload, Value>,
     options?: HandleOptions,
   ) => Promise<Handled<Value>>;
-  /** One answer per message, in their order. */
+  /** Handles many messages. Returns one result per message, in the same order. */
   readonly handleBatch: <Payload, Value>(
     messages: readonly Message<Payload>[],
     fn: MessageHandler<Payload, Value>,
     options?: HandleOptions,
   ) => Promise<readonly Handled<Value>[]>;
-  /** Tries a dead letter once more, with the same `effectKey`. */
-  readonly redrive: <Payload, Value>(
+  /**
+   * Retries a dead letter: runs `fn` once more, with the same `effectKey`. It stays a dead letter until that succeeds. Throws
+   * InvalidInputError if there is no such dead letter, or if its message was not stored and `options.message` is missing.
+   */
+  readonly retry: <Payload, Value>(
     ref: DeadLetterRef,
     fn: MessageHandler<Payload, Value>,
-    options?: RedriveOptions,
+    options?: RetryDeadLetterOptions,
   ) => Promise<Handled<Value>>;
+  /** @deprecated Use `retry`. */
+  readonly redrive: Inbox["retry"];
 }
 
-/** An inbox whose handler is its operation. */
+/** An inbox whose handler is an operation. */
 export interface OperationInbox<Value> extends AnyInbox {
+  /** Handles a message: runs the operation, unless its key has an outcome or is running elsewhere. */
   readonly handle: (message: Message, fn?: undefined, options?: HandleOptions) => Promise<Handled<Value>>;
+  /** Handles many messages. Returns one result per message, in the same order. */
   readonly handleBatch: (messages: readonly Message[], fn?: undefined, options?: HandleOptions) => Promise<readonly Handled<Value>[]>;
-  readonly redrive: (ref: DeadLetterRef, fn?: undefined, options?: RedriveOptions) => Promise<Handled<Value>>;
+  /** Retries a dead letter, as `Inbox.retry` does, with the operation as its handler. */
+  readonly retry: (ref: DeadLetterRef, fn?: undefined, options?: RetryDeadLetterOptions) => Promise<Handled<Value>>;
+  /** @deprecated Use `retry`. */
+  readonly redrive: OperationInbox<Value>["retry"];
 }
 
 /**
- * Consumes messages once each: copies are told from new ones, failures are counted, and what never succeeds is put aside.
+ * Creates an inbox, which handles each message effectively once: it recognizes copies, counts failed attempts, and keeps
+ * messages that fail for good as dead letters. Throws InvalidInputError for wrong options, and ConfigurationError if `tx` is
+ * set and the store has no transactions.
  *
  * @example
  * const inbox = createInbox(store, { consumer: "billing", key: key.template("{{payload.orderId}}-charge") });
@@ -77,7 +93,7 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
   const policy = checkOptions(store, options as AnyInboxOptions);
   const { consumer, order, concurrency } = policy;
   const lanes = new Lanes(store.clock, policy.leaseMs);
-  const counts: InboxCounts = { processed: 0, duplicates: 0, held: 0, retried: 0, dead: 0, redriven: 0 };
+  const counts: InboxCounts = { processed: 0, duplicates: 0, held: 0, retried: 0, dead: 0, deadLettersRetried: 0 };
 
   async function handleOne(task: Task | Unkeyed, how: HandleOptions, gate: Gate): Promise<Handled> {
     const { orderKey } = task.message;
@@ -86,6 +102,12 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
     const isOver = () => hasOutcome(policy, task);
     const handled = inLane ? await lanes.run(orderKey, { id: copyOf(task), handle, isOver }) : await handle();
     counts[counterOf(handled)] += 1;
+    return handled;
+  }
+
+  async function retry(ref: DeadLetterRef, fn?: AnyMessageHandler, how: RetryDeadLetterOptions = {}): Promise<Handled> {
+    const handled = await retryDeadLetter(policy, ref, fn, how);
+    if (handled.status === "processed") counts.deadLettersRetried += 1;
     return handled;
   }
 
@@ -107,19 +129,16 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
     },
     deadLetters: (asked: DeadLettersOptions = {}) => listDeadLetters(policy, asked),
     deadLetter: (ref: DeadLetterRef) => readDeadLetter(policy, ref),
-    async redrive(ref: DeadLetterRef, fn?: AnyMessageHandler, how: RedriveOptions = {}) {
-      const handled = await redrive(policy, ref, fn, how);
-      if (handled.status === "processed") counts.redriven += 1;
-      return handled;
-    },
+    retry,
+    redrive: retry,
     discard: (ref: DeadLetterRef) => discard(policy, ref),
     get metrics() {
-      return { ...counts };
+      return { ...counts, redriven: counts.deadLettersRetried };
     },
   };
 }
 
-function counterOf(handled: Handled): keyof InboxMetrics {
+function counterOf(handled: Handled): keyof InboxCounts {
   if (handled.status === "dead") return handled.replayed ? "duplicates" : "dead";
   return ({ processed: "processed", duplicate: "duplicates", retry: "retried", held: "held" } as const)[handled.status];
 }

@@ -29,7 +29,7 @@ function scene() {
 const retry = { status: "retry", error: new Error("no"), attempt: 1, afterMs: 500 } as const;
 
 describe("lanes", () => {
-  test("one after the other in a lane, as they came; lanes do not wait for each other", async () => {
+  test("handles messages of a lane in order of arrival; lanes are independent", async () => {
     const { lanes } = scene();
     const done: string[] = [];
     const ends = new Map<string, () => void>();
@@ -53,7 +53,7 @@ describe("lanes", () => {
     expect(done).toEqual(["b1", "a1", "a2"]);
   });
 
-  test("who has to come again holds back those behind it, until it has come", async () => {
+  test("a message to retry holds later messages back until it is redelivered", async () => {
     const { run, done, pass } = scene();
     const [first, second] = await Promise.all([run("a", "a1", retry), run("a", "a2")]);
     expect([first, second]).toEqual([retry, { status: "held", forMs: 500 + leaseMs }]);
@@ -65,15 +65,15 @@ describe("lanes", () => {
     expect(done).toEqual(["a1", "b1", "a1", "a2"]);
   });
 
-  test("but not copies of what was handled before it", async () => {
+  test("but not copies of messages that were handled before it", async () => {
     const { run } = scene();
     await run("a", "a2", retry);
     expect(await run("a", "a1", { status: "duplicate" }, true)).toEqual({ status: "duplicate" });
-    // Its passing has not made way for the next one.
+    // Letting the copy through does not release the next message.
     expect((await run("a", "a3")).status).toBe("held");
   });
 
-  test("but not for ever: another process may have got it", async () => {
+  test("but not forever: another process may have received it", async () => {
     const { run, pass } = scene();
     await run("a", "a1", { status: "held", forMs: 100 });
     pass(100 + leaseMs - 1);
@@ -82,7 +82,7 @@ describe("lanes", () => {
     expect(await run("a", "a2")).toEqual({ status: "duplicate" });
   });
 
-  test("a store that fails for one of them does not let the next one pass", async () => {
+  test("if the store fails for a message, the next message waits", async () => {
     const { lanes, run } = scene();
     const failing = lanes.run("a", { id: "a1", isOver, handle: () => Promise.reject(new Error("unreachable")) });
     const behind = run("a", "a2");

@@ -3,10 +3,10 @@ import type { Handled } from "./handled.js";
 
 /** A message in a lane. */
 export interface Passing {
-  /** The same for all its copies. */
+  /** Equal for all copies of the message. */
   readonly id: string;
   readonly handle: () => Promise<Handled>;
-  /** Whether it was handled before: its order does not matter any more. */
+  /** Whether the message was handled before, so that its order no longer matters. */
   readonly isOver: () => Promise<boolean>;
 }
 
@@ -18,9 +18,8 @@ interface Head {
 const headsMax = 10_000;
 
 /**
- * Messages with the same order key go through one lane: one after the other, as they came. One that has to come again
- * holds those behind it back, until it has come, or for as long as it can be expected: who waits for ever for a message
- * that another process got would wait in vain.
+ * Messages with the same order key share a lane and are handled one after the other, in order of arrival. A message to retry
+ * holds later messages back until it is redelivered, or until its redelivery is overdue: another process may have received it.
  */
 export class Lanes {
   readonly #clock: Clock;
@@ -50,10 +49,10 @@ export class Lanes {
   async #next(lane: string, { id, handle, isOver }: Passing): Promise<Handled> {
     const head = this.#heads.get(lane);
     const forMs = head === undefined || head.id === id ? 0 : head.until - this.#clock.now();
-    // A copy of one that went before the head: whoever redelivers in order would deliver nothing else until it has passed.
+    // A copy of a message that was handled before the head is let through: a broker that redelivers in order sends nothing else until then.
     if (forMs > 0) return (await isOver()) ? await handle() : { status: "held", forMs: Math.ceil(forMs) };
     const handled = await handle().catch((error: unknown) => {
-      // Whoever asked will not acknowledge it: it comes again.
+      // The caller does not acknowledge the message, so the broker delivers it again.
       this.#expect(lane, id, 0);
       throw error;
     });
@@ -64,7 +63,7 @@ export class Lanes {
   }
 
   #expect(lane: string, id: string, inMs: number): void {
-    // The newest last: beyond the bound the one that has waited longest is forgotten, and holds nobody back any more.
+    // Newest last: beyond `headsMax` the oldest head is dropped and no longer holds messages back.
     this.#heads.delete(lane);
     this.#heads.set(lane, { id, until: this.#clock.now() + inMs + this.#leaseMs });
     const [oldest] = this.#heads.keys();

@@ -5,15 +5,15 @@ import { encodeError } from "../core/values/stored-error.js";
 import type { Message } from "./message.js";
 
 /**
- * A dead letter is a failed record: its outcome is the error as the ledger keeps errors, so that everybody who asks for
- * the key can read it, and beside it the message.
+ * A dead letter is a failed record. Its outcome is the error in the ledger's format, so that every reader of the key can decode
+ * it, plus the message in the member `letter`.
  */
 interface StoredLetter {
-  /** Encoded. */
+  /** The encoded message. */
   readonly message?: string;
-  /** Of a message that was not kept. */
+  /** The message's id. */
   readonly id: string;
-  /** Why it was not. */
+  /** Why the message was not stored. */
   readonly omitted?: string;
 }
 
@@ -34,15 +34,17 @@ function storedLetter(message: Message, room: number): StoredLetter {
   try {
     const letter = { id, message: encode(message) };
     const bytes = Buffer.byteLength(JSON.stringify(letter));
-    return bytes <= room ? letter : { id, omitted: `it has ${bytes} bytes when encoded, and the store keeps ${room} (valueBytesMax)` };
+    return bytes <= room
+      ? letter
+      : { id, omitted: `its encoding has ${bytes} bytes, and the store accepts at most ${room} (valueBytesMax)` };
   } catch (error) {
     return { id, omitted: `it cannot be stored: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 
-const notKept = "the store keeps only its error";
+const notKept = "the record contains only its error";
 
-/** Of a record that failed otherwise (an operation's own policy, a store that would not take the message), the error only. */
+/** Reads the letter of a failed record. A record that failed in another way (an operation's own failure policy) has no message. */
 export function letterOf({ outcome }: LedgerRecord): Letter {
   const { letter } = JSON.parse(outcome ?? "{}") as { readonly letter?: StoredLetter };
   if (letter === undefined) return { omitted: notKept };

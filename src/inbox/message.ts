@@ -2,38 +2,39 @@ import { InvalidInputError } from "../core/errors/errors.js";
 import type { Attempt } from "../core/ledger/run-attempt.js";
 import type { Tx } from "../core/store/store.js";
 
-/** What a broker delivers, in no broker's words. */
+/** A message of any broker. */
 export type Message<Payload = unknown> = {
-  /** The broker's, where it is the same at every redelivery; else topic, partition and offset. */
+  /** The same at every redelivery: the broker's message id, or topic, partition and offset. */
   readonly id: string;
   readonly payload: Payload;
-  /** Names the operation, where the producer has named it. */
+  /** The idempotency key, if the producer sets one. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Messages with the same one are to be handled in order (`order: "perKey"`). */
+  /** Messages with the same order key are handled in order (`order: "perKey"`). */
   readonly orderKey?: string;
-  /** The broker says that it has delivered this before. */
+  /** Whether the broker marks the message as delivered before. */
   readonly redelivered?: boolean;
-  /** Where it came from: a queue, a topic. */
+  /** The queue or topic it came from. */
   readonly source?: string;
 };
 
-/** What a handler has to know beside its message. */
+/** Second argument of a message handler. */
 export interface MessageContext {
-  /** Numbered from 1; above it when an earlier attempt died or failed. */
+  /** Attempt number, from 1; higher if earlier attempts failed or their process died. */
   readonly attempt: number;
   readonly key: string;
-  /** Hand this to the provider as its idempotency key. The same at every attempt, also after a redrive. */
+  /** Pass this to providers as the idempotency key. It is the same for every attempt and every retry of a dead letter. */
   readonly effectKey: string;
-  /** Aborts when the lease is lost, when time is up, or with the caller's own signal: stop. */
+  /** Aborts at the timeout, when the lease is lost, or with the caller's signal: the handler should stop. */
   readonly signal: AbortSignal;
-  /** The open transaction, with the option `tx`. */
+  /** The open transaction, if the option `tx` is set. */
   readonly tx?: Tx;
 }
 
+/** Handles one message. Its return value is stored and returned for copies; an error is retried, then makes a dead letter. */
 export type MessageHandler<Payload, Value> = (message: Message<Payload>, context: MessageContext) => Promise<Value> | Value;
 
-/** Of a message, what is told to keys, and kept of dead letters: whatever else its class has is not ours. */
+/** Checks a message and returns a copy with only the known members: key functions receive it, and dead letters store it. */
 export function plainMessage(message: Message): Message {
   if (typeof message !== "object" || message === null) throw new InvalidInputError("message", "must be an object with id and payload");
   const { id, payload, key, headers, orderKey, redelivered, source } = message;
@@ -52,14 +53,14 @@ export function plainMessage(message: Message): Message {
   };
 }
 
-/** An attempt, as the handler of a message sees it. */
+/** The context of a handler for an attempt. */
 export function contextOf(attempt: Attempt): MessageContext {
   const { number, key, effectKey, tx } = attempt;
   return {
     attempt: number,
     key,
     effectKey,
-    // Made when asked for: it costs more than the rest.
+    // Created lazily: an AbortSignal costs more than the rest of the context.
     get signal() {
       return attempt.signal;
     },

@@ -8,56 +8,60 @@ import { requireStore } from "../core/store/require-store.js";
 import { requireTransactions, type Store, type TxRunner } from "../core/store/store.js";
 import type { Message } from "./message.js";
 
-/** What both kinds of inbox can be told. */
+/** Options that both kinds of inbox share. */
 export interface ConsumerOptions {
-  /** Who consumes. Two consumers of one message handle it once each. */
+  /** Name of the consumer. Two consumers each handle the same message. */
   readonly consumer: string;
-  /** How often a message is tried before it is a dead letter. A death of the process counts if it handled no other message. Default 5. */
+  /** Attempts before a message becomes a dead letter. A crash counts only if the process handled no other message. Default 5. */
   readonly attemptsMax?: number;
-  /** What must be waited before attempt 2, and doubled from there on; or a function of the attempt that failed. Default 1 s. */
+  /** Delay before attempt 2, doubled for each further attempt; or a function of the failed attempt's number. Default 1 s. */
   readonly backoffMs?: number | ((attempt: number) => number);
-  /** Default 5 min. */
+  /** Maximum delay. Default 5 min. */
   readonly backoffMsMax?: number;
-  /** How long a duplicate waits for who is at it, before it is held. Default 10 s: less than brokers usually allow. */
+  /** How long a duplicate waits for the running attempt before it is `held`. Default 10 s, less than the timeouts of most brokers. */
   readonly waitMs?: number;
-  /** How long a handler may take. Then its signal aborts, and after `graceMs` the attempt has failed. Default 5 min. */
+  /** Time limit of the handler. Then its signal aborts, and after `graceMs` the attempt fails. Default 5 min. */
   readonly timeoutMs?: number;
   /** Default 5 s. */
   readonly graceMs?: number;
-  /** "perKey": messages with the same `orderKey` one after the other, as they came. Default "none". */
+  /** "perKey": messages with the same `orderKey` are handled one after the other, in order of arrival. Default "none". */
   readonly order?: "none" | "perKey";
-  /** How many messages of a batch are worked on at the same time. Default 16. */
+  /** Maximum number of messages of a batch handled at the same time. Default 16. */
   readonly concurrency?: number;
-  /** How long this process may fall silent before others may take over. Default 30 s. */
+  /** How long this process may go without a heartbeat before another process takes over a message. Default 30 s. */
   readonly leaseMs?: number;
-  /** How long duplicates are known, and dead letters kept. Default 7 days. */
+  /** How long results (to recognize duplicates) and dead letters are kept. Default 7 days. */
   readonly retentionMs?: number | "forever";
 }
 
+/** Options of an inbox whose handler is passed to `handle`. */
 export interface InboxOptions extends ConsumerOptions {
-  /** Names the operation: `key.template("{{payload.orderId}}-charge")`, or a function. Default: the message's `key`, else its `id`. */
+  /** Returns the idempotency key: `key.template("{{payload.orderId}}-charge")`, or a function. Default: the message's `key`, else its `id`. */
   readonly key?: (message: Message) => string;
-  /** What must be the same in every copy. Default: the payload. False: nothing. */
+  /** Returns the value that must be equal in all copies. Default: the payload. False: no check. */
   readonly fingerprint?: false | ((message: Message) => unknown);
-  /** How long after retention a late copy is still taken as a duplicate. Default 0. */
+  /** How long after `retentionMs` a late copy still counts as a duplicate. Default 0. */
   readonly horizonMs?: number;
-  /** "keyed": the other side knows `effectKey` again. Both are run again after a death. Default "idempotent". */
+  /** "keyed": the provider deduplicates by `effectKey`. With both classes the handler runs again after a crash. Default "idempotent". */
   readonly effect?: "idempotent" | "keyed";
-  /** The handler's rows and the outcome commit together. `true`: a transaction of the store's own. A function: your database layer's. */
+  /** Commits the handler's rows together with the outcome. `true`: in a transaction of the store. A function: in one of your database layer. */
   readonly tx?: true | TxRunner;
   readonly operation?: undefined;
 }
 
-/** Key, fingerprint, class, transaction and handler are the operation's: whoever else asks for it shares them. */
+/**
+ * Options of an inbox that runs an operation. Key, fingerprint, effect class, transaction and handler come from the operation,
+ * which other callers (an HTTP route, for example) share.
+ */
 export interface OperationInboxOptions<Input, Value> extends ConsumerOptions {
   readonly operation: NamedOperation<Input, Value>;
-  /** What the message asks for. Default: its payload. */
+  /** Returns the operation's input. Default: the payload. */
   readonly input?: (message: Message) => Input;
 }
 
 export type AnyInboxOptions = InboxOptions | OperationInboxOptions<never, unknown>;
 
-/** Options, checked when the inbox is made. */
+/** Checked options. */
 export type Policy = ReturnType<typeof checkOptions>;
 
 const dayMs = 86_400_000;
@@ -73,7 +77,7 @@ export function checkOptions(store: Store, options: AnyInboxOptions) {
   knownOptions("createInbox", options, optionNames);
   const { consumer, attemptsMax = 5, waitMs = 10_000, timeoutMs = 300_000, graceMs = 5000, order = "none", concurrency = 16 } = options;
   if (typeof consumer !== "string" || consumer === "" || !consumer.isWellFormed())
-    throw new InvalidInputError("consumer", "must be a non-empty string that names who consumes");
+    throw new InvalidInputError("consumer", "must be a non-empty string that names the consumer");
   whole("attemptsMax", attemptsMax, 1, 1000);
   whole("concurrency", concurrency, 1, 10_000);
   oneOf("order", order, ["none", "perKey"]);
@@ -92,7 +96,7 @@ export function checkOptions(store: Store, options: AnyInboxOptions) {
 
 function own(store: Store, options: InboxOptions) {
   const { consumer, key = keyOf, fingerprint = payloadOf, horizonMs = 0, effect = "idempotent", tx } = options;
-  // No spaces in the name then: no consumer's keys meet those of a route or an operation.
+  // Encoded, the name contains no space: the scope of a consumer cannot equal that of a route or an operation.
   const scope = `inbox ${encodeURIComponent(consumer)}`;
   checkName("scope", scope);
   if (typeof key !== "function")
@@ -113,9 +117,9 @@ function shared({
   leaseMs,
   retentionMs,
 }: OperationInboxOptions<never, unknown>) {
-  if (typeof operation?.ask !== "function") throw new InvalidInputError("operation", "must be one that operation(…) has made");
+  if (typeof operation?.ask !== "function") throw new InvalidInputError("operation", "must be created by operation(…)");
   if (typeof input !== "function") throw new InvalidInputError("input", "must be a function of the message");
-  // Unless they are given here, they are the operation's own.
+  // The operation's own values apply unless they are given here.
   const given = { ...(leaseMs === undefined ? {} : { leaseMs }), ...(retentionMs === undefined ? {} : { retentionMs }) };
   return { operation, scopeOf: operation.scopeOf, input, given, tx: undefined };
 }

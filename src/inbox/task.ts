@@ -8,7 +8,7 @@ import { contentOf, type Identity, identityOf } from "./identity.js";
 import { contextOf, type Message, type MessageHandler, plainMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
-/** A message, the record that it is kept under, and what is to be run for it. */
+/** A message, the id of its record, and the handler to run. */
 export interface Task {
   readonly message: Message;
   readonly id: Identity;
@@ -16,7 +16,7 @@ export interface Task {
   readonly run: Handler<unknown>;
 }
 
-/** Its key cannot be made: not now, and not at a redelivery. It is a dead letter, under a key of its own. */
+/** A message whose key cannot be computed, now or at a redelivery. It becomes a dead letter under a key made from its id. */
 export interface Unkeyed {
   readonly message: Message;
   readonly unkeyed: unknown;
@@ -24,7 +24,7 @@ export interface Unkeyed {
 
 export type AnyMessageHandler = MessageHandler<never, unknown>;
 
-/** Throws where the caller is wrong, and nobody would be helped by a dead letter. */
+/** Throws for wrong arguments of the caller, which a dead letter would not fix. */
 export function taskOf(policy: Policy, given: Message, fn: AnyMessageHandler | undefined): Task | Unkeyed {
   const message = plainMessage(given);
   checkHandler(policy, fn);
@@ -37,7 +37,7 @@ export function taskOf(policy: Policy, given: Message, fn: AnyMessageHandler | u
   }
 }
 
-/** What runs for a message whatever its key is, and in which transaction. */
+/** The handler of a message and its transaction, without its key. */
 export function bodyOf(policy: Policy, message: Message, fn: AnyMessageHandler | undefined): Body {
   checkHandler(policy, fn);
   if (policy.operation === undefined) return { run: runOf(message, fn), tx: policy.tx };
@@ -76,11 +76,10 @@ function runOf(message: Message, fn: AnyMessageHandler | undefined): Handler<unk
 
 function checkHandler({ operation }: Policy, fn: AnyMessageHandler | undefined): void {
   if (operation === undefined && typeof fn !== "function") throw new InvalidInputError("fn", "must be a function of the message");
-  if (operation !== undefined && fn !== undefined)
-    throw new InvalidInputError("fn", "must be left out: this inbox has an operation, which is what runs");
+  if (operation !== undefined && fn !== undefined) throw new InvalidInputError("fn", "must be left out: this inbox runs its operation");
 }
 
-/** A dead letter is acknowledged to the broker: one without its message would be the end of it. */
+/** Throws if the message cannot be encoded: a dead letter is acknowledged, and without its message it would be lost. */
 function mustBeKept(message: Message): void {
   try {
     encode(message);

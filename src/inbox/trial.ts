@@ -11,7 +11,7 @@ import { encodeLetter } from "./letter.js";
 import type { Message } from "./message.js";
 import type { Policy } from "./options.js";
 
-/** What a failed attempt came to. Not saved: somebody else has the record by now. */
+/** How an attempt failed. `saved` is false if another process has taken over the record. */
 export interface Failure {
   readonly error: unknown;
   readonly attempt: number;
@@ -19,21 +19,21 @@ export interface Failure {
   saved: boolean;
 }
 
-/** Thrown where the message has to be handled by itself, or has to wait until another one was. */
+/** Thrown if the message must run alone, or must wait while another message runs alone. */
 export class NotNow extends ReleasedAttempt {
-  /** Processes that died in a row while they had the message in hand, where that makes it a suspect. */
+  /** Number of processes that died in a row while they handled the message, if that makes it a suspect. */
   readonly suspectDeaths: number | undefined;
   constructor(suspectDeaths?: number) {
-    super(suspectDeaths === undefined ? "another message is handled by itself" : "the message has to be handled by itself");
+    super(suspectDeaths === undefined ? "another message is running alone" : "the message must run alone");
     this.suspectDeaths = suspectDeaths;
   }
 }
 
-/** One message on its way: whether an attempt may run, for how long, and what it means when it fails. */
+/** The rules for the attempts at one message: whether an attempt may run, its time limit, and what a failure means. */
 export class Trial implements AttemptRules {
-  /** Set: the process has nothing else in hand for so long. */
+  /** How long the message runs alone in this process; undefined if it runs beside others. */
   aloneMs: number | undefined;
-  /** Ends that. */
+  /** Lets other messages run again. */
   reopen: () => void = () => {};
   readonly #policy: Policy;
   readonly #message: Message;
@@ -51,7 +51,7 @@ export class Trial implements AttemptRules {
   admit({ attempt }: Started, id: RecordId): Promise<void> | undefined {
     const { attemptsMax } = this.#policy;
     this.#last = attemptsMax === 1;
-    // The first is never one too many, and what died once is no suspect: nothing has to be read.
+    // The attempt log is read only if the attempt may exceed the limit or the message may be a suspect.
     if (attempt > suspectDeaths || (attempt > 1 && attempt >= attemptsMax)) return this.#judge(attempt, id);
     this.#enter();
     return undefined;
@@ -63,7 +63,7 @@ export class Trial implements AttemptRules {
       throw new ReleasedAttempt("the attempts before this one could not be read", { cause });
     });
     this.#last = count >= attemptsMax;
-    // A message that kills its process never throws: without this it would kill one after the other.
+    // A message that crashes its process never throws: without this limit it would crash one process after the other.
     if (count > attemptsMax && deaths > 0) throw exhausted(attempt, attemptsMax);
     if (deaths >= suspectDeaths && this.aloneMs === undefined) throw new NotNow(deaths);
     this.#enter();
@@ -75,7 +75,7 @@ export class Trial implements AttemptRules {
     else throw new NotNow();
   }
 
-  /** The attempt is over. */
+  /** Ends the attempt's presence among the messages in progress. */
   leave(): void {
     this.#leave();
     this.#leave = () => {};
@@ -99,20 +99,20 @@ export class Trial implements AttemptRules {
     if (this.#failure !== undefined) this.#failure.saved = kind === "settled";
   }
 
-  /** If `error` is what this attempt failed with. */
+  /** The failure, if `error` is the error of this attempt. */
   failureBy(error: unknown): Failure | undefined {
     return this.#failure?.error === error ? this.#failure : undefined;
   }
 }
 
-/** With these an earlier operation ended, or a person has set the key free: what came before does not count. */
+/** Verdicts that end the count: an earlier operation ended with them, or a person resolved the key. */
 const ends: ReadonlySet<Verdict> = new Set(["completed", "failed", "resolved"]);
 const pageSize = 100;
 
 /**
- * What the log says of the attempts before this one. `count`: how many count, this one among them. One that was handed back
- * was not made. One that fell silent beside others counts for none of them, since any of them may have killed the process;
- * so do those of 0.1.0, which do not say whether they were alone. `deaths`: how many in a row fell silent, up to this one.
+ * Reads the attempt log. `count`: attempts that count against the limit, this one included. Released attempts do not count. An
+ * attempt whose process died beside other messages does not count, because any of them may have crashed it; nor do attempts of
+ * 0.1.0, which did not record whether they ran alone. `deaths`: how many attempts directly before this one ended by a crash.
  */
 async function pastOf(store: Store, { scope, key }: RecordId, number: number, attemptsMax: number) {
   let [count, deaths, inARow] = [1, 0, true];

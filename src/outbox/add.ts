@@ -6,10 +6,10 @@ import { beforeEffect } from "../core/work/until-answered.js";
 import { type Checked, checkMessage, type NewMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
-/** Nothing is claimed under these numbers: their lease may end, they stay ours. */
+/** The registration only reserves packet numbers and claims no packets, so its lease may expire. */
 const joinLeaseMs = 1000;
 
-/** Puts messages into the store: with the caller's transaction, or by themselves. */
+/** Adds messages to the store, in the caller's transaction or in a commit by itself. */
 export class Adder {
   readonly #policy: Policy;
   readonly #registration: WorkerRegistration;
@@ -18,7 +18,7 @@ export class Adder {
   constructor(policy: Policy) {
     this.#policy = policy;
     this.#registration = new WorkerRegistration(policy.store, joinLeaseMs);
-    // Now, and not by the first add: that one may be inside a transaction that keeps all others from writing.
+    // Registers now, not at the first add: that may run inside a transaction that locks out all other writers (SQLite).
     this.#joined = this.#join();
   }
 
@@ -43,14 +43,14 @@ export class Adder {
     if (this.#registration.isNearlyUsedUp) this.#joined = this.#join();
     await this.#joined.catch(() => {});
     if (this.#registration.worker > 0) return;
-    // The store could not be reached when the outbox was made.
+    // The store was unreachable when the outbox was created.
     this.#joined = this.#join();
     await this.#joined;
   }
 
   #join(): Promise<void> {
     const joining = beforeEffect(this.#policy.store, () => this.#registration.join());
-    // Whoever adds is told.
+    // `add` awaits the same promise and reports the error.
     joining.catch(() => {});
     return joining;
   }
@@ -66,7 +66,7 @@ function packetOf({ flow, queue, deadBlocks, retentionMs }: Policy, { id, key, t
     key: retentionMs === 0 ? null : { scope: flow, key: id, fingerprint: null, retentionMs, onMismatch: "acknowledge" },
     lane: key === undefined ? null : { name: key, deadBlocks },
     join: null,
-    // Never dropped, never over. Its id is the name, so that it is found by it.
+    // Dead letters of an outbox do not expire. The letter's name is the message id, by which it is found.
     letter: { name: id, retentionMs: null },
     delayMs: 0,
     claim: false,
@@ -76,7 +76,7 @@ function packetOf({ flow, queue, deadBlocks, retentionMs }: Policy, { id, key, t
 async function sendWithin(store: Store, tx: Tx, send: SendPackets): Promise<void> {
   const { packets } = store;
   if (packets.sendWithin === undefined)
-    throw new ConfigurationError(`[onceflow] [${store.name}] this store can't send within a transaction; add the message without one`, {
+    throw new ConfigurationError(`[onceflow] [${store.name}] this store cannot add messages in a transaction; call add without one`, {
       code: "MISSING_CAPABILITY",
     });
   await packets.sendWithin(tx, send);

@@ -6,26 +6,27 @@ import type { PacketRecord } from "../core/packets/packet.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
-/** A message that is not tried again by itself. */
+/** A message that failed for good: it is not retried automatically. */
 export interface OutboxDeadLetter<Payload = unknown> {
-  /** Of the message. */
+  /** The message's id. */
   readonly id: string;
-  /** What it blocks, where dead letters block. */
+  /** The message's key. With `deadBlocks`, later messages of this key wait. */
   readonly key: string | undefined;
-  /** Undefined: it can't be read here, and `unreadable` says why. */
+  /** Undefined if it cannot be read here; `unreadable` gives the reason. */
   readonly message: OutboxMessage<Payload> | undefined;
   readonly unreadable: string | undefined;
   readonly attempts: number;
   readonly createdAt: Date;
   readonly diedAt: Date;
-  /** What its attempts failed with, oldest first. Those that fell silent have left no word. */
+  /** The errors of its attempts, oldest first. An attempt whose process died has no entry. */
   readonly history: readonly HistoryEntry[];
 }
 
+/** Options of `outbox.deadLetters`. */
 export interface OutboxDeadLettersOptions {
   /** Default 100, at most 1,000. */
   readonly limit?: number;
-  /** The id of the last one of the page before. */
+  /** Continue after this message id, the last one of the previous page. */
   readonly before?: string;
 }
 
@@ -43,10 +44,10 @@ export async function listDeadLetters(
 async function cursorOf(policy: Policy, id: string): Promise<PageCursor> {
   const [last] = await named(policy, id);
   if (last?.dead) return { at: last.dead.at, no: last.no };
-  throw new InvalidInputError("before", `"${String(id)}" is no dead letter (any more); ask for the first page again`);
+  throw new InvalidInputError("before", `"${String(id)}" is not a dead letter (any more); start again with the first page`);
 }
 
-/** A message whose id was given twice may have died twice. Oldest first. */
+/** All dead letters with this message id, oldest first: an id that was added twice may have failed twice. */
 async function named({ store, flow }: Policy, id: unknown): Promise<readonly PacketRecord[]> {
   if (typeof id !== "string" || id === "") throw new InvalidInputError("id", "must be the id of a message");
   return [...(await store.packets.deadLetters({ flow, name: id, limit: 1000 }))].reverse();
@@ -68,15 +69,18 @@ function deadLetterOf(packet: PacketRecord): OutboxDeadLetter<never> {
   }
 }
 
-/** Tried again, at its old place if it has kept it. False: there is no such dead letter. */
-export async function redrive(policy: Policy, id: string): Promise<boolean> {
+/** Makes a dead letter due again, at its old position in its key if it kept that. False: not found. */
+export async function retryDeadLetter(policy: Policy, id: string): Promise<boolean> {
   const done = [];
   for (const { no } of await named(policy, id)) done.push(await policy.store.packets.reinject(no));
   return done.includes(true);
 }
 
-/** Oldest first, so that what goes to the end of its key keeps its order. Those that die meanwhile are not tried again. */
-export async function redriveAll({ store, flow }: Policy): Promise<number> {
+/**
+ * Retries all current dead letters, oldest first, so that those that move to the end of their key keep their order. Lists them
+ * before the first retry: letters that die meanwhile are not retried.
+ */
+export async function retryAllDeadLetters({ store, flow }: Policy): Promise<number> {
   const found: number[] = [];
   for (let before: { before?: PageCursor } = {}; ; ) {
     const page = await store.packets.deadLetters({ flow, limit: pageMax, ...before });
@@ -92,7 +96,7 @@ export async function redriveAll({ store, flow }: Policy): Promise<number> {
 
 const pageMax = 100;
 
-/** Removed for good: what it blocked goes on. False: there is no such dead letter. */
+/** Removes a dead letter permanently; messages that it blocked become due. False: not found. */
 export async function discard(policy: Policy, id: string): Promise<boolean> {
   const done = [];
   for (const { no } of await named(policy, id)) done.push(await policy.store.packets.discard(no));

@@ -4,32 +4,32 @@ import { checkName } from "../core/ledger/key.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { decode, encode, withinBytes } from "../core/values/codec.js";
 
-/** What is to be sent. */
+/** A message to add to the outbox. */
 export interface NewMessage<Payload = unknown> {
-  /** The same at every delivery. Default: a random UUID. Within `retentionMs` an id is published once. */
+  /** The same at every delivery. Default: a random UUID. Within the outbox's `retentionMs` a second message with this id is ignored. */
   readonly id?: string;
   /** Messages with the same key are published one after the other, in the order in which their transactions committed. */
   readonly key?: string;
-  /** For the publisher: where it goes. */
+  /** The destination, for the publisher. */
   readonly topic?: string;
   readonly payload: Payload;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a publisher is given. */
+/** A message as the publisher receives it. */
 export interface OutboxMessage<Payload = unknown> {
-  /** Hand it to the broker as its message id, or send it along: copies of a message have the same. */
+  /** Pass it to the broker as the message id, or include it in the message: repeated deliveries have the same id. */
   readonly id: string;
   readonly key: string | undefined;
   readonly topic: string | undefined;
   readonly payload: Payload;
   readonly headers: Readonly<Record<string, string>>;
   readonly createdAt: Date;
-  /** It may have been published before: an earlier attempt failed, or died before it could say so. */
+  /** The message may have been published before: an earlier attempt failed, or its process died. */
   readonly redelivered: boolean;
 }
 
-/** As it stands in the store. Its key is the packet's lane. */
+/** The stored form. The message's key is stored as the packet's lane. */
 interface Envelope {
   readonly id: string;
   readonly topic?: string;
@@ -43,14 +43,14 @@ export interface Checked {
   readonly text: string;
 }
 
-/** Everything is checked, and encoded, before anything is written. */
+/** Checks and encodes a message before anything is written. */
 export function checkMessage(message: NewMessage, bytesMax: number): Checked {
   if (typeof message !== "object" || message === null) throw new InvalidInputError("message", "must be an object with payload");
   const { id = randomUUID(), key, topic, payload, headers } = message;
   named("message.id", id);
   if (key !== undefined) named("message.key", key);
   if (topic !== undefined && typeof topic !== "string") throw new InvalidInputError("message.topic", "must be a string");
-  if (!("payload" in message)) throw new InvalidInputError("message.payload", "is missing; say null if there is nothing to tell");
+  if (!("payload" in message)) throw new InvalidInputError("message.payload", "is missing; use null for a message without a payload");
   const envelope: Envelope = {
     id,
     ...(topic === undefined ? {} : { topic }),
@@ -77,7 +77,7 @@ function checkHeaders(headers: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
-/** Throws where the payload can't be read: it was encrypted with a key that is not here, say. */
+/** Throws if the payload cannot be read: it may be encrypted with a key that this process does not have. */
 export function messageOf({ payload: text, lane, createdAt, attempt }: PacketRecord): OutboxMessage {
   const { id, topic, payload, headers = {} } = decode(text) as Envelope;
   return { id, key: lane ?? undefined, topic, payload, headers, createdAt: new Date(createdAt), redelivered: attempt > 1 };

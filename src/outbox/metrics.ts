@@ -1,15 +1,15 @@
-/** Counted since the outbox was made, in this process. */
+/** Counters of this process since the outbox was created. */
 export interface OutboxMetrics {
-  /** Handed to `add`; those of transactions that were rolled back, too. */
+  /** Messages passed to `add`, including those of transactions that were rolled back. */
   readonly added: number;
-  /** Published and settled. */
+  /** Messages published and recorded as such. */
   readonly published: number;
   readonly retried: number;
   readonly dead: number;
-  /** Tried here, and another relay's by then: it may have been published twice. */
+  /** Attempts that ended after another relay had taken the message over: it may have been published twice. */
   readonly stale: number;
   readonly leasesLost: number;
-  /** Being published here now. */
+  /** Messages that this process is publishing now. */
   readonly inFlight: number;
 }
 

@@ -6,33 +6,35 @@ import { duration, leaseMsMax, leaseMsMin } from "../core/ledger/options.js";
 import { requireStore } from "../core/store/require-store.js";
 import { requirePackets, type Store } from "../core/store/store.js";
 
+/** Options of `createOutbox`. */
 export interface OutboxOptions {
-  /** Whoever has the same name and store has the same outbox. */
+  /** Name of the outbox. Processes that use the same name and store share one outbox. */
   readonly name: string;
-  /** How often a message is tried before it is a dead letter; a death of the process counts if it published no other message. Default 10. */
+  /** Attempts before a message becomes a dead letter. A crash counts only if the process published no other message. Default 10. */
   readonly attemptsMax?: number | "unlimited";
-  /** What is waited before attempt 2, and doubled from there on; or a function of the attempt that failed. Default 1 s. */
+  /** Delay before attempt 2, doubled for each further attempt; or a function of the failed attempt's number. Default 1 s. */
   readonly backoffMs?: number | ((attempt: number) => number);
-  /** Default 5 min. */
+  /** Maximum delay. Default 5 min. */
   readonly backoffMsMax?: number;
-  /** Whether what is behind a dead letter, with the same key, waits until it is redriven or discarded. Default true. */
+  /** Whether later messages of a dead letter's key wait until it is retried or discarded. Default true. */
   readonly deadBlocks?: boolean;
-  /** How long the id of a published message is known: who adds it again within that adds nothing. Default 0: not at all. */
+  /** How long the id of a published message is remembered: adding it again within that time does nothing. Default 0: not remembered. */
   readonly retentionMs?: number;
 }
 
+/** Options of `outbox.relay`. */
 export interface RelayOptions {
-  /** Messages that are published at the same time, by this relay. Default 16. */
+  /** Maximum number of messages that this relay publishes at the same time. Default 16. */
   readonly concurrency?: number;
-  /** How long this process may be silent before others take its messages over. Default 30 s. */
+  /** How long this process may go without a heartbeat before other relays take its messages over. Default 30 s. */
   readonly leaseMs?: number;
-  /** How often it looks for messages that nobody told it of. Default 1 s. */
+  /** How often the relay polls for messages of which it got no notification. Default 1 s. */
   readonly pollMs?: number;
-  /** How long a publisher may take. Then its signal aborts, and after `graceMs` the attempt has failed. Default 1 min. */
+  /** Time limit of the publisher. Then its signal aborts, and after `graceMs` the attempt fails. Default 1 min. */
   readonly timeoutMs?: number;
   /** Default 5 s. */
   readonly graceMs?: number;
-  /** Told when the store can't be reached, or will not take what became of a message. Default: nobody is. */
+  /** Called when the store is unreachable or rejects the outcome of a message. Default: does nothing. */
   readonly onTrouble?: (error: unknown) => void;
 }
 
@@ -43,7 +45,7 @@ const relayOptionNames: OptionNames<RelayOptions> = {
   ...{ concurrency: true, leaseMs: true, pollMs: true, timeoutMs: true, graceMs: true, onTrouble: true },
 };
 
-/** Options, checked when the outbox is made. */
+/** Checked options. */
 export type Policy = ReturnType<typeof checkOptions>;
 export type RelayPolicy = ReturnType<typeof checkRelayOptions>;
 
@@ -64,7 +66,7 @@ export function checkOptions(store: Store, options: OutboxOptions) {
   return { store, name, flow, queue, triesMax, backoffMs, backoffMsMax, deadBlocks, retentionMs };
 }
 
-/** An outbox has one queue; its lanes are the keys. */
+/** An outbox has one queue, with a lane for each key. */
 const queue = "messages";
 
 export function checkRelayOptions(options: RelayOptions) {
@@ -76,6 +78,6 @@ export function checkRelayOptions(options: RelayOptions) {
   duration("timeoutMs", timeoutMs, 1);
   duration("graceMs", graceMs);
   if (typeof onTrouble !== "function") throw new InvalidInputError("onTrouble", "must be a function");
-  // Whoever dies is noticed by a look: it must not come later than that.
+  // Polls at least twice per lease: a poll finds the messages of a relay whose lease has expired.
   return { concurrency, leaseMs, pollMs: Math.min(pollMs, Math.ceil(leaseMs / 2)), timeoutMs, graceMs, onTrouble };
 }

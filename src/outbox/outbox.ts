@@ -1,53 +1,72 @@
 import { InvalidInputError, UnreachableError } from "../core/errors/errors.js";
 import type { Store, Tx } from "../core/store/store.js";
 import { Adder } from "./add.js";
-import { discard, listDeadLetters, type OutboxDeadLetter, type OutboxDeadLettersOptions, redrive, redriveAll } from "./dead-letters.js";
+import {
+  discard,
+  listDeadLetters,
+  type OutboxDeadLetter,
+  type OutboxDeadLettersOptions,
+  retryAllDeadLetters,
+  retryDeadLetter,
+} from "./dead-letters.js";
 import type { NewMessage } from "./message.js";
 import { noCounts, type OutboxMetrics } from "./metrics.js";
 import { checkOptions, checkRelayOptions, type OutboxOptions, type RelayOptions } from "./options.js";
 import type { Publisher } from "./publish.js";
 import { Relay } from "./relay.js";
 
-/** Messages in the store that are not published yet, over all processes. */
+/** Number of messages in the store that are not published yet, of all processes. */
 export interface OutboxPending {
-  /** To be published now, or after a back-off. */
+  /** Due now, or after a backoff delay. */
   readonly due: number;
-  /** Behind another message of their key. */
+  /** Waiting for an earlier message of their key. */
   readonly waiting: number;
-  /** With a relay. */
+  /** Claimed by a relay. */
   readonly publishing: number;
   readonly dead: number;
 }
 
+/** A running relay. */
 export interface OutboxRelay {
-  /** Claims nothing more, lets publishers end within `graceMs` (default 10 s), and hands the rest back. */
+  /** Stops claiming, waits up to `graceMs` (default 10 s) for running publishers, and releases the other messages. */
   readonly stop: (options?: { readonly graceMs?: number }) => Promise<void>;
 }
 
+/** An outbox: add messages in your transactions, and run relays that publish them. */
 export interface Outbox<Payload = unknown> {
   readonly name: string;
   /**
-   * The message is in the outbox if, and only if, the transaction commits. Without one (undefined, or the store) it is
-   * there when this resolves. Returns its id.
+   * Adds a message and returns its id. The message is in the outbox if, and only if, the transaction commits. Without a
+   * transaction (undefined, or the store) it is stored when this resolves. Throws InvalidInputError for a wrong message, and
+   * ConfigurationError if the store cannot add messages in a transaction.
    */
   readonly add: (tx: Tx | undefined, message: NewMessage<Payload>) => Promise<string>;
-  /** Publishes messages, from now until it is stopped or the store is closed. */
+  /** Starts a relay, which publishes messages until it is stopped or the store is closed. */
   readonly relay: (publisher: Publisher<Payload>, options?: RelayOptions) => OutboxRelay;
+  /** Counts the messages that are not published yet. */
   readonly pending: () => Promise<OutboxPending>;
-  /** Newest first, a page at a time. */
+  /** Lists dead letters, newest first, a page at a time. */
   readonly deadLetters: (options?: OutboxDeadLettersOptions) => Promise<readonly OutboxDeadLetter<Payload>[]>;
-  /** Tries a dead letter again, by the id of its message. At the head of its key, if it has blocked that; else at its end. */
+  /**
+   * Retries a dead letter, by the id of its message: at the head of its key if it blocked the key, else at its end. Returns
+   * false if there is no such dead letter.
+   */
+  readonly retry: (id: string) => Promise<boolean>;
+  /** Retries all dead letters, after an outage for example. Returns how many. */
+  readonly retryAll: () => Promise<number>;
+  /** @deprecated Use `retry`. */
   readonly redrive: (id: string) => Promise<boolean>;
-  /** All of them, after an outage. Returns how many. */
+  /** @deprecated Use `retryAll`. */
   readonly redriveAll: () => Promise<number>;
-  /** Removes a dead letter for good, by the id of its message. What it blocked goes on. */
+  /** Removes a dead letter permanently, by the id of its message; messages that it blocked become due. False if there is none. */
   readonly discard: (id: string) => Promise<boolean>;
   readonly metrics: OutboxMetrics;
 }
 
 /**
- * Messages that are committed with the business rows they tell of, and published later: at least once, with the same id
- * at every delivery, in the order of commits within a key.
+ * Creates an outbox: messages are committed together with your business rows and published later, at least once, with the same
+ * id at every delivery, and within a key in the order of commits. Throws InvalidInputError for wrong options, and
+ * ConfigurationError if the store keeps no packets.
  *
  * @example
  * const outbox = createOutbox(store, { name: "orders" });
@@ -66,13 +85,15 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
   const wake = () => {
     for (const relay of relays) relay.wake();
   };
+  const retry = (id: string) => retryDeadLetter(policy, id).finally(wake);
+  const retryAll = () => retryAllDeadLetters(policy).finally(wake);
 
   return {
     name,
     async add(tx, message) {
       const id = await adder.add(tx, message);
       counts.added += 1;
-      // In a transaction there is nothing to see yet: whoever watches the store is told when it commits.
+      // In a transaction the message is not visible yet: the store notifies relays when it commits.
       if (tx === undefined || tx === store) wake();
       return id;
     },
@@ -95,8 +116,10 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
       return { due, waiting: held, publishing: owned, dead };
     },
     deadLetters: (page = {}) => listDeadLetters(policy, page),
-    redrive: (id) => redrive(policy, id).finally(wake),
-    redriveAll: () => redriveAll(policy).finally(wake),
+    retry,
+    retryAll,
+    redrive: retry,
+    redriveAll: retryAll,
     discard: (id) => discard(policy, id).finally(wake),
     get metrics() {
       return { ...counts, inFlight: [...relays].reduce((sum, relay) => sum + relay.inFlight, 0) };

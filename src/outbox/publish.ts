@@ -8,14 +8,18 @@ import type { BoundedCall } from "../core/work/bounded-call.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy, RelayPolicy } from "./options.js";
 
+/** Second argument of a publisher. */
 export interface PublishContext {
-  /** Numbered from 1, over all processes; above it when an earlier attempt failed or died. */
+  /** Attempt number, from 1, across all processes; higher if earlier attempts failed or their process died. */
   readonly attempt: number;
-  /** Aborts when time is up, when the lease is lost, or when the relay stops: stop. */
+  /** Aborts at the timeout, when the lease is lost, or when the relay stops: the publisher should stop. */
   readonly signal: AbortSignal;
 }
 
-/** Hands a message to the broker. When it resolves, the message is published; when it throws, it is tried again. */
+/**
+ * Sends a message to the broker. The message counts as published when this resolves; an error is retried, or makes it a dead
+ * letter at once if the error has `retryable: false`.
+ */
 export type Publisher<Payload = unknown> = (message: OutboxMessage<Payload>, context: PublishContext) => Promise<unknown> | unknown;
 
 export interface Publishing {
@@ -24,13 +28,13 @@ export interface Publishing {
   readonly publisher: Publisher;
 }
 
-/** One attempt at a message, and what it comes to. */
+/** Makes one attempt to publish a message and returns its outcome. */
 export async function publish({ policy, relay, publisher }: Publishing, packet: PacketRecord, call: BoundedCall): Promise<PacketOutcome> {
   const { triesMax, store } = policy;
   const began = { at: Date.now(), clock: store.clock.now() };
   const tries = triesOf(packet);
   try {
-    // A message that kills its process never fails: without this it would kill one after the other, for ever.
+    // A message that crashes its process never throws: without this limit it would crash one process after the other.
     if (tries > triesMax) throw exhausted(triesMax);
     const message = read(packet);
     const { timeoutMs, graceMs } = relay;
@@ -50,8 +54,8 @@ export async function publish({ policy, relay, publisher }: Publishing, packet: 
 }
 
 /**
- * Attempts that count, this one included: since it was last redriven, without those that were handed back; of those that
- * fell silent only the ones whose relay had nothing else.
+ * Number of attempts that count, this one included: since the last `retry`, without released attempts. An attempt whose process
+ * died counts only if its relay was publishing nothing else.
  */
 export function triesOf(packet: PacketRecord, { died }: Pick<PacketTrial, "died"> = trialOf(packet)): number {
   return packet.attempt - packet.since - packet.crashes + died;
@@ -60,20 +64,20 @@ export function triesOf(packet: PacketRecord, { died }: Pick<PacketTrial, "died"
 async function called(publisher: Publisher, message: OutboxMessage, attempt: number, call: BoundedCall): Promise<void> {
   await publisher(message, {
     attempt,
-    // Made when asked for: it costs more than the rest.
+    // Created lazily: an AbortSignal costs more than the rest of the context.
     get signal() {
       return call.signal();
     },
   });
 }
 
-/** What can't be read here, for want of a key, may be readable elsewhere, or tomorrow. */
+/** A message that this process cannot decrypt is retryable: another process may have the key. */
 function read(packet: PacketRecord): OutboxMessage {
   try {
     return messageOf(packet);
   } catch (cause) {
     const { code, message } = thrown(cause);
-    throw new OnceflowError(`the message can't be read: ${message}`, { code, retryable: true, cause });
+    throw new OnceflowError(`the message cannot be read: ${message}`, { code, retryable: true, cause });
   }
 }
 
@@ -86,26 +90,26 @@ function historyText(packet: PacketRecord): string | null {
 }
 
 function exhausted(triesMax: number): OnceflowError {
-  const message = `${triesMax} attempts were made, and in the last one the process died or fell silent while it published nothing else; the message may be what kills its process`;
+  const message = `the limit of ${triesMax} attempts is reached, and during the last one the process died or stopped responding while it published nothing else; the message may be crashing its process`;
   return new OnceflowError(message, { code: "ATTEMPTS_EXHAUSTED" });
 }
 
 function tookTooLong(timeoutMs: number): OnceflowError {
-  return new OnceflowError(`the publisher took longer than ${timeoutMs} ms`, { code: "PUBLISHER_TIMEOUT", retryable: true });
+  return new OnceflowError(`the publisher did not finish within ${timeoutMs} ms`, { code: "PUBLISHER_TIMEOUT", retryable: true });
 }
 
-/** The publisher says that trying again is no use. */
+/** Whether the publisher's error forbids a retry (`retryable: false`). */
 function isFinal(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;
 }
 
-/** A delay that the caller's function returns is bounded like ours; one that is no number counts as the longest. */
+/** The delay, at most `backoffMsMax`. A function that throws or returns something that is not a positive number gets the maximum. */
 function retryDelayMs({ backoffMs: given, backoffMsMax: maxMs }: Policy, attempt: number): number {
   try {
     const delayMs = typeof given === "function" ? given(attempt) : backoffMs({ minMs: given, maxMs }, attempt);
     return delayMs >= 0 ? Math.min(Math.round(delayMs), maxMs) : maxMs;
   } catch {
-    // The message must be settled all the same.
+    // The outcome must be recorded in any case.
     return maxMs;
   }
 }

@@ -12,11 +12,11 @@ import type { Counts } from "./metrics.js";
 import { type Publishing, publish, triesOf } from "./publish.js";
 
 /**
- * Carries messages from the store to the broker: claims what is due, publishes it, settles it. Any number of them, in any
- * number of processes, work on one outbox. Of a key the next message is due when the one before it is settled.
+ * Claims due messages, publishes them and settles them. Any number of relays, in any number of processes, can share an outbox.
+ * The next message of a key becomes due when the one before it is settled.
  *
- * Dies after publishing, before settling: its lease ends, another relay claims the message and publishes it again, with
- * the same id.
+ * If a relay dies after publishing and before settling, its lease expires, and another relay claims the message and publishes
+ * it again, with the same id.
  */
 export class Relay {
   readonly #publishing: Publishing;
@@ -59,12 +59,12 @@ export class Relay {
     this.wake();
   }
 
-  /** Messages that are being published here now. */
+  /** Number of messages that this relay is publishing now. */
   get inFlight(): number {
     return this.#calls.size;
   }
 
-  /** Something may be due. */
+  /** Polls now: a message may be due. */
   wake(): void {
     this.#polls.pollNow();
   }
@@ -78,10 +78,10 @@ export class Relay {
       this.#lease.start();
     }
     const untilOpen = this.#inHand.untilOpen();
-    // A message is published by itself, here or by whoever shares the store.
+    // A suspect is running alone in this process (in this relay, or in another user of the same store).
     if (untilOpen !== undefined) return void untilOpen.then(() => this.wake());
     const limit = relay.concurrency - this.#calls.size - this.#suspects.size;
-    // The next one that ends looks; a suspect may still be counted then, so it is looked again later, too.
+    // The end of a call polls again. Also polls later, because a suspect may still be counted at that moment.
     if (limit <= 0) return this.#polls.pollWithin(relay.pollMs);
     const { worker } = this.#registration;
     const { claimed, known, nextAt, now } = await this.#ask({ worker, queues: [{ flow, queue, limit }], limit });
@@ -90,7 +90,7 @@ export class Relay {
     for (const packet of suspects) this.#suspects.add({ packet });
     if (!known) return await this.#lease.rejoin(worker, { lost: true });
     const waitMs = nextAt === null ? relay.pollMs : Math.min(Math.max(nextAt - now, 0), relay.pollMs);
-    // Without room the next one that ends looks.
+    // Without a free slot, the end of the next call polls.
     if (waitMs > 0) this.#polls.pollWithin(waitMs);
     else if (this.#calls.size < relay.concurrency) this.wake();
   }
@@ -105,8 +105,8 @@ export class Relay {
   }
 
   /**
-   * The reply to a claim was lost: there may be messages that are ours, which we don't know of, and which we would keep from
-   * all others as long as we live. When those that we know of have ended, all others are handed back. False: not yet.
+   * After a lost reply to a claim: this worker may own messages that it does not know of, and no other relay would get them while
+   * its lease is renewed. When all known messages have ended, releases everything it owns. False: not yet.
    */
   async #handBack(): Promise<boolean> {
     if (this.#calls.size > 0 || this.#suspects.size > 0) return false;
@@ -123,21 +123,21 @@ export class Relay {
     else await this.#settle(packet, worker, { kind: "release" });
   }
 
-  /** `turn` runs it beside others, or by itself. */
+  /** `turn` runs the work beside other messages, or alone. */
   async #relay(packet: PacketRecord, worker: number, turn: <T>(work: () => Promise<T>) => Promise<T>): Promise<void> {
     const call = new BoundedCall();
     this.#calls.add(call);
     try {
       const [to, answer] = await turn(async () => {
-        // It may have waited for a suspect: by now it may be another relay's, or this one stops.
+        // While it waited for a suspect, the lease may have been lost or the relay stopped: then the message is released.
         const outcome = !call.isAborted ? await publish(this.#publishing, packet, call) : released;
         return [outcome, await this.#settle(packet, worker, outcome)] as const;
       });
-      // Stale: another relay has the message, and publishes it again.
+      // Stale: another relay owns the message now and publishes it again.
       if (answer.kind === "packetSettled") this.#counts[countOf[to.kind]] += 1;
       else this.#counts.stale += 1;
     } catch (error) {
-      // The store is closed: the message stays ours until our lease is over.
+      // The store is closed: the message stays claimed until the lease expires.
       this.#trouble(error);
     } finally {
       this.#calls.delete(call);
@@ -146,16 +146,16 @@ export class Relay {
     }
   }
 
-  /** Tried until it is in the store, or the message is another relay's. `worker` is who claimed it, even if we have joined again. */
+  /** Retries until the outcome is stored or another relay owns the message. `worker` claimed the message, even if this relay has rejoined since. */
   #settle({ no, attempt, key }: PacketRecord, worker: number, to: PacketOutcome): Promise<PacketAnswer> {
     const { store } = this.#publishing.policy;
     const packet = { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } as const;
-    return afterEffect(store, () => store.commit({ packet }), { what: `the end of message ${key?.key ?? no}` });
+    return afterEffect(store, () => store.commit({ packet }), { what: `the outcome of message ${key?.key ?? no}` });
   }
 
   #lost(): void {
     this.#counts.leasesLost += 1;
-    const why = "this process was silent for longer than its lease; the message is another relay's";
+    const why = "this process did not renew its lease in time; another relay may own the message";
     for (const call of this.#calls) call.abort(new OnceflowError(why, { code: "LEASE_LOST", retryable: true }));
   }
 
@@ -163,11 +163,11 @@ export class Relay {
     try {
       this.#publishing.relay.onTrouble(error);
     } catch {
-      // Whoever listens does not stop the relay.
+      // An error of the callback must not stop the relay.
     }
   }
 
-  /** Claims nothing more, lets publishers end within `graceMs`, hands the rest back. */
+  /** Stops claiming, waits up to `graceMs` for running publishers, and releases the other messages. */
   stop(graceMs: number): Promise<void> {
     this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
@@ -179,8 +179,8 @@ export class Relay {
     await this.#polls.stop();
     await this.#callsEnd(graceMs);
     this.#lease.stop();
-    for (const call of this.#calls) call.abort(new OnceflowError("the relay stops", { code: "RELAY_STOPPED", retryable: true }));
-    // What still runs has begun: it is left to its lease, and counts as what it is.
+    for (const call of this.#calls) call.abort(new OnceflowError("the relay is stopping", { code: "RELAY_STOPPED", retryable: true }));
+    // Publishers that still run have begun their attempt: their messages are not released but left to the lease.
     if (this.#calls.size > 0 || this.#registration.worker === 0 || store.closed) return;
     await store.packets.leave(this.#registration.worker).catch((error: unknown) => this.#trouble(error));
   }

@@ -4,7 +4,7 @@ import { addDeadLetterRoutes } from "./dead-letter-routes.js";
 import { addEventRoute } from "./event-route.js";
 import { addExecutionRoutes } from "./execution-routes.js";
 import { addFlowRoutes } from "./flow-routes.js";
-import { headers, placeGuard, tokenGuard } from "./guard.js";
+import { headers, hostGuard, tokenGuard } from "./guard.js";
 import { loadHono } from "./load-hono.js";
 import { type AppOptions, checkAppOptions } from "./options.js";
 import { knownProblem, problemResponse } from "./problem.js";
@@ -12,7 +12,8 @@ import { addHealthRoute, addStatusRoutes } from "./status-routes.js";
 import { addTriggerRoute } from "./trigger-route.js";
 
 /**
- * The HTTP API of a runtime, as a Hono app: mount it, or hand it to `serve`.
+ * Creates the HTTP API of a runtime as a Hono app, to mount in an app of yours. `serve` also starts a server for it. Throws
+ * InvalidInputError for wrong options, and ConfigurationError (`MISSING_PACKAGE`) if `hono` is not installed.
  *
  * @example
  * const app = createApp(runtime, { token: process.env["ONCEFLOW_TOKEN"] });
@@ -20,7 +21,7 @@ import { addTriggerRoute } from "./trigger-route.js";
 export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
   const policy = checkAppOptions(options);
   const app = new (loadHono().Hono)();
-  app.use(headers, placeGuard(policy.token));
+  app.use(headers, hostGuard(policy.token));
   addHealthRoute(app, runtime);
   app.use(tokenGuard(policy.token));
   addTriggerRoute(app, runtime, policy.bodyBytesMax);
@@ -39,7 +40,7 @@ export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
   return app;
 }
 
-/** A path that is there, asked by a method that it does not take. */
+/** Answers 405 with an Allow header if the path exists but does not support the method. */
 function refuseOtherMethods(app: Hono): void {
   const taken = new Map<string, string[]>();
   for (const { path, method } of app.routes) if (method !== "ALL") taken.set(path, [...(taken.get(path) ?? []), method]);

@@ -1,22 +1,22 @@
 import type { RuntimeEvent } from "../exports/graph.js";
 
 export interface EventStreamOptions {
-  /** Tells the stream what happens; returns how to stop that. */
-  readonly listen: (tell: (event: RuntimeEvent) => void) => () => void;
+  /** Subscribes the stream to events; returns the function that unsubscribes it. */
+  readonly listen: (send: (event: RuntimeEvent) => void) => () => void;
   readonly eventsMax: number;
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
-  /** Called once, however it ends. */
+  /** Called once, when the stream ends for any reason. */
   readonly ended: () => void;
 }
 
 /**
- * Server-sent events. Nothing is made before the reader asks for it: what happens in the meantime waits, up to a bound;
- * what is beyond is dropped, and the reader is told how much.
+ * A stream of server-sent events. Chunks are made when the reader pulls: until then up to `eventsMax` events wait; further
+ * events are dropped, and a `dropped` event reports their count.
  */
 export function eventStream({ listen, eventsMax, heartbeatMs, signal, ended }: EventStreamOptions): ReadableStream<Uint8Array> {
   const bytes = new TextEncoder();
-  // At once, so that the reader knows that it is heard.
+  // Sent at once, so that the client knows that it is subscribed.
   let waiting: string[] = [": listening\n\n"];
   let dropped = 0;
   let wake = (): void => {};
@@ -60,7 +60,7 @@ export function eventStream({ listen, eventsMax, heartbeatMs, signal, ended }: E
   );
 }
 
-/** JSON has no line breaks: one line of data is all. */
+/** JSON.stringify emits no line breaks, so one data line is enough. */
 function messageOf(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }

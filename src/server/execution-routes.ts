@@ -4,7 +4,7 @@ import { oneOf } from "../core/ledger/options.js";
 import { executionStatuses } from "../core/packets/packet.js";
 import { type ExecutionDetails, type Runtime, WaitTimeoutError } from "../exports/graph.js";
 import type { AppPolicy } from "./options.js";
-import { Refused } from "./problem.js";
+import { ServerProblemError } from "./problem.js";
 import { nextOf, numberOf, pageOf } from "./query.js";
 
 export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolicy): void {
@@ -23,16 +23,16 @@ export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolic
   app.get("/executions/:execution", async (c) => {
     const id = c.req.param("execution");
     const waitMs = Math.min((numberOf(c, "wait") ?? 0) * 1000, policy.waitMsMax);
-    const found = await lookAt(runtime, id);
-    if (found === undefined) throw new Refused("execution-unknown");
+    const found = await findExecution(runtime, id);
+    if (found === undefined) throw new ServerProblemError("execution-unknown");
     if (found.status !== "running" || waitMs === 0) return c.json(found);
     const signal = AbortSignal.any([c.req.raw.signal, policy.signal]);
-    return c.json(await ended(runtime, found, waitMs, signal));
+    return c.json(await waitForEnd(runtime, found, waitMs, signal));
   });
 }
 
-/** An id that is none names nothing. */
-async function lookAt(runtime: Runtime, id: string): Promise<ExecutionDetails | undefined> {
+/** A malformed id counts as not found. */
+async function findExecution(runtime: Runtime, id: string): Promise<ExecutionDetails | undefined> {
   try {
     return await runtime.execution(id);
   } catch (error) {
@@ -41,12 +41,12 @@ async function lookAt(runtime: Runtime, id: string): Promise<ExecutionDetails | 
   }
 }
 
-/** As it is when it has ended, or when the time is over. */
-async function ended(runtime: Runtime, found: ExecutionDetails, timeoutMs: number, signal: AbortSignal): Promise<ExecutionDetails> {
+/** The execution after it has ended, or as it is when the time or the signal ends the wait. */
+async function waitForEnd(runtime: Runtime, found: ExecutionDetails, timeoutMs: number, signal: AbortSignal): Promise<ExecutionDetails> {
   try {
     return await runtime.wait(found.id, { timeoutMs, signal });
   } catch (error) {
-    if (signal.aborted || error instanceof WaitTimeoutError) return (await lookAt(runtime, found.id)) ?? found;
+    if (signal.aborted || error instanceof WaitTimeoutError) return (await findExecution(runtime, found.id)) ?? found;
     throw error;
   }
 }

@@ -1,16 +1,16 @@
 import type { Hono } from "hono";
 import type { FlowInfo, FlowPlan, Runtime } from "../exports/graph.js";
-import { Refused } from "./problem.js";
+import { ServerProblemError } from "./problem.js";
 
-/** What flows there are, and whether they take part. */
+/** Lists and shows flows; pauses, resumes and archives them. */
 export function addFlowRoutes(app: Hono, runtime: Runtime): void {
-  app.get("/flows", async (c) => c.json({ flows: (await runtime.flows()).map(briefly) }));
+  app.get("/flows", async (c) => c.json({ flows: (await runtime.flows()).map(summaryOf) }));
 
   app.get("/flows/:flow", async (c) => {
     const { id } = planOf(runtime, c.req.param("flow"));
     const info = (await runtime.flows()).find((one) => one.id === id) as FlowInfo;
     const queues = (await runtime.counts()).filter(({ flow }) => flow === id);
-    return c.json({ ...briefly(info), ...graphOf(info.plan), queues });
+    return c.json({ ...summaryOf(info), ...graphOf(info.plan), queues });
   });
 
   for (const verb of ["pause", "resume", "archive"] as const) {
@@ -24,11 +24,11 @@ export function addFlowRoutes(app: Hono, runtime: Runtime): void {
 
 export function planOf(runtime: Runtime, id: string): FlowPlan {
   const plan = runtime.plan(id);
-  if (plan === undefined) throw new Refused("flow-unknown");
+  if (plan === undefined) throw new ServerProblemError("flow-unknown");
   return plan;
 }
 
-function briefly({ id, state, plan: { document, summary, entries } }: FlowInfo) {
+function summaryOf({ id, state, plan: { document, summary, entries } }: FlowInfo) {
   const { title, version } = document;
   return { id, state, title, version, summary, entries: entries.map(({ node, packet }) => ({ node, packet: packet?.name })) };
 }

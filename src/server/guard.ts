@@ -4,10 +4,10 @@ import { isLoopback } from "./loopback.js";
 import { problemResponse } from "./problem.js";
 
 /**
- * From where one may ask. Without a token that is this machine: a web page that has its own name point here (DNS
- * rebinding) is known by the host that it names, and one that sends across sites by its origin.
+ * Rejects requests by host and origin. Without a token only loopback hosts are accepted: a DNS-rebinding page is recognized
+ * by its Host header, a cross-site request by its Origin header.
  */
-export function placeGuard(token: string | undefined): MiddlewareHandler {
+export function hostGuard(token: string | undefined): MiddlewareHandler {
   return async (c, next) => {
     const host = c.req.header("host") ?? new URL(c.req.url).host;
     if (token === undefined && !isLoopback(nameOf(host))) return problemResponse("host-refused");
@@ -17,7 +17,7 @@ export function placeGuard(token: string | undefined): MiddlewareHandler {
   };
 }
 
-/** Who may ask: whoever has the token, where there is one. */
+/** If the server has a token: rejects requests without it. */
 export function tokenGuard(token: string | undefined): MiddlewareHandler {
   const digest = token === undefined ? undefined : digestOf(token);
   return async (c, next) => {
@@ -39,7 +39,7 @@ function isOwn(origin: string, host: string): boolean {
   return origin === `http://${host}` || origin === `https://${host}`;
 }
 
-/** Answers are data: nothing may be run, framed, guessed or kept of them. */
+/** Responses are data: browsers must not execute, frame, sniff or cache them. */
 export const headers: MiddlewareHandler = async (c, next) => {
   await next();
   c.res.headers.set("x-content-type-options", "nosniff");

@@ -1,17 +1,17 @@
 import { createRequire } from "node:module";
 import { ConfigurationError } from "../core/errors/errors.js";
 
-/** The packages are optional peers: one that is missing is an error with the line that installs it. */
+/** Hono and its adapter are optional peer dependencies: this error names the command that installs them. */
 export function missingPackages(cause: unknown): ConfigurationError {
-  return new ConfigurationError("[onceflow] onceflow/server needs two packages more: npm install hono @hono/node-server", {
+  return new ConfigurationError("[onceflow] onceflow/server requires hono and @hono/node-server: npm install hono @hono/node-server", {
     code: "MISSING_PACKAGE",
     cause,
   });
 }
 
 /**
- * Loaded at the first call. A static import would fail before any code of ours runs, with Node's own message; a top-level
- * await would keep CommonJS programs from requiring this module.
+ * Loads Hono at the first call. A static import of a missing package would fail with Node's message before our code runs; a
+ * top-level await would prevent CommonJS programs from requiring this module.
  */
 export function loadHono(): typeof import("hono") {
   try {

@@ -3,33 +3,33 @@ import type { NodeMetrics, Runtime, RuntimeMetrics } from "../exports/graph.js";
 import { type MetricFamily, prometheusText } from "./prometheus.js";
 
 const ofRuntime = {
-  triggered: "Executions that were triggered here",
+  triggered: "Executions triggered by this process",
   processed: "Packets whose node returned",
-  acknowledged: "Packets that were not delivered, because their key was completed",
-  held: "Packets that waited for another one with their key or lane",
-  retried: "Deliveries that failed and are tried again",
+  acknowledged: "Packets not delivered because their key was already completed",
+  held: "Packets that waited for another packet with the same key or lane",
+  retried: "Deliveries that failed and will be retried",
   dead: "Packets that failed for good",
-  ended: "Executions that ended here",
-  lost: "Packets that a process had in memory when it died or stopped, found here",
-  leasesLost: "How often this process was silent for longer than its lease",
+  ended: "Executions that ended in this process",
+  lost: "Packets found lost: a process had them in memory when it died or stopped",
+  leasesLost: "How many times the lease of this process expired",
 } as const satisfies Partial<Record<keyof RuntimeMetrics, string>>;
 
 const ofNode = {
   processed: "Packets whose node returned, by node",
-  acknowledged: "Packets that were not delivered, by node",
-  retried: "Deliveries that failed and are tried again, by node",
+  acknowledged: "Packets not delivered because their key was already completed, by node",
+  retried: "Deliveries that failed and will be retried, by node",
   dead: "Packets that failed for good, by node",
 } as const satisfies Partial<Record<keyof NodeMetrics, string>>;
 
 const queueStates = ["due", "held", "parts", "owned", "dead"] as const;
 
-/** What is counted, in the text format of Prometheus. Counters are this process's, queues are the store's. */
+/** The metrics in the Prometheus text format. Counters cover this process, queue sizes the whole store. */
 export async function metricsText(runtime: Runtime): Promise<string> {
   const { metrics, store } = runtime;
   const counts = await runtime.counts();
   const families: MetricFamily[] = [
     ...entries(ofRuntime).map(([name, help]) => counter(`onceflow_${snake(name)}_total`, help, [{ value: metrics[name] }])),
-    gauge("onceflow_packets_in_flight", "Packets with this process now", [{ value: metrics.inFlight }]),
+    gauge("onceflow_packets_in_flight", "Packets that this process holds now", [{ value: metrics.inFlight }]),
     ...entries(ofNode).map(([name, help]) => {
       return counter(
         `onceflow_node_${name}_total`,
@@ -39,7 +39,7 @@ export async function metricsText(runtime: Runtime): Promise<string> {
     }),
     counter(
       "onceflow_node_seconds_total",
-      "Time of calls that succeeded, by node",
+      "Duration of successful calls, by node",
       metrics.nodes.map((each) => ({ labels: labelsOf(each), value: each.ms / 1000 })),
     ),
     gauge(
@@ -50,7 +50,7 @@ export async function metricsText(runtime: Runtime): Promise<string> {
       ),
     ),
     ...entries(store.metrics satisfies Metrics).map(([name, value]) => {
-      return counter(`onceflow_store_${snake(name)}_total`, `The store's count of "${name}"`, [{ labels: { store: store.name }, value }]);
+      return counter(`onceflow_store_${snake(name)}_total`, `Store counter "${name}"`, [{ labels: { store: store.name }, value }]);
     }),
   ];
   return prometheusText(families);

@@ -1,4 +1,4 @@
-/** What the API answers with, as JSON Schema. Members that are undefined are left out of answers. */
+/** JSON Schemas of the responses. Undefined members are omitted from responses. */
 const text = { type: "string" } as const;
 const number = { type: "integer" } as const;
 const instant = { type: "string", format: "date-time" } as const;
@@ -99,6 +99,7 @@ export const schemas = {
     },
     letterOptional,
   ),
+  Retried: object({ id: text, key: text, executionId: text, status: { const: "retried" } }, ["key", "executionId"]),
   Reinjected: object({ id: text, key: text, executionId: text, status: { const: "reinjected" } }, ["key", "executionId"]),
   Health: object({ status: text }),
 };

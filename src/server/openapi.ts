@@ -10,8 +10,8 @@ const parameter = (where: "path" | "query", name: string, description: string, s
 const flowId = parameter("path", "flow", "The id of a flow");
 const letterId = parameter("path", "letter", "The id of a dead letter");
 const page = [
-  parameter("query", "limit", "At most so many", { type: "integer", minimum: 1, maximum: 1000, default: 100 }),
-  parameter("query", "before", "The last one of the page before (`next`)"),
+  parameter("query", "limit", "Maximum number of items", { type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+  parameter("query", "before", "Continue after this id: `next` of the previous page"),
 ];
 
 type SchemaName = keyof typeof schemas;
@@ -21,8 +21,10 @@ const problem = (description: string) => ({
   description,
   content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
 });
-const absent = problem("There is no such thing");
-const always = { 401: problem("The bearer token is missing or wrong"), 403: problem("The host or the origin is refused") };
+const absent = problem("Not found");
+const always = { 401: problem("The bearer token is missing or wrong"), 403: problem("The host or origin is not allowed") };
+
+const cannotRetry = problem("The flow no longer has the packet's edge, or the payload was lost with a process's memory");
 
 interface Operation {
   readonly id: string;
@@ -30,10 +32,12 @@ interface Operation {
   readonly parameters?: readonly object[];
   readonly responses: Readonly<Record<number, object>>;
   readonly body?: object;
+  readonly deprecated?: true;
 }
-const operation = ({ id, summary, parameters = [], responses, body }: Operation) => ({
+const operation = ({ id, summary, parameters = [], responses, body, deprecated }: Operation) => ({
   operationId: id,
   summary,
+  ...(deprecated ? { deprecated } : {}),
   parameters,
   ...(body === undefined ? {} : { requestBody: { required: true, content: { "application/json": { schema: body } } } }),
   responses: { ...responses, ...always },
@@ -41,26 +45,26 @@ const operation = ({ id, summary, parameters = [], responses, body }: Operation)
 
 const triggerFlow = operation({
   id: "triggerFlow",
-  summary: "Put a packet into a flow. Durable when it is answered; the same key again is the same execution",
+  summary: "Trigger a flow: send it a packet. The packet is durable before the response; the same key returns the first execution",
   parameters: [
     flowId,
-    parameter("query", "entry", "The node to enter at, where there are several"),
-    { ...parameter("query", "Idempotency-Key", "Names this trigger, bare or quoted"), in: "header" },
+    parameter("query", "entry", "Entry point to trigger (required if the flow has several)"),
+    { ...parameter("query", "Idempotency-Key", "Idempotency key of this trigger, bare or quoted"), in: "header" },
   ],
   body: { type: "object", additionalProperties: true },
   responses: {
-    202: { ...answer("Taken", "Triggered"), headers: { Location: { schema: { type: "string" } } } },
+    202: { ...answer("Accepted", "Triggered"), headers: { Location: { schema: { type: "string" } } } },
     200: answer(
-      "The key was used before (Idempotent-Replayed: true), the entry's filter does not let it in, or the flow keeps nothing",
+      "The key was already used (Idempotent-Replayed: true), the entry point's filter rejected the payload, or the flow stores nothing and has run",
       "Triggered",
     ),
-    400: problem("The payload, the key or a parameter is wrong; `problems` says where"),
+    400: problem("The payload, the key or a parameter is invalid; `problems` lists what is wrong with the payload"),
     404: absent,
-    409: problem("The flow is archived; or paused, and it keeps nothing"),
+    409: problem("The flow is archived, or it is paused and stores nothing"),
     413: problem("The body is too long"),
-    415: problem("The body is no JSON"),
-    422: problem("The key was used before with another payload"),
-    503: problem("The store cannot be reached, or the server is being stopped"),
+    415: problem("The body is not JSON"),
+    422: problem("The key was already used with a different payload"),
+    503: problem("The store is unreachable, or the server is shutting down"),
   },
 });
 
@@ -69,114 +73,132 @@ const stateChange = (verb: string, summary: string) => ({
     id: `${verb}Flow`,
     summary,
     parameters: [flowId],
-    responses: { 200: answer("So it is now", "FlowState"), 404: absent },
+    responses: { 200: answer("The flow's new state", "FlowState"), 404: absent },
   }),
 });
 
-/** Written by hand, and compared with the routes by a test. */
+/** The OpenAPI document, written by hand; a test compares it with the routes. */
 export const openApi = {
   openapi: "3.1.0",
-  info: { title: "Onceflow", version: "1", summary: "Trigger flows, look at executions and dead letters, hear what happens." },
+  info: { title: "Onceflow", version: "1", summary: "Trigger flows, inspect executions and dead letters, subscribe to events." },
   servers: [{ url: "/" }],
   security: [{}, { bearer: [] }],
   paths: {
     "/flows": {
-      get: operation({ id: "listFlows", summary: "The flows of this runtime", responses: { 200: answer("All of them", "FlowList") } }),
+      get: operation({ id: "listFlows", summary: "List the flows of this runtime", responses: { 200: answer("All flows", "FlowList") } }),
     },
     "/flows/{flow}": {
       get: operation({
         id: "showFlow",
-        summary: "A flow: its nodes, its edges, and what is in its queues",
+        summary: "Show a flow: nodes, edges and the number of packets in each queue",
         parameters: [flowId],
-        responses: { 200: answer("It", "FlowDetails"), 404: absent },
+        responses: { 200: answer("The flow", "FlowDetails"), 404: absent },
       }),
     },
     "/flows/{flow}/trigger": { post: triggerFlow },
-    "/flows/{flow}/pause": stateChange("pause", "Deliver nothing more of it; triggers are still taken"),
-    "/flows/{flow}/resume": stateChange("resume", "Go on"),
-    "/flows/{flow}/archive": stateChange("archive", "As paused, and refuse triggers"),
+    "/flows/{flow}/pause": stateChange("pause", "Pause a flow: stop deliveries, still accept triggers"),
+    "/flows/{flow}/resume": stateChange("resume", "Resume a paused or archived flow"),
+    "/flows/{flow}/archive": stateChange("archive", "Archive a flow: stop deliveries and reject triggers"),
     "/flows/{flow}/dead-letters": {
       get: operation({
         id: "listDeadLetters",
-        summary: "Packets of a flow that failed for good, newest first",
-        parameters: [flowId, parameter("query", "queue", "Of one queue of dead letters"), ...page],
-        responses: { 200: answer("A page", "DeadLetterList"), 400: problem("A parameter is wrong"), 404: absent },
+        summary: "List the dead letters of a flow (packets that failed for good), newest first",
+        parameters: [flowId, parameter("query", "queue", "Only this dead-letter queue"), ...page],
+        responses: { 200: answer("A page of dead letters", "DeadLetterList"), 400: problem("A parameter is invalid"), 404: absent },
       }),
     },
     "/flows/{flow}/dead-letters/{letter}": {
       get: operation({
         id: "showDeadLetter",
-        summary: "A dead letter, with its payload and its history",
+        summary: "Show a dead letter with its payload and the error of each attempt",
         parameters: [flowId, letterId],
-        responses: { 200: answer("It", "DeadLetterDetails"), 404: absent },
+        responses: { 200: answer("The dead letter", "DeadLetterDetails"), 404: absent },
       }),
       delete: operation({
         id: "discardDeadLetter",
-        summary: "Remove a dead letter for good",
+        summary: "Discard a dead letter: remove it permanently",
         parameters: [flowId, letterId],
-        responses: { 204: answer("It is gone"), 404: absent },
+        responses: { 204: answer("The dead letter was removed"), 404: absent },
+      }),
+    },
+    "/flows/{flow}/dead-letters/{letter}/retry": {
+      post: operation({
+        id: "retryDeadLetter",
+        summary: "Retry a dead letter: deliver the packet again with the same key; its history is kept",
+        parameters: [flowId, letterId],
+        responses: { 200: answer("The packet is due", "Retried"), 404: absent, 409: cannotRetry },
       }),
     },
     "/flows/{flow}/dead-letters/{letter}/reinject": {
       post: operation({
         id: "reinjectDeadLetter",
-        summary: "Deliver it again, with the key and the history that it has",
+        summary: "Deprecated name of retryDeadLetter",
+        deprecated: true,
         parameters: [flowId, letterId],
-        responses: { 200: answer("It is due", "Reinjected"), 404: absent, 409: problem("Its edge is not in the flow any more") },
+        responses: { 200: answer("The packet is due", "Reinjected"), 404: absent, 409: cannotRetry },
       }),
     },
     "/executions": {
       get: operation({
         id: "listExecutions",
-        summary: "Executions, newest first",
+        summary: "List executions, newest first",
         parameters: [
-          parameter("query", "flow", "Of one flow"),
-          parameter("query", "status", "In one state", { enum: ["running", "completed", "dead"] }),
+          parameter("query", "flow", "Only this flow"),
+          parameter("query", "status", "Only this status", { enum: ["running", "completed", "dead"] }),
           ...page,
         ],
-        responses: { 200: answer("A page", "ExecutionList"), 400: problem("A parameter is wrong") },
+        responses: { 200: answer("A page of executions", "ExecutionList"), 400: problem("A parameter is invalid") },
       }),
     },
     "/executions/{execution}": {
       get: operation({
         id: "showExecution",
-        summary: "An execution: input, outputs, what happened out of the ordinary, packets that are left",
+        summary: "Show an execution: input, outputs, notes about unusual events, and open packets",
         parameters: [
-          parameter("path", "execution", "Its id"),
-          parameter("query", "wait", "Seconds to wait for its end, up to a bound of the server's", { type: "integer", minimum: 0 }),
+          parameter("path", "execution", "The id of an execution"),
+          parameter("query", "wait", "Seconds to wait until it ends, limited by the server", { type: "integer", minimum: 0 }),
         ],
-        responses: { 200: answer("It, ended or not", "ExecutionDetails"), 400: problem("A parameter is wrong"), 404: absent },
+        responses: {
+          200: answer("The execution, ended or still running", "ExecutionDetails"),
+          400: problem("A parameter is invalid"),
+          404: absent,
+        },
       }),
     },
     "/events": {
       get: operation({
         id: "listen",
-        summary: "What happens in this process, as server-sent events; `dropped` says how many did not reach a slow listener",
-        parameters: [parameter("query", "flow", "Of one flow"), parameter("query", "execution", "Of one execution")],
+        summary: "Subscribe to the events of this process (server-sent events); `dropped` counts events that a slow client missed",
+        parameters: [parameter("query", "flow", "Only this flow"), parameter("query", "execution", "Only this execution")],
         responses: {
-          200: { description: "Until one side ends it", content: { "text/event-stream": { schema: { type: "string" } } } },
-          503: problem("As many listen as may"),
+          200: {
+            description: "A stream that stays open until either side closes it",
+            content: { "text/event-stream": { schema: { type: "string" } } },
+          },
+          503: problem("Too many clients are subscribed, or the server is shutting down"),
         },
       }),
     },
     "/health": {
       get: operation({
         id: "health",
-        summary: "Whether the store can be reached. Needs no token",
-        responses: { 200: answer("It can", "Health"), 503: answer("It cannot", "Health") },
+        summary: "Check whether the store is reachable. Requires no token",
+        responses: { 200: answer("The store is reachable", "Health"), 503: answer("The store is unreachable", "Health") },
       }),
     },
     "/metrics": {
       get: operation({
         id: "metrics",
-        summary: "Counters and queues, in the text format of Prometheus",
-        responses: { 200: { description: "Text", content: { "text/plain": { schema: { type: "string" } } } } },
+        summary: "Counters and queue sizes in the Prometheus text format",
+        responses: { 200: { description: "The metrics", content: { "text/plain": { schema: { type: "string" } } } } },
       }),
     },
-    "/openapi.json": { get: operation({ id: "openApi", summary: "This document", responses: { 200: { description: "It" } } }) },
+    "/openapi.json": {
+      get: operation({ id: "openApi", summary: "This document", responses: { 200: { description: "The OpenAPI document" } } }),
+    },
   },
   components: {
     schemas,
-    securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "Needed where the server was given a token" } },
+    securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "Required if the server has a token" } },
   },
 };

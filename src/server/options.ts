@@ -2,22 +2,26 @@ import { InvalidInputError } from "../core/errors/errors.js";
 import { whole } from "../core/ledger/key-ref.js";
 import { duration } from "../core/ledger/options.js";
 
+/** Options of `createApp`. */
 export interface AppOptions {
-  /** Who knows it may ask; sent as `Authorization: Bearer …`. Without one, only requests for a loopback host are answered. */
+  /**
+   * Token that clients must send as `Authorization: Bearer …`: 16 or more printable ASCII characters. Without a token only
+   * requests to a loopback host are answered.
+   */
   readonly token?: string;
-  /** Longer bodies are refused. Default 1 MiB. */
+  /** Maximum size of a request body. Default 1 MiB. */
   readonly bodyBytesMax?: number;
-  /** How long `?wait=` may take. Default 60 s. */
+  /** Maximum time that a request with `?wait=` waits. Default 60 s. */
   readonly waitMsMax?: number;
-  /** Who listens to /events at once. Default 100. */
+  /** Maximum number of clients subscribed to /events at the same time. Default 100. */
   readonly listenersMax?: number;
-  /** Events that wait for a slow listener; those beyond are dropped, and counted. Default 1000. */
+  /** Maximum number of events that wait for a slow client; further events are dropped and counted. Default 1000. */
   readonly eventsMax?: number;
-  /** How often a listener hears that the server is still there. Default 15 s. */
+  /** Interval of the comment lines that keep an idle event stream open. Default 15 s. */
   readonly heartbeatMs?: number;
-  /** Ends what would go on for ever: event streams, and requests that wait. */
+  /** When it aborts, event streams end and waiting requests are answered. */
   readonly signal?: AbortSignal;
-  /** Told what strangers are not. Default: a warning of the process. */
+  /** Called with unexpected errors, whose details clients do not receive. Default: emits a process warning. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -46,13 +50,16 @@ export function checkAppOptions(options: AppOptions): AppPolicy {
   return { token, bodyBytesMax, waitMsMax, listenersMax, eventsMax, heartbeatMs, signal, onError };
 }
 
-/** The message must not repeat it. */
+/** The error message must not contain the token. */
 function checkToken(token: unknown): void {
   if (typeof token === "string" && token.length >= tokenCharsMin && /^[\x21-\x7e]+$/.test(token)) return;
-  throw new InvalidInputError("token", `must have ${tokenCharsMin} characters or more, printable ASCII without spaces`);
+  throw new InvalidInputError("token", `must be ${tokenCharsMin} or more printable ASCII characters without spaces`);
 }
 
 function warn(error: unknown): void {
   const what = error instanceof Error ? error.message : String(error);
-  process.emitWarning(`a request could not be answered: ${what}`, { type: "OnceflowWarning", code: "ONCEFLOW_SERVER_ERROR" });
+  process.emitWarning(`[onceflow] a request failed with an unexpected error: ${what}`, {
+    type: "OnceflowWarning",
+    code: "ONCEFLOW_SERVER_ERROR",
+  });
 }

@@ -1,4 +1,3 @@
-/** One number, and what it is about. */
 interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
   readonly value: number;
@@ -11,7 +10,7 @@ export interface MetricFamily {
   readonly samples: readonly Sample[];
 }
 
-/** The text format, version 0.0.4. Families without a sample are left out. */
+/** Formats metrics in the Prometheus text format, version 0.0.4. Families without samples are omitted. */
 export function prometheusText(families: readonly MetricFamily[]): string {
   return families
     .filter(({ samples }) => samples.length > 0)
@@ -27,7 +26,7 @@ function labelText(labels: Readonly<Record<string, string>>): string {
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }
 
-/** A name of a document may hold anything: it must not end its label, nor its line. */
+/** Names come from documents and may contain any character: they must not end their label or line. */
 function escaped(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

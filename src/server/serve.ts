@@ -8,25 +8,28 @@ import { missingPackages } from "./load-hono.js";
 import { isLoopback } from "./loopback.js";
 import type { AppOptions } from "./options.js";
 
+/** Options of `serve`. */
 export interface ServeOptions extends Omit<AppOptions, "signal"> {
-  /** Default 127.0.0.1. Any other than a loopback address needs a token. */
+  /** Address to bind. Default 127.0.0.1. An address that is not loopback requires a token. */
   readonly host?: string;
-  /** Default 4000; 0: a free one. */
+  /** Default 4000; 0 chooses a free port. */
   readonly port?: number;
 }
 
+/** A running server. */
 export interface Served {
   readonly url: string;
   readonly port: number;
-  /** Takes no more requests, ends event streams, and waits for the others. The runtime is left as it is. */
+  /** Accepts no more requests, ends event streams, and waits up to 10 s for other requests. Does not stop the runtime. */
   close(): Promise<void>;
 }
 
-/** How long requests have that are under way when the server is closed. */
+/** How long `close` waits for requests in progress. */
 const closeMsMax = 10_000;
 
 /**
- * Listens. Resolves when it does.
+ * Serves the HTTP API of a runtime. Resolves when the server listens. Throws ConfigurationError: `TOKEN_MISSING` (not a
+ * loopback address and no token), `CANNOT_LISTEN` (port in use, for example), `MISSING_PACKAGE` (Hono is not installed).
  *
  * @example
  * const server = await serve(runtime, { port: 4000 });
@@ -35,8 +38,8 @@ export async function serve(runtime: Runtime, { host = "127.0.0.1", port = 4000,
   whole("port", port, 0, 65_535);
   if (options.token === undefined && !isLoopback(host))
     throw new ConfigurationError(
-      `[onceflow] the server is not bound to ${host} without a token: anybody could trigger flows and read payloads. ` +
-        "Set a token (--token-file, ONCEFLOW_TOKEN), or bind it to 127.0.0.1",
+      `[onceflow] refusing to listen on ${host} without a token: anyone on the network could trigger flows and read payloads. ` +
+        "Set a token (--token-file, ONCEFLOW_TOKEN), or use host 127.0.0.1",
       { code: "TOKEN_MISSING" },
     );
   const { createAdaptorServer } = await loadAdapter();
@@ -48,8 +51,8 @@ export async function serve(runtime: Runtime, { host = "127.0.0.1", port = 4000,
     url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`,
     port: address.port,
     close: async () => {
-      stop.abort(new Error("the server is being stopped"));
-      await closed(server);
+      stop.abort(new Error("the server is shutting down"));
+      await closeServer(server);
     },
   };
 }
@@ -65,14 +68,14 @@ async function loadAdapter(): Promise<typeof import("@hono/node-server")> {
 function listen(server: HttpServer, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
-      const why = error.code === "EADDRINUSE" ? `port ${port} is taken; choose another (0: any free one)` : String(error.code);
+      const why = error.code === "EADDRINUSE" ? `port ${port} is in use; choose another (0: any free port)` : String(error.code);
       reject(new ConfigurationError(`[onceflow] the server cannot listen on ${host}: ${why}`, { code: "CANNOT_LISTEN", cause: error }));
     });
     server.listen(port, host, () => resolve(server.address() as AddressInfo));
   });
 }
 
-function closed(server: HttpServer): Promise<void> {
+function closeServer(server: HttpServer): Promise<void> {
   return new Promise((resolve) => {
     const late = setTimeout(() => server.closeAllConnections(), closeMsMax);
     server.close(() => {

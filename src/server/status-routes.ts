@@ -4,10 +4,10 @@ import type { Runtime } from "../exports/graph.js";
 import { metricsText } from "./metrics.js";
 import { openApi } from "./openapi.js";
 
-/** How long the store has to answer. */
+/** Maximum time that the store may take to answer. */
 const healthMsMax = 5000;
 
-/** Before the token is asked for: who only asks whether it is alive learns nothing else. */
+/** Registered before the token guard, so that load balancers can call it; it reveals only whether the store is reachable. */
 export function addHealthRoute(app: Hono, runtime: Runtime): void {
   app.get("/health", async (c) => {
     const reachable = await reaches(runtime);
@@ -15,14 +15,14 @@ export function addHealthRoute(app: Hono, runtime: Runtime): void {
   });
 }
 
-/** How the server is, for machines. */
+/** Metrics and the OpenAPI document. */
 export function addStatusRoutes(app: Hono, runtime: Runtime): void {
   app.get("/metrics", async (c) => c.body(await metricsText(runtime), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }));
 
   app.get("/openapi.json", (c) => c.json(openApi));
 }
 
-/** One short read. A store that is closed, refuses or is silent is not there. */
+/** Makes one short read. A store that is closed, returns an error or does not answer in time counts as unreachable. */
 async function reaches({ store }: Runtime): Promise<boolean> {
   if (store.closed) return false;
   const stop = new AbortController();

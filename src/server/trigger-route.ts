@@ -7,7 +7,7 @@ import { planOf } from "./flow-routes.js";
 
 const keyCharsMax = 255;
 
-/** A packet comes in. Answered when it is durable; where the flow keeps nothing, when its nodes have returned. */
+/** Triggers a flow. Answers when the packet is durable or, if the flow stores nothing, when its nodes have returned. */
 export function addTriggerRoute(app: Hono, runtime: Runtime, bodyBytesMax: number): void {
   app.post("/flows/:flow/trigger", async (c) => {
     const plan = planOf(runtime, c.req.param("flow"));
@@ -15,7 +15,7 @@ export function addTriggerRoute(app: Hono, runtime: Runtime, bodyBytesMax: numbe
     const payload = await jsonBody(c.req.raw, bodyBytesMax);
     const options = { ...(key === undefined ? {} : { key }), ...traceOf(c) };
     const { status, executionId, mismatch } = await runtime.trigger(plan.id, c.req.query("entry"), payload, options);
-    if (mismatch) throw new Refusal("mismatch", "send what was sent first, or use a new key");
+    if (mismatch) throw new Refusal("mismatch", "repeat the first payload, or use a new key");
     if (status === "duplicate") c.header("idempotent-replayed", "true");
     const kept = executionId !== undefined && keeps(plan);
     if (kept) c.header("location", `${prefixOf(c)}/executions/${executionId}`);
@@ -23,17 +23,17 @@ export function addTriggerRoute(app: Hono, runtime: Runtime, bodyBytesMax: numbe
   });
 }
 
-/** Where the app is, inside another one. */
+/** The path that the app is mounted at. */
 function prefixOf(c: Context): string {
   return c.req.path.replace(/\/flows\/[^/]*\/trigger$/, "");
 }
 
-/** Where all of its edges are direct or ephemeral there is no execution to be looked at. */
+/** A flow with only direct and ephemeral edges stores no execution that a client could read. */
 function keeps({ entries }: FlowPlan): boolean {
   return entries.some(({ delivery }) => delivery.mode !== "direct");
 }
 
-/** W3C trace context goes along with the packet. */
+/** Passes the W3C trace context on with the packet. */
 function traceOf(c: Context): Pick<TriggerOptions, "traceHeaders"> {
   const found = ["traceparent", "tracestate"].flatMap((name) => {
     const value = c.req.header(name);

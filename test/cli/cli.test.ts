@@ -48,7 +48,7 @@ describe("conformance", () => {
   test("says what it cannot do", async () => {
     expect(await onceflow(["conformance", "smtp", "http://127.0.0.1:1/"])).toMatchObject({
       code: 2,
-      err: expect.stringMatching(/no suite for "smtp"/),
+      err: expect.stringMatching(/unknown suite "smtp"/),
     });
     expect(await onceflow(["conformance", "http", "nowhere"])).toMatchObject({ code: 2, err: expect.stringMatching(/not a URL/) });
     expect(await onceflow(["conformance", "http", "http://127.0.0.1:1/", "--header", "none"])).toMatchObject({ code: 2 });
@@ -67,8 +67,8 @@ describe("validate", () => {
     expect(code).toBe(1);
     expect(
       out,
-    ).toBe(`a.flowdsl.yaml:3:37                 error    FLOW_BAD_VALUE      /nodes/A/kind  "sorce" is none of source, transform, router, llm, action, checkpoint, publish, terminal, integration, subworkflow; did you mean "source"?
-deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        "colour" means nothing here; remove it, or begin its name with x-
+    ).toBe(`a.flowdsl.yaml:3:37                 error    FLOW_BAD_VALUE      /nodes/A/kind  "sorce" is not allowed; allowed values: source, transform, router, llm, action, checkpoint, publish, terminal, integration, subworkflow; did you mean "source"?
+deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        unknown field "colour"; remove it, or prefix its name with x-
 
 2 files, 1 error, 1 warning
 `);
@@ -162,7 +162,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect((await onceflow(["validate", "in", "in/a.flowdsl.yaml"], folder)).out).toContain("2 files, 0 errors");
     symlinkSync("nowhere", join(folder, "in/z.flowdsl.yaml"));
     const { code, out } = await onceflow(["validate", "in"], folder);
-    expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: there is no such file")]);
+    expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: no such file")]);
   });
 
   test("the examples are well", async () => {
@@ -248,7 +248,7 @@ describe("generate", () => {
     expect(JSON.parse(first.out)).toMatchObject({ ok: true, files: [{ written: true }, { written: true }] });
     const stubs = join(folder, "out/email_triage.nodes.ts");
     writeFileSync(stubs, "// mine\n");
-    expect((await onceflow(args)).out).toMatch(/types\.ts +written\n.*nodes\.ts +kept: it is there/);
+    expect((await onceflow(args)).out).toMatch(/types\.ts +written\n.*nodes\.ts +kept: the file exists/);
     expect(readFileSync(stubs, "utf8")).toBe("// mine\n");
     await onceflow([...args, "--force"]);
     expect(readFileSync(stubs, "utf8")).toContain("export const sendSmsAlert: SendSmsAlert");
@@ -287,8 +287,8 @@ describe("completion", () => {
     expect(complete("onceflow va")).toEqual(["validate"]);
     expect(complete("onceflow validate --allow")).toEqual(["--allow-remote"]);
     expect(complete("onceflow generate types")).toEqual(["typescript"]);
-    expect(complete("onceflow dead-letters rein")).toEqual(["reinject"]);
-    expect(complete("onceflow dead-letters reinject --al")).toEqual(["--all"]);
+    expect(complete("onceflow dead-letters ret")).toEqual(["retry"]);
+    expect(complete("onceflow dead-letters retry --al")).toEqual(["--all"]);
     expect(complete("onceflow convert a.yaml --to ''")).toEqual(["yaml", "json"]);
     expect(complete("onceflow executions --status d")).toEqual(["dead"]);
     expect(complete("onceflow help gen")).toEqual(["generate"]);
@@ -308,7 +308,7 @@ describe("completion", () => {
       "typescript",
       "run",
       "trigger",
-      "reinject",
+      "retry",
       "keys",
       "migrate",
     ])
@@ -342,11 +342,11 @@ describe("usage", () => {
     const folder = folderWith({ "a.yaml": odd, "folder/b.yaml": odd });
     symlinkSync("self", join(folder, "self"));
     const wrong: readonly (readonly [string[], RegExp])[] = [
-      [["convert", "a.yaml", "-o", "folder"], /^\[onceflow\] folder cannot be written: it is a folder$/],
-      [["convert", "a.yaml", "-o", "none/a.json"], /^\[onceflow\] none\/a\.json cannot be written: there is no such folder$/],
+      [["convert", "a.yaml", "-o", "folder"], /^\[onceflow\] cannot write folder: it is a folder$/],
+      [["convert", "a.yaml", "-o", "none/a.json"], /^\[onceflow\] cannot write none\/a\.json: its folder does not exist$/],
       [
         ["generate", "typescript", "a.yaml", "-o", "a.yaml"],
-        /^\[onceflow\] a\.yaml\/good\.types\.ts cannot be written: a file is where its folder/,
+        /^\[onceflow\] cannot write a\.yaml\/good\.types\.ts: a file has the name of its folder/,
       ],
       [["validate", "self", "a.yaml/below"], /^$/],
     ];

@@ -90,7 +90,7 @@ onStoresInTurn("run", durableStores, (test) => {
     ]);
     expect(again).toMatchObject({ code: 0, out: expect.stringMatching(/^duplicate {2}ex_/) as string });
     expect(other).toMatchObject({ code: 2, err: expect.stringContaining("answered 422") as string });
-    expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("There is no such flow") as string });
+    expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("Flow not found") as string });
     child.kill("SIGTERM");
     expect(await ended).toEqual([0, null]);
     expect(isRunning(child.pid ?? 0)).toBe(false);
@@ -104,7 +104,7 @@ onStoresInTurn("run", durableStores, (test) => {
 });
 
 onStoresInTurn("looking", durableStores, (test) => {
-  test("executions and dead letters, re-injected and discarded", async ({ scene }) => {
+  test("executions and dead letters, retried and discarded", async ({ scene }) => {
     const folder = shop();
     const { store } = on(scene);
     const charge = (input: NodeInput): void => {
@@ -134,21 +134,24 @@ onStoresInTurn("looking", durableStores, (test) => {
     expect(letters.out).not.toContain("\u001b");
     const ids = (JSON.parse(lettersJson.out) as { id: string }[]).map(({ id }) => id);
     expect(ids.length).toBe(2);
-    const [one, shown, absent, reinjected] = await Promise.all([
+    const [one, shown, absent, retried, reinjected] = await Promise.all([
       look("executions", newest?.id ?? ""),
       look("dead-letters", "show", ids[0] ?? ""),
       look("executions", "ex_zzzz"),
-      look("dead-letters", "reinject", ids[1] ?? "", "pk_zzzz"),
+      look("dead-letters", "retry", ids[1] ?? "", "pk_zzzz"),
+      // The deprecated name of `retry`.
+      look("dead-letters", "reinject", "pk_zzzz", "--json"),
     ]);
     expect(one.out).toMatch(/^id +ex_\w+\n/);
     expect(one.out).toContain('input       {"orderId":"o-3","amount":10000}');
     expect(shown.out).toMatch(/key +o-\d-charge\n/);
     expect(shown.out).toContain("ATTEMPT  AT");
-    expect(absent).toMatchObject({ code: 1, out: "", err: "there is no execution ex_zzzz\n" });
-    expect(reinjected).toMatchObject({ code: 1, out: "1 dead letter reinjected; not there: pk_zzzz\n" });
+    expect(absent).toMatchObject({ code: 1, out: "", err: "execution ex_zzzz not found\n" });
+    expect(retried).toMatchObject({ code: 1, out: "1 dead letter retried; not found: pk_zzzz\n" });
+    expect([reinjected.code, JSON.parse(reinjected.out)]).toEqual([1, { ok: false, reinjected: [], gone: ["pk_zzzz"] }]);
     expect(await look("dead-letters", "discard", "--all")).toMatchObject({
       code: 2,
-      err: expect.stringContaining("needs --flow") as string,
+      err: expect.stringContaining("requires --flow") as string,
     });
     expect(await look("dead-letters", "discard", "--all", "--flow", "orders", "--json")).toMatchObject({
       code: 0,
@@ -182,7 +185,7 @@ onStoresInTurn("looking", durableStores, (test) => {
     expect(runs.out).toMatch(/^ID +WORKFLOW +STATUS .*\npay:1 +pay +completed /);
     const { journal: items, status } = JSON.parse(journal.out) as { status: string; journal: { type: string; attempt?: number }[] };
     expect([status, items.find(({ type }) => type === "done")?.attempt]).toEqual(["completed", 1]);
-    expect(noRun).toMatchObject({ code: 1, err: "there is no run pay:2\n" });
+    expect(noRun).toMatchObject({ code: 1, err: "run pay:2 not found\n" });
     expect(listed.out).toMatch(/\nshop +k-1 +completed +1 /);
     expect(key.out).toMatch(/state +completed\n/);
     expect(key.out).toMatch(/ATTEMPT +STARTED +ENDED +VERDICT .*\n1 .* completed /);
@@ -202,10 +205,10 @@ test("one order: its end is the exit code, and its key is used once", async () =
   expect(lines.map((line) => line.split(/\s+/)[0])).toEqual(["triggered", "processed", "processed", "ended"]);
   expect(new Set(lines.slice(0, 3).map((line) => line.indexOf("TakeOrder") + line.indexOf("Charge"))).size).toBe(1);
   const again = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
-  expect(again).toMatchObject({ code: 0, err: expect.stringContaining("the key was used before: ex_") as string });
+  expect(again).toMatchObject({ code: 0, err: expect.stringContaining("the key was already used by execution ex_") as string });
   expect(await onceflow([...runNodes, "--trigger", order("o-2"), "--key", "order-1", "--wait"], folder)).toMatchObject({
     code: 2,
-    err: expect.stringContaining("key: was used before with another payload") as string,
+    err: expect.stringContaining("key: was already used with a different payload") as string,
   });
   expect(chargesIn(folder)).toEqual(["o-1-charge"]);
 });
@@ -268,29 +271,29 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
   const wrong: readonly (readonly [string[], RegExp])[] = [
     [["run", "broken.yaml", "--nodes", "nodes.ts", ...store], /^broken\.yaml:2:8 error FLOW_BAD_TYPE/m],
     [["trigger", "orders", order("o-1"), "--file", "broken.yaml", ...store], /cannot be run/],
-    [["run", ".", "--nodes", "none.ts", ...store], /there is no file none\.ts/],
-    [["run", ".", "--nodes", "empty.mjs", ...store], /exports no `nodes`/],
-    [["run", ".", "--nodes", ".", ...store], /there is no file \.$/m],
+    [["run", ".", "--nodes", "none.ts", ...store], /file not found: none\.ts/],
+    [["run", ".", "--nodes", "empty.mjs", ...store], /empty\.mjs must export `nodes`/],
+    [["run", ".", "--nodes", ".", ...store], /file not found: \.$/m],
     [["run", ".", "--nodes", "half.ts", ...store], /half\.ts cannot be loaded: SyntaxError: .*Expected `}`/],
     [["run", ".", "--nodes", "throws.mjs", ...store], /throws\.mjs cannot be loaded: Error: not today$/m],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--trigger", "{"], /must be a JSON object/],
-    [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /goes with --trigger/],
+    [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /requires --trigger/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--lease-ms", "1"], /whole number from 50 to 3600000/],
     [["trigger", "orders", order("o-1"), ...store], /--file/],
     // What `run --trigger` refuses, too.
-    [["trigger", "orders", '{"orderId":1}', ...file], /payload: does not match Order, which "TakeOrder" sends on: /],
+    [["trigger", "orders", '{"orderId":1}', ...file], /payload: does not match Order, which source "TakeOrder" passes on: /],
     [
       ["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"],
       /payload: packet does not match schema "Order"/,
     ],
     [["trigger", "orders", "@none.json", ...file], /no such file/],
-    [["trigger", "orders", "--url", "nowhere"], /is no http/],
+    [["trigger", "orders", "--url", "nowhere"], /is not an http/],
     [["trigger", "orders", "--wait", "soon", "--url", "http://127.0.0.1:1"], /number of seconds/],
-    [["executions", ...store], /there is no database at flows\.db/],
-    [["runs"], /there is no database at \.onceflow\/onceflow\.db/],
+    [["executions", ...store], /database not found: flows\.db/],
+    [["runs"], /database not found: \.onceflow\/onceflow\.db/],
     [["keys", "--limit", "0", ...store], /from 1 to 1000/],
     [["executions", "--store", "carrier-pigeon://x"], /cannot open/],
-    [["dead-letters", "reinject", ...store], /name dead letters, or say --all/],
+    [["dead-letters", "retry", ...store], /name dead letters, or use --all/],
     [["dead-letters", "nonsense"], /unknown command/],
   ];
   const ran = await Promise.all(wrong.map(async ([args, why]) => ({ args, why, ...(await onceflow(args, folder)) })));
@@ -320,6 +323,6 @@ test("other machines are served only with a token, which no error repeats", asyn
     onceflow([...runNodes, "--port", "0", "--host", "0.0.0.0", "--token-file", "token.txt"], folder),
   ]);
   expect(open1).toMatchObject({ code: 2, err: expect.stringContaining("without a token") as string });
-  expect(short).toMatchObject({ code: 2, err: expect.stringContaining("16 characters") as string });
+  expect(short).toMatchObject({ code: 2, err: expect.stringContaining("16 or more") as string });
   expect(short.err).not.toContain("hunter2");
 });

@@ -233,7 +233,7 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
       const [letter] = await runtime.deadLetters();
       expect(hook.heard.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
       expect(letter).toMatchObject({ executionId: id, error: { code: "MISMATCH" } });
-      if (times < 3) await runtime.reinject(letter?.id ?? "");
+      if (times < 3) await runtime.retry(letter?.id ?? "");
     }
     expect(new Set(hook.heard.map(({ key }) => key)).size).toBe(3);
   });
@@ -271,15 +271,15 @@ describe("the address of a webhook", () => {
     });
     expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
     expect(events.filter((event) => secret.test(event))).toEqual([]);
-    expect(events.some((event) => event.includes("the webhook answered 500"))).toBe(true);
+    expect(events.some((event) => event.includes("the webhook responded with 500"))).toBe(true);
     for (const end of ends) end();
   });
 
   still.for([
-    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /cannot be reached: \w+$/, 0],
-    ["file:///secret", "dead", "PERMANENT", /no http or https URL$/, 1],
-    ["data:text/plain,secret", "dead", "PERMANENT", /no http or https URL$/, 1],
-    ["secret", "dead", "PERMANENT", /no http or https URL$/, 1],
+    ["http://127.0.0.1:1/secret", "retrying", "NETWORK_ERROR", /is unreachable: \w+$/, 0],
+    ["file:///secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
+    ["data:text/plain,secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
+    ["secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
   ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
@@ -339,7 +339,7 @@ describe("the address of a webhook", () => {
       await time.pass(1);
       return alert() !== undefined;
     });
-    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook answered 307, and redirects are not followed" });
+    expect(alert()).toMatchObject({ code: "TEMPORARY", message: "the webhook responded with 307; redirects are not followed" });
     expect(seen.filter((path) => path !== "/")).toEqual([]);
     server.close();
   });

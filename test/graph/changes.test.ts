@@ -48,8 +48,8 @@ onStores("a document that has changed", packetStores, (test) => {
     for (const document of [without, oneEdge("{ mode: direct }")]) {
       const runtime = await running(scene, document, { other: recorder().node, work: recorder().node });
       const id = await letterOf(runtime);
-      await expect(runtime.reinject(id)).rejects.toMatchObject({ code: "EDGE_GONE" });
-      const refused = await createApp(runtime).request(`http://localhost/flows/flow/dead-letters/${id}/reinject`, { method: "POST" });
+      await expect(runtime.retry(id)).rejects.toMatchObject({ code: "EDGE_GONE" });
+      const refused = await createApp(runtime).request(`http://localhost/flows/flow/dead-letters/${id}/retry`, { method: "POST" });
       expect(await problem(refused)).toMatchObject({ status: 409, name: "server:edge-gone" });
       expect(await letterOf(runtime)).toBe(id);
       await runtime.stop();
@@ -75,7 +75,7 @@ onStores("a dead letter of an ephemeral edge", packetStores, (test) => {
       [1, "no, 1"],
       [2, "no, 2"],
     ]);
-    expect(await runtime.reinject(letter?.id ?? "")).toBe(true);
+    expect(await runtime.retry(letter?.id ?? "")).toBe(true);
     await until("it is delivered", () => keys.length === 3);
     await runtime.idle();
     expect([keys, await runtime.counts()]).toEqual([["1-x", "1-x", "1-x"], []]);

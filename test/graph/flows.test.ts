@@ -46,7 +46,7 @@ onStores("triggers", packetStores, (test) => {
     });
     const runtime = await running(scene, document, { work: () => {} });
     const trigger = (...args: unknown[]) => runtime.trigger(...(args as Parameters<typeof runtime.trigger>));
-    await expect(trigger("nope", "In", { id: "a" })).rejects.toThrow('there is no flow "nope"; there are flow');
+    await expect(trigger("nope", "In", { id: "a" })).rejects.toThrow('flow "nope" not found; flows of this runtime: flow');
     await expect(trigger("flow", "Work", { id: "a" })).rejects.toThrow('has no entry point "Work"; entry points: In');
     await expect(trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: packet does not match schema "Order": \/id/);
     for (const payload of [null, [], "text", undefined]) await expect(trigger("flow", "In", payload)).rejects.toThrow(/payload/);
@@ -133,10 +133,10 @@ onStores("flows", packetStores, (test) => {
     await runtime.archive("flow");
     await expect(other.trigger("flow", "In", {})).rejects.toMatchObject({
       code: "FLOW_ARCHIVED",
-      message: expect.stringContaining("is archived, and takes no triggers") as string,
+      message: expect.stringContaining("is archived and accepts no triggers") as string,
     });
     await expect(other.trigger("none", "In", {})).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    await expect(runtime.pause("nope")).rejects.toThrow(/there is no flow/);
+    await expect(runtime.pause("nope")).rejects.toThrow(/flow "nope" not found/);
     await runtime.resume("flow");
     await runtime.wait(executionId);
     await expectAtRest(runtime);
@@ -354,9 +354,9 @@ still("subworkflows that are not there, or lead back, are refused", async ({ tim
       nodes: `In: { operationId: take, kind: source }\nSub: { operationId: sub, kind: subworkflow, settings: ${settings} }`,
       edges: "- { from: In, to: Sub, delivery: { mode: durable } }",
     });
-  await expect(time.runtime(sub("{ flow: nowhere }"), {})).rejects.toThrow('there is no flow "nowhere"');
-  await expect(time.runtime(sub("{ workflow: nope }"), {})).rejects.toThrow('there is no "nope"');
-  await expect(time.runtime(sub("{}"), {})).rejects.toThrow(/must name what it runs/);
+  await expect(time.runtime(sub("{ flow: nowhere }"), {})).rejects.toThrow('flow "nowhere" is not in the runtime');
+  await expect(time.runtime(sub("{ workflow: nope }"), {})).rejects.toThrow('"nope" is not in the runtime');
+  await expect(time.runtime(sub("{}"), {})).rejects.toThrow(/must name the flow or workflow to run/);
   await expect(time.runtime(sub("{ flow: flow }"), {})).rejects.toThrow(/runs itself/);
 });
 

@@ -99,8 +99,8 @@ onStores("joins", packetStores, (test) => {
     broken.clear();
     const part = letters.find(({ edge }) => edge.startsWith("Right"));
     const branch = letters.find(({ edge }) => edge.startsWith("In"));
-    expect(await runtime.reinject(part?.id ?? "")).toBe(true);
-    expect(await runtime.reinject(branch?.id ?? "")).toBe(true);
+    expect(await runtime.retry(part?.id ?? "")).toBe(true);
+    expect(await runtime.retry(branch?.id ?? "")).toBe(true);
     await runtime.wait(dead.id);
     await runtime.idle();
     expect([(await runtime.execution(dead.id))?.status, joined.length, await runtime.deadLetters()]).toEqual(["completed", 1, []]);
@@ -116,7 +116,7 @@ onStores("joins", packetStores, (test) => {
     expect(others).toEqual([]);
     expect((await runtime.deadLetter(letter?.id ?? ""))?.payload).toEqual({ a: { id: 1, left: true }, b: { id: 1, right: true } });
     broken.clear();
-    await runtime.reinject(letter?.id ?? "");
+    await runtime.retry(letter?.id ?? "");
     await runtime.idle();
     expect(joined).toHaveLength(1);
   });
@@ -147,5 +147,5 @@ still("a part waits as long as it may, and is a dead letter then", async ({ time
 
 still("an edge that keeps nothing cannot lead to a join", async ({ time }) => {
   for (const mode of ["direct", "ephemeral"])
-    await expect(time.runtime(diamond(`{ mode: ${mode} }`), joining().nodes)).rejects.toThrow(/JOIN_NOT_KEPT|make it durable/);
+    await expect(time.runtime(diamond(`{ mode: ${mode} }`), joining().nodes)).rejects.toThrow(/JOIN_NOT_KEPT|make the edge durable/);
 });

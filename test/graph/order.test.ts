@@ -181,7 +181,7 @@ still("direct: an error goes to the caller, nothing is kept; with a key it runs 
   await expect(runtime.trigger("flow", "In", { other: 1 }, { key: "k" })).rejects.toThrow(/was already used with a different input/);
   expect([await runtime.executions(), runtime.metrics.triggered]).toEqual([[], 2]);
   await runtime.pause("flow");
-  await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/is paused, and keeps nothing/);
+  await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/is paused and stores nothing/);
   await runtime.archive("flow");
   await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/is archived/);
 });

@@ -61,13 +61,13 @@ onStores("a port that the document does not declare", packetStores, (test) => {
     expect(runtime.metrics).toMatchObject({ dead: 1, processed: 3 });
     // The same order again meets a completed key.
     expect([(await triggered(runtime, { id: 1 })).duplicates, side.calls.length]).toEqual([1, 1]);
-    await expect(runtime.reinject(letter?.id ?? "")).rejects.toMatchObject({ code: "EDGE_GONE" });
+    await expect(runtime.retry(letter?.id ?? "")).rejects.toMatchObject({ code: "EDGE_GONE" });
     await runtime.stop();
 
     // The document is mended: what was sent goes along the edge, and Work is not called.
     const refused = recorder();
     const mended = await running(scene, declaresBoth, { work: side.work, after: after.node, refused: refused.node });
-    expect(await mended.reinject(letter?.id ?? "")).toBe(true);
+    expect(await mended.retry(letter?.id ?? "")).toBe(true);
     expect((await mended.wait(first.id, { timeoutMs: 30_000 })).status).toBe("completed");
     expect([refused.seen, side.calls.length, after.seen.length]).toEqual([[{ why: "closed" }], 1, 1]);
   });

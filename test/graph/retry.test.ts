@@ -143,23 +143,24 @@ describe("dead letters", () => {
     expect(await runtime.deadLetter("pk_zzz")).toBeUndefined();
   });
 
-  still("re-injected: the same key, the attempts go on, the retries begin anew, the history stays", async ({ time }) => {
+  still("retried: the same key, the attempts go on, the retries begin anew, the history stays", async ({ time }) => {
     const { runtime, mend, keys } = await dying(time);
     const events = eventsOf(runtime, "dead", "reinjected", "processed", "ended");
     const { executionId = "" } = await runtime.trigger("flow", "In", { id: "o-1" });
     await time.pass(0);
     await time.pass(10_000);
     const [letter] = await runtime.deadLetters();
-    expect(await runtime.reinject(letter?.id ?? "")).toBe(true);
+    expect(await runtime.retry(letter?.id ?? "")).toBe(true);
     expect((await runtime.execution(executionId))?.status).toBe("running");
     await time.pass(10_000);
     expect(keys).toEqual([1, 2, 3, 4, 5, 6].map((attempt) => `o-1-op ${attempt}`));
     expect((await runtime.deadLetter(letter?.id ?? ""))?.history).toHaveLength(6);
     mend();
-    await runtime.reinject(letter?.id ?? "");
+    // The deprecated name of `retry`.
+    expect(await runtime.reinject(letter?.id ?? "")).toBe(true);
     await time.pass(0);
     expect(await runtime.execution(executionId)).toMatchObject({ status: "completed", dead: 0 });
-    expect([await runtime.deadLetters(), await runtime.reinject(letter?.id ?? "")]).toEqual([[], false]);
+    expect([await runtime.deadLetters(), await runtime.retry(letter?.id ?? "")]).toEqual([[], false]);
     expect(events).toEqual([
       ...["processed In 1", "dead Work 3", "ended dead", "reinjected Work 3", "dead Work 6", "ended dead"],
       ...["reinjected Work 6", "processed Work 7", "ended completed"],
@@ -180,7 +181,7 @@ describe("dead letters", () => {
     const second = await runtime.deadLetters({ limit: 2, before: first[1]?.id ?? "" });
     expect(new Set([...first, ...second].map(({ key }) => key))).toEqual(new Set(["a-op", "b-op", "c-op"]));
     expect([await runtime.discard(second[0]?.id ?? ""), await runtime.discard(second[0]?.id ?? "")]).toEqual([true, false]);
-    await expect(runtime.deadLetters({ before: second[0]?.id ?? "" })).rejects.toThrow(/before: there is no dead letter/);
+    await expect(runtime.deadLetters({ before: second[0]?.id ?? "" })).rejects.toThrow(/before: dead letter pk_\w+ no longer exists/);
     await expect(runtime.deadLetters({ limit: 0 })).rejects.toThrow(/limit: must be a whole number/);
     expect(await store.packets.purge(10)).toBe(0);
     await time.pass(5000);

@@ -111,7 +111,7 @@ test.each(fine)("what the runtime does is no warning, and runs: %j", async (part
 test("a database that is not the runtime's is refused when the flow is to run; who only looks runs nothing", async () => {
   const document = documentWith({ delivery: "mode: durable, store: postgres" });
   expect((await loadFlows(document)).flows[0]?.unsupported).toEqual([]);
-  await expect(run(document, [])).rejects.toThrow(/store: postgres \(the runtime has memory\)/);
+  await expect(run(document, [])).rejects.toThrow(/store: postgres \(the runtime uses memory\)/);
   await run(document, ["store"]);
   const looking = await createRuntime({ store, documents: [document], work: false });
   await looking.stop();

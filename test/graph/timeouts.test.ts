@@ -38,7 +38,7 @@ onStores("a node that takes longer than its time", ["memory", "sqlite", "postgre
     const letter = await letterOf(runtime);
     expect(letter?.error).toEqual({
       code: "TIMEOUT",
-      message: expect.stringMatching(/^it took longer than 100 ms; it succeeded after \d+ ms, .*effect has happened$/),
+      message: expect.stringMatching(/^the delivery did not finish within 100 ms; it succeeded after \d+ ms, .*effect has happened$/),
     });
   });
 });

@@ -142,7 +142,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     if (scene.on === "sqlite") await expect(sender.trigger("flow", "In", { id: "o" }, { tx: over })).rejects.toThrow(/is over/);
     const direct = { text: oneEdge("{ mode: direct }").text.replace("title: Flow", "title: Direct") };
     const quick = await running(scene, direct, { work: recorder().node });
-    await expect(store.transact((tx) => quick.trigger("direct", "In", {}, { tx }))).rejects.toThrow(/keeps nothing/);
+    await expect(store.transact((tx) => quick.trigger("direct", "In", {}, { tx }))).rejects.toThrow(/stores nothing/);
     expect(await runtime.executions()).toEqual([]);
   });
 });

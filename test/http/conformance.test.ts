@@ -64,16 +64,16 @@ test("ours conforms in every case, and says so in a table", async () => {
   const report = await check(idempotent(handler, { store, scope }), effects);
   expect(report.cases.filter(({ verdict }) => verdict !== "passed")).toEqual([]);
   expect(report.passed).toBe(true);
-  expect(printed.at(-1)).toMatch(/passed {3}replay +the same request again.*\n[\s\S]*conforms: 22 passed, 0 failed, 0 skipped$/);
+  expect(printed.at(-1)).toMatch(/passed {3}replay +a retry gets the first response.*\n[\s\S]*conforms: 22 passed, 0 failed, 0 skipped$/);
 });
 
 test("what a server does not offer is skipped, and told; what does not answer fails", async () => {
   const report = await conformance("http://127.0.0.1:9/", { print: (text) => void printed.push(text) });
   expect(report.passed).toBe(false);
-  expect(report.cases.find(({ name }) => name === "binary")).toMatchObject({ verdict: "skipped", why: "needs the option binaryUrl" });
+  expect(report.cases.find(({ name }) => name === "binary")).toMatchObject({ verdict: "skipped", why: "requires the option binaryUrl" });
   expect(report.cases.find(({ name }) => name === "replay")).toMatchObject({
     verdict: "failed",
-    why: expect.stringMatching(/^no usable answer/),
+    why: expect.stringMatching(/^no usable response/),
   });
   await expect(conformance("nowhere")).rejects.toThrow(/^url:/);
 });
@@ -233,7 +233,7 @@ test("effects are counted by a URL; an answer that is no number fails", async ()
   expect(await by("", "/count")).toEqual([]);
   expect(await by("runs twice, answers once", "/count")).toEqual(["effects"]);
   expect(await by("", "/other")).toEqual(["effects"]);
-  expect(printed.at(-1)).toContain('effectsUrl answered with 200 and "many"; a number was expected');
+  expect(printed.at(-1)).toContain('effectsUrl responded with 200 and "many"; expected a number');
   await expect(conformance("http://127.0.0.1:9/", { effectsUrl: "http://127.0.0.1:9/count" })).rejects.toThrow("{key}");
 });
 

@@ -71,7 +71,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect((await inbox.handle(paymentOf("o-2"), fn)).status).toBe("processed");
     expect((await inboxOf(`${consumer}-other`).handle(paymentOf("o-1", "m-1"), fn)).status).toBe("processed");
     expect(effects.keys().map((each) => effects.rawCalls(each))).toEqual([1, 1, 1]);
-    expect(inbox.metrics).toEqual({ processed: 2, duplicates: 2, held: 0, retried: 0, dead: 0, redriven: 0 });
+    expect(inbox.metrics).toEqual({ processed: 2, duplicates: 2, held: 0, retried: 0, dead: 0, deadLettersRetried: 0, redriven: 0 });
   });
 
   on("runs one of many copies that come at once; the others wait for its result", async (consumer) => {
@@ -114,17 +114,17 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(more).toEqual([]);
     expect(letter).toMatchObject({ key: "o-1-charge", effectKey: seen[0], attempt: 3, messageId: "m-1", message });
     expect(letter?.error).toBeInstanceOf(RangeError);
-    const { attempts, redrives } = (await inbox.deadLetter("o-1-charge")) ?? {};
+    const { attempts, retries, redrives } = (await inbox.deadLetter("o-1-charge")) ?? {};
     expect(attempts?.map(({ attempt, verdict, note }) => [attempt, verdict, note])).toEqual([
       [1, "threw", "RangeError"],
       [2, "threw", "RangeError"],
       [3, "failed", "RangeError"],
     ]);
-    expect(redrives).toEqual([]);
+    expect([retries, redrives]).toEqual([[], []]);
     expect(inbox.metrics).toMatchObject({ retried: 2, dead: 1, duplicates: 2, processed: 0 });
   });
 
-  on("redrives a dead letter with the same effect key; it stays one until that succeeds", async (consumer) => {
+  on("retries a dead letter with the same effect key; it stays a dead letter until that succeeds", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 1 });
     const message = paymentOf("o-1", "m-1");
     const seen = new Set<string>();
@@ -132,25 +132,30 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       seen.add(effectKey);
       boom();
     });
-    expect(await inbox.redrive("o-1-charge", boom)).toMatchObject({ status: "dead", attempt: 2, error: { message: "boom" } });
-    expect(await inbox.deadLetter("o-1-charge")).toMatchObject({ message, redrives: [{ attempt: 2, verdict: "threw" }] });
-    const redriven = await inbox.redrive<Payment, unknown>("o-1-charge", ({ id, payload }, { attempt, effectKey, key: own }) => {
+    expect(await inbox.retry("o-1-charge", boom)).toMatchObject({ status: "dead", attempt: 2, error: { message: "boom" } });
+    expect(await inbox.deadLetter("o-1-charge")).toMatchObject({
+      message,
+      retries: [{ attempt: 2, verdict: "threw" }],
+      redrives: [{ attempt: 2, verdict: "threw" }],
+    });
+    const retried = await inbox.retry<Payment, unknown>("o-1-charge", ({ id, payload }, { attempt, effectKey, key: own }) => {
       seen.add(effectKey);
       return { id, payload, attempt, own };
     });
     const result = { ...message, attempt: 3, own: "o-1-charge" };
-    expect(redriven).toEqual({ status: "processed", attempt: 3, result });
+    expect(retried).toEqual({ status: "processed", attempt: 3, result });
     expect(seen.size).toBe(1);
     expect(await inbox.deadLetters()).toEqual([]);
     expect(await inbox.deadLetter("o-1-charge")).toBeUndefined();
-    // Its copies, and another redrive, find the result.
+    // Its copies, and another retry, find the result; so does the deprecated name of `retry`.
     expect(await inbox.handle(message, boom)).toEqual({ status: "duplicate", result });
+    expect(await inbox.retry("o-1-charge", boom)).toEqual({ status: "duplicate", result });
     expect(await inbox.redrive("o-1-charge", boom)).toEqual({ status: "duplicate", result });
-    expect(inbox.metrics).toMatchObject({ dead: 1, redriven: 1, duplicates: 1 });
-    await expect(inbox.redrive("nobody", boom)).rejects.toThrow(/"nobody" is no dead letter: there is no such record/);
+    expect(inbox.metrics).toMatchObject({ dead: 1, deadLettersRetried: 1, redriven: 1, duplicates: 1 });
+    await expect(inbox.retry("o-9-charge", boom)).rejects.toThrow(/"o-9-charge" is not a dead letter: no record with this key/);
   });
 
-  on("redrives once, when two ask at once", async (consumer) => {
+  on("retries a dead letter once if two calls are concurrent", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 1 });
     await inbox.handle(paymentOf("o-1"), boom);
     let calls = 0;
@@ -161,29 +166,29 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const finished = new Promise<void>((go) => {
       finish = go;
     });
-    const redrive = () =>
-      inbox.redrive("o-1-charge", async () => {
+    const retry = () =>
+      inbox.retry("o-1-charge", async () => {
         calls += 1;
         ran();
         await finished;
         return calls;
       });
-    const first = redrive();
+    const first = retry();
     await running;
-    expect(await redrive()).toMatchObject({ status: "held" });
+    expect(await retry()).toMatchObject({ status: "held" });
     await expect(inbox.discard("o-1-charge")).rejects.toMatchObject({ code: "RUNNING" });
     finish();
     expect(await first).toMatchObject({ status: "processed", result: 1 });
-    const both = await Promise.all([redrive(), redrive()]);
+    const both = await Promise.all([retry(), retry()]);
     expect(statuses(both)).toEqual(["duplicate", "duplicate"]);
     expect(calls).toBe(1);
   });
 
-  on("a redrive that died before it could say so is not run again", async (consumer) => {
+  on("a retry whose process died after the handler succeeded is not run again", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 1 });
     await inbox.handle(paymentOf("o-1"), boom);
     const died = new Error("died");
-    // The last write of a redrive is the one that makes the dead letter's record completed.
+    // The last write of a retry is the one that makes the dead letter's record completed.
     const dying = Object.create(store, {
       commit: {
         value: (batch: Parameters<Store["commit"]>[0]) =>
@@ -197,9 +202,9 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       calls += 1;
       return "charged";
     };
-    await expect(createInbox(dying, { consumer, key: charge }).redrive("o-1-charge", charge1)).rejects.toBe(died);
+    await expect(createInbox(dying, { consumer, key: charge }).retry("o-1-charge", charge1)).rejects.toBe(died);
     expect(await inbox.deadLetters()).toHaveLength(1);
-    expect(await inbox.redrive("o-1-charge", charge1)).toEqual({ status: "duplicate", result: "charged" });
+    expect(await inbox.retry("o-1-charge", charge1)).toEqual({ status: "duplicate", result: "charged" });
     expect(await inbox.handle(paymentOf("o-1"), charge1)).toEqual({ status: "duplicate", result: "charged" });
     expect([calls, (await inbox.deadLetters()).length]).toEqual([1, 0]);
   });
@@ -243,7 +248,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.handle(paymentOf("o-1", "m-1", 10), boom)).toEqual({ status: "duplicate", result: "ten" });
     const [letter] = await inbox.deadLetters();
     expect(letter).toMatchObject({ key: expect.stringMatching(/^o-1-charge#[0-9a-f]{16}$/), message: { payload: { amount: 11 } } });
-    expect(await inbox.redrive<Payment, number>(letter?.key ?? "", ({ payload }) => payload.amount)).toMatchObject({ result: 11 });
+    expect(await inbox.retry<Payment, number>(letter?.key ?? "", ({ payload }) => payload.amount)).toMatchObject({ result: 11 });
     expect(inbox.metrics.dead).toBe(1);
     const lenient = inboxOf(consumer, { fingerprint: false });
     expect(await lenient.handle(paymentOf("o-1", "m-3", 12), boom)).toEqual({ status: "duplicate", result: "ten" });
@@ -256,7 +261,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(handled).toMatchObject({ status: "dead", error: { code: "INVALID_INPUT", field: "payload.order" } });
     expect(await inbox.handle(message, boom)).toMatchObject({ status: "dead", replayed: true });
     expect(await inbox.deadLetters()).toMatchObject([{ key: "unkeyed:m-1", message }]);
-    expect(await inbox.redrive("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
+    expect(await inbox.retry("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
   });
 
   /** What a process leaves that dies in its handler: an attempt that nobody renews. */
@@ -466,8 +471,8 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
         ]);
         expect(await rows()).toContain(good);
         expect(await rows()).not.toContain(bad);
-        const redriven = await inbox.redrive(`${bad}-charge`, async (_, { tx: handle }) => void (await insert(handle, bad)));
-        expect(redriven.status).toBe("processed");
+        const retried = await inbox.retry(`${bad}-charge`, async (_, { tx: handle }) => void (await insert(handle, bad)));
+        expect(retried.status).toBe("processed");
         expect((await rows()).filter((name) => name === bad)).toEqual([bad]);
       }
     });

@@ -110,7 +110,7 @@ async function dies(death: Death, { database, provider, store, inbox, live, hand
     const handler = handle({ act, ...(death.then && { then: death.then }), tx });
     // A redrive does not wait for one that is under way; whether that one is dead, its lease has to tell.
     const ask = async () => {
-      const handled = await (act === "redrive" ? inbox.redrive("o-1", handler) : inbox.handle(message, handler));
+      const handled = await (act === "redrive" ? inbox.retry("o-1", handler) : inbox.handle(message, handler));
       return handled.status === "held" ? undefined : handled;
     };
     const handled = await poll(boundMs, ask, () => "it was held for ever");

@@ -88,12 +88,12 @@ describe("what is wrong is refused before anything is written", () => {
     const message = { id: "m", payload: 1 };
     await expect(inbox.handle(message, undefined as never)).rejects.toThrow(/^fn: must be a function/);
     await expect(inbox.handleBatch("no" as never, boom)).rejects.toThrow(/^messages: must be an array/);
-    await expect(inbox.handleBatch(Array(10_001).fill(message), boom)).rejects.toThrow(/10000 at most/);
+    await expect(inbox.handleBatch(Array(10_001).fill(message), boom)).rejects.toThrow(/at most 10000/);
     await expect(inbox.deadLetters({ limit: 0 })).rejects.toThrow(/^limit/);
-    await expect(inbox.redrive("k", boom)).rejects.toThrow(/no dead letter/);
+    await expect(inbox.retry("k", boom)).rejects.toThrow(/not a dead letter/);
     await inbox.handle(message, boom);
-    await expect(inbox.redrive("m", boom)).rejects.toThrow(/"m" is no dead letter: it is free/);
-    await expect(inbox.discard("nobody")).rejects.toThrow(/no dead letter/);
+    await expect(inbox.retry("m", boom)).rejects.toThrow(/"m" is not a dead letter: its record is free/);
+    await expect(inbox.discard("nobody")).rejects.toThrow(/not a dead letter/);
     const shared = createInbox(store, { consumer: "c", operation: operation({ name: "o", key: () => "k", run: () => 1 }) });
     await expect(shared.handle(message, boom as never)).rejects.toThrow(/^fn: must be left out/);
   });
@@ -209,16 +209,16 @@ describe("a handler", () => {
 });
 
 describe("a dead letter", () => {
-  test("that is too long is kept without its message, says so, and is redriven with one that is handed in", async () => {
+  test("that is too long is kept without its message, with the reason, and is retried with a message that is passed in", async () => {
     store = storeWith({ valueBytesMax: 2000 }).store;
     const inbox = inboxOn({ attemptsMax: 1 });
     const message = { id: "m", payload: "x".repeat(3000) };
     await inbox.handle(message, boom);
     const [letter] = await inbox.deadLetters();
     expect(letter).toMatchObject({ messageId: "m", message: undefined, error: { message: "boom" } });
-    expect(letter?.omitted).toMatch(/^it has 3\d{3} bytes when encoded/);
-    await expect(inbox.redrive("m", () => 1)).rejects.toThrow(/^message: was not kept.*hand it in/);
-    expect(await inbox.redrive<string, number>("m", ({ payload }) => payload.length, { message })).toMatchObject({ result: 3000 });
+    expect(letter?.omitted).toMatch(/^its encoding has 3\d{3} bytes/);
+    await expect(inbox.retry("m", () => 1)).rejects.toThrow(/^message: was not stored.*pass it/);
+    expect(await inbox.retry<string, number>("m", ({ payload }) => payload.length, { message })).toMatchObject({ result: 3000 });
   });
 
   test("that the store will not take keeps its error at least, and the message is not tried for ever", async () => {
@@ -248,7 +248,7 @@ describe("a dead letter", () => {
     expect(JSON.stringify(flushes)).toContain("k1");
     expect(JSON.stringify(flushes)).not.toContain("4242");
     expect(await inbox.deadLetters()).toMatchObject([{ message, error: { message: "card 4242" } }]);
-    expect(await inbox.redrive("m", () => 1)).toMatchObject({ status: "processed" });
+    expect(await inbox.retry("m", () => 1)).toMatchObject({ status: "processed" });
   });
 
   test("is over with its retention", async () => {
@@ -256,7 +256,7 @@ describe("a dead letter", () => {
     await inbox.handle({ id: "m", payload: 1 }, boom);
     await expect.poll(() => inbox.deadLetters()).toEqual([]);
     expect(await inbox.deadLetter("m")).toBeUndefined();
-    await expect(inbox.redrive("m", boom)).rejects.toThrow(/"m" is no dead letter: its retention is over/);
+    await expect(inbox.retry("m", boom)).rejects.toThrow(/"m" is not a dead letter: it has expired/);
     await inbox.handle({ id: "n", payload: 1 }, boom);
     await inboxOn({ attemptsMax: 1 }).handle({ id: "o", payload: 1 }, boom);
     // What is over and not purged yet takes nobody's place on a page.
@@ -348,7 +348,7 @@ describe("a batch", () => {
     expect(seen.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2"]);
     expect(statuses(await inbox.handleBatch(messages, fn))).toEqual(["duplicate", "duplicate", "processed", "duplicate", "processed"]);
     expect(seen.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a2", "a3"]);
-    expect(inbox.metrics).toEqual({ processed: 5, duplicates: 3, held: 1, retried: 1, dead: 0, redriven: 0 });
+    expect(inbox.metrics).toEqual({ processed: 5, duplicates: 3, held: 1, retried: 1, dead: 0, deadLettersRetried: 0, redriven: 0 });
   });
 });
 
@@ -367,7 +367,7 @@ describe("an operation", () => {
     });
   const message = (order: string, tenant = "t") => ({ id: `m-${order}`, payload: { tenant, order } });
 
-  test("has dead letters in its own scopes; a redrive has its effect key", async () => {
+  test("has dead letters in its own scopes; a retry has the same effect key", async () => {
     const calls: string[] = [];
     const charge = charges(calls);
     const inbox = createInbox(store, { consumer: "billing", operation: charge, attemptsMax: 1 });
@@ -378,7 +378,7 @@ describe("an operation", () => {
     expect((await inbox.deadLetter(ref))?.message).toEqual(message("bad-1"));
     // Whoever else asks for it is told what it died of.
     await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
-    expect(await inbox.redrive(ref)).toMatchObject({ status: "dead", attempt: 2 });
+    expect(await inbox.retry(ref)).toMatchObject({ status: "dead", attempt: 2 });
     expect(new Set(calls).size).toBe(1);
     expect(calls).toHaveLength(2);
     await inbox.discard(ref);
@@ -392,7 +392,7 @@ describe("an operation", () => {
     expect(await inbox.handle(message("bad-1"))).toEqual({ status: "duplicate", result: "it had happened" });
   });
 
-  test("that keeps its failures by itself has no message to redrive with", async () => {
+  test("that keeps its failures by itself has no message to retry with", async () => {
     const charge = charges([], { keepFailures: true });
     await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
     const inbox = createInbox(store, { consumer: "billing", operation: charge });

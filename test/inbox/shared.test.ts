@@ -106,12 +106,12 @@ describe.each(Object.entries(places))("a route and a consumer of one operation, 
     failNext(2);
     expect(await post({ id: "o-1", amount: 1 })).toMatchObject({ status: 500, text: "declined" });
     expect(await consume({ id: "o-1", amount: 1 })).toMatchObject({ status: "dead", attempt: 2, error: { message: "declined" } });
-    // The route hears what it died of, until it is redriven.
+    // The route answers with the error of the dead letter until it is retried.
     expect(await post({ id: "o-1", amount: 1 })).toMatchObject({ status: 500, text: "declined" });
-    const redriven = await inbox.redrive("o-1");
-    expect(redriven).toMatchObject({ status: "processed", attempt: 3 });
+    const retried = await inbox.retry("o-1");
+    expect(retried).toMatchObject({ status: "processed", attempt: 3 });
     const after = await post({ id: "o-1", amount: 1 });
-    expect({ status: "processed", attempt: 3, result: JSON.parse(after.text) }).toEqual(redriven);
+    expect({ status: "processed", attempt: 3, result: JSON.parse(after.text) }).toEqual(retried);
     expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([3]);
     expect((await post({ id: "o-1", amount: 2 })).status).toBe(422);
     expect(await consume({ id: "o-1", amount: 2 })).toMatchObject({ status: "dead", error: { code: "MISMATCH" } });

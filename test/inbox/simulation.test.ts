@@ -228,7 +228,7 @@ async function redrive(storm: Storm, order: Order): Promise<void> {
     });
     const dead = await storm.asked(process, inbox.deadLetter(order.id));
     if (dead !== undefined) expect(dead.message).toEqual(messageOf(order));
-    const handled = await storm.asked(process, inbox.redrive(order.id));
+    const handled = await storm.asked(process, inbox.retry(order.id));
     if (handled?.status === "processed") storm.totals.redriven += 1;
     if (handled?.status === "processed" || handled?.status === "duplicate") return storm.hear(order, JSON.stringify(handled.result));
     await storm.world.wait(storm.random.between(0, storm.leaseMs * 2));

@@ -114,51 +114,55 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(outbox.metrics.retried).toBe(refused);
   });
 
-  on("a message that fails too often blocks its own key only; redriven, it comes before what waited behind it", async (box, broker) => {
-    const outbox = box({ attemptsMax: 3 });
-    let poisonous = true;
-    broker.refuse = ({ payload }) => {
-      if (poisonous && payload === "poison") throw new RangeError("no such topic");
-    };
-    const id = await outbox.add(undefined, { key: "a", topic: "t", payload: "poison" });
-    for (const payload of ["a2", "a3"]) await outbox.add(undefined, { key: "a", payload });
-    relay(outbox, broker);
-    await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
-    for (const payload of ["b1", "b2"]) await outbox.add(undefined, { key: "b", payload });
-    await outbox.add(undefined, { key: "a", payload: "a4" });
-    await broker.has(2);
-    expect(broker.payloads).toEqual(["b1", "b2"]);
-    expect(await outbox.pending()).toMatchObject({ waiting: 3, dead: 1 });
-    const [letter, ...others] = await outbox.deadLetters();
-    expect(others).toEqual([]);
-    expect(letter).toMatchObject({
-      id,
-      key: "a",
-      attempts: 3,
-      message: { id, key: "a", topic: "t", payload: "poison" },
-      unreadable: undefined,
-    });
-    expect(letter?.history.map(({ attempt, code, message }) => [attempt, code, message])).toEqual(
-      [1, 2, 3].map((attempt) => [attempt, "ERROR", "no such topic"]),
-    );
-    expect(outbox.metrics).toMatchObject({ retried: 2, dead: 1 });
+  on(
+    "a message that fails too often blocks only its own key; retried, it comes before the messages that waited behind it",
+    async (box, broker) => {
+      const outbox = box({ attemptsMax: 3 });
+      let poisonous = true;
+      broker.refuse = ({ payload }) => {
+        if (poisonous && payload === "poison") throw new RangeError("no such topic");
+      };
+      const id = await outbox.add(undefined, { key: "a", topic: "t", payload: "poison" });
+      for (const payload of ["a2", "a3"]) await outbox.add(undefined, { key: "a", payload });
+      relay(outbox, broker);
+      await until("1 of the messages is dead", async () => (await outbox.pending()).dead === 1);
+      for (const payload of ["b1", "b2"]) await outbox.add(undefined, { key: "b", payload });
+      await outbox.add(undefined, { key: "a", payload: "a4" });
+      await broker.has(2);
+      expect(broker.payloads).toEqual(["b1", "b2"]);
+      expect(await outbox.pending()).toMatchObject({ waiting: 3, dead: 1 });
+      const [letter, ...others] = await outbox.deadLetters();
+      expect(others).toEqual([]);
+      expect(letter).toMatchObject({
+        id,
+        key: "a",
+        attempts: 3,
+        message: { id, key: "a", topic: "t", payload: "poison" },
+        unreadable: undefined,
+      });
+      expect(letter?.history.map(({ attempt, code, message }) => [attempt, code, message])).toEqual(
+        [1, 2, 3].map((attempt) => [attempt, "ERROR", "no such topic"]),
+      );
+      expect(outbox.metrics).toMatchObject({ retried: 2, dead: 1 });
 
-    expect(await outbox.redrive("nobody")).toBe(false);
-    // Its attempts are counted from here on: one failure does not make it a dead letter again.
-    let once = true;
-    broker.refuse = ({ payload }) => {
-      if (payload === "poison" && once) {
-        once = false;
-        throw new Error("not yet");
-      }
-    };
-    poisonous = false;
-    expect(await outbox.redrive(id)).toBe(true);
-    await isEmpty(outbox);
-    expect(broker.payloadsOf("a")).toEqual(["poison", "a2", "a3", "a4"]);
-    expect(broker.deliveries.find(({ payload }) => payload === "poison")).toMatchObject({ id, attempt: 5, redelivered: true });
-    expect(await outbox.redrive(id)).toBe(false);
-  });
+      expect(await outbox.retry("unknown")).toBe(false);
+      // Its attempts are counted from here on: one failure does not make it a dead letter again.
+      let once = true;
+      broker.refuse = ({ payload }) => {
+        if (payload === "poison" && once) {
+          once = false;
+          throw new Error("not yet");
+        }
+      };
+      poisonous = false;
+      expect(await outbox.retry(id)).toBe(true);
+      await isEmpty(outbox);
+      expect(broker.payloadsOf("a")).toEqual(["poison", "a2", "a3", "a4"]);
+      expect(broker.deliveries.find(({ payload }) => payload === "poison")).toMatchObject({ id, attempt: 5, redelivered: true });
+      // The deprecated name of `retry`.
+      expect([await outbox.retry(id), await outbox.redrive(id)]).toEqual([false, false]);
+    },
+  );
 
   on("discarded, a dead letter is gone and what it blocked goes on", async (box, broker) => {
     const outbox = box({ attemptsMax: 1 });
@@ -176,7 +180,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(await outbox.discard(id)).toBe(false);
   });
 
-  on("with deadBlocks: false a dead letter lets its key go on, and comes last when it is redriven", async (box, broker) => {
+  on("with deadBlocks: false a dead letter does not block its key, and comes last when it is retried", async (box, broker) => {
     const outbox = box({ attemptsMax: 1, deadBlocks: false });
     let poisonous = true;
     broker.refuse = ({ payload }) => {
@@ -187,12 +191,13 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     await broker.has(1);
     await until("2 of the messages are dead", async () => (await outbox.pending()).dead === 2);
     poisonous = false;
+    // The deprecated name of `retryAll`.
     expect(await outbox.redriveAll()).toBe(2);
     await isEmpty(outbox);
     expect(broker.payloads).toEqual(["next", "p1", "p2"]);
   });
 
-  on("an error that says retryable: false ends it at once; redriveAll tries all of them again", async (box, broker) => {
+  on("an error with retryable: false makes a dead letter at once; retryAll retries all of them", async (box, broker) => {
     const outbox = box();
     let refused = true;
     broker.refuse = () => {
@@ -205,10 +210,10 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     const first = await outbox.deadLetters({ limit: 60 });
     const second = await outbox.deadLetters({ limit: 60, before: first.at(-1)?.id ?? "" });
     expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(104);
-    await expect(outbox.deadLetters({ before: "nobody" })).rejects.toThrow(/no dead letter/);
+    await expect(outbox.deadLetters({ before: "unknown" })).rejects.toThrow(/not a dead letter/);
     await expect(outbox.deadLetters({ limit: 0 })).rejects.toThrow(/limit/);
     refused = false;
-    expect(await outbox.redriveAll()).toBe(104);
+    expect(await outbox.retryAll()).toBe(104);
     await isEmpty(outbox);
     expect(new Set(broker.payloads).size).toBe(104);
   });
@@ -306,7 +311,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(() => outbox.relay(undefined as never)).toThrow(/publisher: must be a function/);
     for (const options of [{ concurrency: 0 }, { leaseMs: 1 }, { pollMs: 0 }, { timeoutMs: 0 }, { onTrouble: 1 }])
       expect(() => outbox.relay(() => {}, options as never)).toThrow(/must be/);
-    await expect(outbox.redrive("")).rejects.toThrow(/id: must be/);
+    await expect(outbox.retry("")).rejects.toThrow(/id: must be/);
   });
 
   on("what two outboxes hold does not meet", async (box, broker) => {
@@ -353,7 +358,7 @@ test("a store that closes stops its relays first", async () => {
   expect(outbox.metrics).toMatchObject({ published: 1, inFlight: 0 });
 });
 
-test("encrypted, messages are kept without what is in them; who can't read one says so, and it can be redriven elsewhere", async () => {
+test("encrypted messages: a process without the key reports them as unreadable, and another process can retry them", async () => {
   const at = await (places.SQLite as (typeof places)[string])();
   if (typeof at === "string") throw new Error(at);
   const withKey = (fill: number) => open(at.url, { encryption: { keys: [{ id: `k${fill}`, key: Buffer.alloc(32, fill) }] } });
@@ -370,7 +375,7 @@ test("encrypted, messages are kept without what is in them; who can't read one s
   const [letter] = await blind.deadLetters();
   expect(letter).toMatchObject({ id: "m-1", key: "k", message: undefined });
   expect(letter?.unreadable).toMatch(/k1/);
-  expect(await outbox.redrive("m-1")).toBe(true);
+  expect(await outbox.retry("m-1")).toBe(true);
   const seeing = outbox.relay(broker.publish);
   await broker.has(1);
   await seeing.stop();

@@ -213,7 +213,7 @@ class Storm {
       const event = this.events.find((each) => each.id === id) as Event;
       if (!event.dead) this.totals.dead += 1;
       event.dead = true;
-      await this.asked(process, outbox.redrive(id));
+      await this.asked(process, outbox.retry(id));
     }
   }
 

@@ -98,11 +98,11 @@ test("what is no HTTP at all does not disturb it", async () => {
   expect((await call("/health")).status).toBe(200);
 });
 
-test("a port that is taken is said so", async () => {
+test("reports a port that is in use", async () => {
   const { runtime, server } = await scene();
   await expect(serve(runtime, { port: server.port })).rejects.toMatchObject({
     code: "CANNOT_LISTEN",
-    message: expect.stringContaining("is taken") as string,
+    message: expect.stringContaining("is in use") as string,
   });
 });
 

@@ -236,7 +236,7 @@ onStores("dead letters", everyStore, (test) => {
     return (await runtime.deadLetters())[0]?.id ?? "";
   }
 
-  test("are listed and shown, re-injected with their key, and discarded", async ({ scene: place }) => {
+  test("are listed and shown, retried with their key, and discarded", async ({ scene: place }) => {
     const all = await scene({ place });
     const { call, declined, runtime, effects } = all;
     const id = await declinedOrder(all);
@@ -248,14 +248,16 @@ onStores("dead letters", everyStore, (test) => {
     const told: string[] = [];
     runtime.on((event) => void told.push(event.type));
     // Still declined: it comes back, and nothing was charged.
-    expect(await json(await call(`${path}/reinject`, { method: "POST" }))).toMatchObject({ id, key: "o-1-charge", status: "reinjected" });
+    expect(await json(await call(`${path}/retry`, { method: "POST" }))).toMatchObject({ id, key: "o-1-charge", status: "retried" });
     await runtime.idle();
     expect([told.includes("reinjected"), effects.keys()]).toEqual([true, []]);
     declined.clear();
-    await call(`${path}/reinject`, { method: "POST" });
+    // The deprecated name of the route.
+    expect(await json(await call(`${path}/reinject`, { method: "POST" }))).toMatchObject({ id, key: "o-1-charge", status: "reinjected" });
     await runtime.idle();
     expect(effects.rawCalls("o-1-charge")).toBe(1);
-    expect(await problem(await call(`${path}/reinject`, { method: "POST" }))).toMatchObject({ status: 404 });
+    for (const verb of ["retry", "reinject"])
+      expect(await problem(await call(`${path}/${verb}`, { method: "POST" }))).toMatchObject({ status: 404 });
   });
 
   test("are discarded once, and only by their own flow", async ({ scene: place }) => {
@@ -264,7 +266,7 @@ onStores("dead letters", everyStore, (test) => {
     for (const [method, path] of [
       ["DELETE", ""],
       ["GET", ""],
-      ["POST", "/reinject"],
+      ["POST", "/retry"],
     ] as const)
       expect(await problem(await all.call(`/flows/pings/dead-letters/${id}${path}`, { method }))).toMatchObject({
         status: 404,
@@ -355,7 +357,10 @@ describe("the OpenAPI document", () => {
     answers.push(["ExecutionList", await call("/executions")], ["ExecutionDetails", await call(`/executions/${execution?.id}`)]);
     answers.push(["DeadLetterList", await call("/flows/orders/dead-letters")]);
     answers.push(["DeadLetterDetails", await call(`/flows/orders/dead-letters/${letter?.id}`)]);
-    answers.push(["Reinjected", await call(`/flows/orders/dead-letters/${letter?.id}/reinject`, { method: "POST" })]);
+    const retried = await call(`/flows/orders/dead-letters/${letter?.id}/retry`, { method: "POST" });
+    await runtime.idle();
+    answers.push(["Retried", retried], ["Reinjected", await call(`/flows/orders/dead-letters/${letter?.id}/reinject`, { method: "POST" })]);
+    expect(openApi.paths["/flows/{flow}/dead-letters/{letter}/reinject"].post).toMatchObject({ deprecated: true });
     answers.push(["FlowState", await call("/flows/orders/pause", { method: "POST" })]);
     answers.push(["Health", await call("/health")], ["Problem", await trigger({}, undefined, "pings")]);
     for (const [name, response] of answers) {

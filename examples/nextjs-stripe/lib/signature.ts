@@ -1,17 +1,17 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** How old a signed delivery may be. */
+/** Maximum age of a signed delivery. */
 const ageSecondsMax = 300;
 
 export interface SignedBody {
-  /** As it came: parsed and printed again, its bytes would be others. */
+  /** The raw body: after parsing and printing, its bytes would differ. */
   readonly body: string;
-  /** The header Stripe-Signature: "t=1700000000,v1=5257a8…", perhaps with several v1. */
+  /** The header Stripe-Signature: "t=1700000000,v1=5257a8…", possibly with several v1. */
   readonly header: string | null | undefined;
   readonly secret: string;
 }
 
-/** Whether Stripe has sent this, and lately. Compared in constant time: how much of a guess was right must not show. */
+/** Whether Stripe sent this recently. Compares in constant time, so that timing does not reveal a partially correct guess. */
 export function isFromStripe({ body, header, secret }: SignedBody, now = new Date()): boolean {
   const fields = (header ?? "").split(",").map((field) => field.trim().split("=", 2));
   const at = Number(fields.find(([name]) => name === "t")?.[1]);

@@ -6,7 +6,7 @@ export interface StripeEvent {
   readonly data: { readonly object: { readonly customer: string; readonly amount: number } };
 }
 
-/** One event of Stripe's, one run: charge, then send the receipt. It survives the process; no step that is done is done again. */
+/** One run per Stripe event: charges, then sends the receipt. The run survives a crash, and completed steps are not repeated. */
 export async function processStripeEvent(event: StripeEvent) {
   "use workflow";
 
@@ -30,7 +30,7 @@ async function sendReceipt(customer: string, chargeId: string): Promise<void> {
   await post("RECEIPTS_URL", { "content-type": "application/json" }, JSON.stringify({ customer, chargeId }));
 }
 
-/** The step's id is the same at every attempt: whoever honours idempotency keys does this once, however often it is asked. */
+/** The step's id is the same at every attempt, so a provider that honours idempotency keys does this once. */
 async function post(
   to: "PAYMENTS_URL" | "RECEIPTS_URL",
   headers: Record<string, string>,
@@ -42,7 +42,7 @@ async function post(
   const response = await fetch(url, { method: "POST", headers: { ...headers, "Idempotency-Key": stepId }, body, signal });
   if (response.ok) return response;
   const problem = `${to} answered ${response.status}`;
-  // What is wrong with the request stays wrong. Anything else is tried again.
+  // A wrong request stays wrong and is not retried. Other errors are.
   const final = response.status >= 400 && response.status < 500 && response.status !== 409 && response.status !== 429;
   throw final ? new FatalError(problem) : new Error(problem);
 }

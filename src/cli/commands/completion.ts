@@ -5,7 +5,7 @@ import { print } from "../output.js";
 export function addCompletion(program: Command): void {
   program
     .command("completion")
-    .description("print a completion script for your shell")
+    .description("Print a completion script for your shell")
     .addArgument(new Argument("<shell>").choices(Object.keys(completions)))
     .addHelpText(
       "after",
@@ -14,14 +14,16 @@ export function addCompletion(program: Command): void {
     .action((shell: keyof typeof completions) => print(completions[shell](program.commands.map(completedOf))));
 }
 
-/** What there is to complete, asked of the commands themselves. */
+/** Collects what the shell can complete for one command. Hidden (deprecated) subcommands are left out. */
 function completedOf(command: Command): Completed {
-  const options = [command, ...command.commands].flatMap((one) => one.options);
+  const visible = new Set(command.createHelp().visibleCommands(command));
+  const subcommands = command.commands.filter((one) => visible.has(one));
+  const options = [command, ...subcommands].flatMap((one) => one.options);
   return {
     name: command.name(),
     description: command.description().replace(/[^\w ,.;:-]/g, ""),
     options: [...new Set(options.flatMap(({ long }) => long ?? [])), "--help"],
-    words: [...command.commands.map((one) => one.name()), ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])],
+    words: [...subcommands.map((one) => one.name()), ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])],
     choices: Object.fromEntries(options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : []))),
   };
 }

@@ -25,34 +25,32 @@ interface Options {
 export function addConformance(program: Command): void {
   program
     .command("conformance")
-    .description(
-      "ask a server, in whatever language it is written, for all that idempotency keys promise; exit code 1 if it does not conform",
-    )
-    .argument("<what>", "http")
-    .argument("<url>", "a route that takes POST, and answers with something new at every execution")
-    .option("--header <line>", 'sent with every request: "authorization: Bearer …"; may be repeated', headerLine)
-    .option("--other-caller <line>", "a header of somebody else, whose keys are their own; may be repeated", headerLine)
-    .option("--key-header <name>", "where the server looks for the key (default: Idempotency-Key)")
-    .option("--key-optional", "a request without a key is executed")
-    .option("--body <json>", 'what is sent (default: {"conformance":1})', jsonText)
+    .description("Test how a server, written in any language, handles idempotency keys; exit code 1 if it does not conform")
+    .argument("<suite>", "http")
+    .argument("<url>", "a POST route whose response is different each time it executes")
+    .option("--header <line>", 'header to send with every request ("authorization: Bearer …"); may be repeated', headerLine)
+    .option("--other-caller <line>", "header that identifies a second caller, with separate keys; may be repeated", headerLine)
+    .option("--key-header <name>", "header that carries the key (default: Idempotency-Key)")
+    .option("--key-optional", "the server executes requests without a key")
+    .option("--body <json>", 'request body (default: {"conformance":1})', jsonText)
     .option(
       "--other-body <json>",
-      "another body, for the cases in which a key is used again (default: the body and one member more)",
+      "different body, sent to reuse a key with another request (default: the body with one more member)",
       jsonText,
     )
-    .option("--effects-url <url>", "a URL with {key} in it; GET answers with how often the operation with this key took effect")
-    .option("--keeps-failures", "the server keeps failures (5xx), too, and replays them")
-    .option("--slow-url <url>", "as the URL, and takes a second or more")
-    .option("--failing-url <url>", "as the URL, and fails with 5xx every time")
-    .option("--binary-url <url>", "as the URL, and answers with bytes that are no UTF-8")
-    .option("--cookie-url <url>", "as the URL, and sets two cookies")
-    .option("--other-url <url>", "another route, whose keys are its own")
-    .option("--json", "machine-readable")
+    .option("--effects-url <url>", "URL containing {key}; GET returns how many times the operation with that key took effect")
+    .option("--keeps-failures", "the server stores and replays failures (5xx), too")
+    .option("--slow-url <url>", "a route that takes a second or more")
+    .option("--failing-url <url>", "a route that always fails with 5xx")
+    .option("--binary-url <url>", "a route that responds with bytes that are not UTF-8")
+    .option("--cookie-url <url>", "a route that sets two cookies")
+    .option("--other-url <url>", "a second route, with separate keys")
+    .option("--json", "print JSON")
     .action(run);
 }
 
-async function run(what: string, url: string, options: Options): Promise<void> {
-  if (what !== "http") throw new InvalidInputError("what", `there is no suite for "${what}"; there is one for http`);
+async function run(suite: string, url: string, options: Options): Promise<void> {
+  if (suite !== "http") throw new InvalidInputError("suite", `unknown suite "${suite}"; available: http`);
   if (!URL.canParse(url)) throw new InvalidInputError("url", `"${url}" is not a URL`);
   const report = await conformance(url, optionsOf(options));
   if (options.json) printJson(report);
@@ -60,7 +58,7 @@ async function run(what: string, url: string, options: Options): Promise<void> {
 }
 
 function optionsOf({ header, otherCaller, keyHeader, keyOptional, body, otherBody, json, ...others }: Options): ConformanceOptions {
-  if (otherBody !== undefined && body === undefined) throw new InvalidInputError("--other-body", "goes with --body");
+  if (otherBody !== undefined && body === undefined) throw new InvalidInputError("--other-body", "requires --body");
   return {
     ...others,
     ...(body === undefined ? {} : { body: (n: number) => (n === 1 ? body : (otherBody ?? anotherThan(body))) }),
@@ -74,16 +72,15 @@ function optionsOf({ header, otherCaller, keyHeader, keyOptional, body, otherBod
 
 function headerLine(line: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const [, name = "", value = ""] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
-  if (name === "") throw new InvalidArgumentError('Write it as "name: value".');
+  if (name === "") throw new InvalidArgumentError('Expected "name: value".');
   return { ...before, [name]: value };
 }
 
-/** As Commander parses an argument. */
 function jsonText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new InvalidArgumentError("Write it as JSON.");
+    throw new InvalidArgumentError("Expected JSON.");
   }
 }
 

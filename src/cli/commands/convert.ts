@@ -16,16 +16,18 @@ interface Options {
 export function addConvert(program: Command): void {
   program
     .command("convert")
-    .description("YAML to JSON, or JSON to YAML (comments are lost on the way to JSON)")
+    .description("Convert a flow document from YAML to JSON or from JSON to YAML (JSON keeps no comments)")
     .argument("<file>")
-    .addOption(new Option("--to <format>", "instead of the other one, or of what --output is named").choices(["yaml", "json"]))
-    .option("-o, --output <file>", "instead of printing it")
-    .option("--json", "report machine-readably; with --output only")
+    .addOption(
+      new Option("--to <format>", "target format (default: by the name of --output, else the other format)").choices(["yaml", "json"]),
+    )
+    .option("-o, --output <file>", "write to this file instead of standard output")
+    .option("--json", "print the report as JSON; requires --output")
     .action(convert);
 }
 
 async function convert(file: string, { to, output, json }: Options): Promise<void> {
-  if (json && output === undefined) throw new InvalidInputError("json", "needs --output: otherwise the document itself is printed");
+  if (json && output === undefined) throw new InvalidInputError("json", "requires --output: without it the converted document is printed");
   const target = to ?? formatOf(output) ?? (formatOf(file) === "json" ? "yaml" : "json");
   const text = await documentText(file);
   const { text: converted, findings } = typeof text === "string" ? convertFlow(text, { to: target, file }) : { text: "", findings: [text] };

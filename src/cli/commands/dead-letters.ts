@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import type { DeadLetterDetails, Page, Runtime } from "../../exports/graph.js";
 import { InvalidInputError } from "../../exports/index.js";
+import { withClientRuntime } from "../client-runtime.js";
 import { exitFound } from "../exit-codes.js";
-import { withLookingRuntime } from "../looking-runtime.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";
 import { counted, facts, print, printJson, progress, table, timeOf } from "../output.js";
-import { notThere } from "../tell-error.js";
+import { notFound } from "../report-error.js";
 
 interface Options extends Page {
   readonly store?: string;
@@ -17,28 +17,32 @@ interface Options extends Page {
 }
 
 export function addDeadLetters(program: Command): void {
-  const letters = program.command("dead-letters").description("packets that failed for good");
-  const add = (name: string, description: string): Command =>
-    letters.command(name).description(description).addOption(storeOption()).option("--json", "machine-readable");
-  const some = (command: Command): Command =>
-    command.option("--flow <id>", "of one flow").option("--queue <name>", "of one queue of dead letters");
-  some(add("list", "newest first"))
-    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
-    .option("--before <id>", "the last one of the page before")
+  const letters = program.command("dead-letters").description("List, show, retry or discard packets that failed for good");
+  const add = (name: string, description: string, hidden = false): Command =>
+    letters.command(name, { hidden }).description(description).addOption(storeOption()).option("--json", "print JSON");
+  const filtered = (command: Command): Command =>
+    command.option("--flow <id>", "only this flow").option("--queue <name>", "only this dead-letter queue");
+  const retry = (name: "retry" | "reinject", description: string): void => {
+    filtered(add(name, description, name !== "retry"))
+      .argument("[ids...]", "dead letters to retry")
+      .option("--all", "all current dead letters, filtered by --flow and --queue")
+      .action((ids: string[], options: Options) => each(name, ids, options));
+  };
+  filtered(add("list", "List dead letters (newest first)"))
+    .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
+    .option("--before <id>", "continue after this dead letter, the last row of the previous page")
     .action(list);
-  add("show", "one of them: payload, key, and how every attempt failed").argument("<id>").action(show);
-  some(add("reinject", "deliver them again, with the key and the history that they have"))
-    .argument("[ids...]")
-    .option("--all", "all there are now; --flow and --queue say which")
-    .action((ids: string[], options: Options) => each("reinject", ids, options));
-  some(add("discard", "remove them for good"))
-    .argument("[ids...]")
-    .option("--all", "all there are now, of one flow")
+  add("show", "Show one dead letter: payload, key, and the error of each attempt").argument("<id>").action(show);
+  retry("retry", "Retry dead letters: deliver them again with the same key; their history is kept");
+  retry("reinject", "Deprecated: use `retry`");
+  filtered(add("discard", "Remove dead letters permanently"))
+    .argument("[ids...]", "dead letters to remove")
+    .option("--all", "all current dead letters of a flow; requires --flow")
     .action((ids: string[], options: Options) => each("discard", ids, options));
 }
 
 async function list({ store, json, ...query }: Options): Promise<void> {
-  await withLookingRuntime({ store }, async (runtime) => {
+  await withClientRuntime({ store }, async (runtime) => {
     const found = await runtime.deadLetters(query);
     if (json) return printJson(found);
     const rows = found.map(({ id, flow, queue, edge, key, attempts, deadAt, error }) => [
@@ -56,9 +60,9 @@ async function list({ store, json, ...query }: Options): Promise<void> {
 }
 
 async function show(id: string, { store, json }: Options): Promise<void> {
-  await withLookingRuntime({ store }, async (runtime) => {
+  await withClientRuntime({ store }, async (runtime) => {
     const found = await runtime.deadLetter(id);
-    if (found === undefined) throw notThere(`dead letter ${id}`);
+    if (found === undefined) throw notFound(`dead letter ${id}`);
     if (json) printJson(found);
     else print(detailsOf(found));
   });
@@ -70,32 +74,35 @@ function detailsOf({ payload, history, error, ...view }: DeadLetterDetails): str
   return `${facts(Object.entries(rows))}\n\n${table(["ATTEMPT", "AT", "TOOK", "CODE", "MESSAGE"], attempts)}`;
 }
 
-type Verb = "reinject" | "discard";
+/** What each verb reports. `reinject`, the deprecated name of `retry`, keeps the member that scripts read from its JSON. */
+const doneWords = { retry: "retried", reinject: "reinjected", discard: "discarded" } as const;
 
-/** Those that are gone by then are said so, and are a reason for exit code 1. */
+type Verb = keyof typeof doneWords;
+
+/** Reports named dead letters that no longer exist, with exit code 1. With --all they are not an error. */
 async function each(verb: Verb, ids: readonly string[], { store, json, all = false, flow, queue }: Options): Promise<void> {
-  if (all === ids.length > 0) throw new InvalidInputError("ids", "name dead letters, or say --all");
-  if (!all && (flow ?? queue) !== undefined) throw new InvalidInputError("flow", "--flow and --queue go with --all");
+  if (all === ids.length > 0) throw new InvalidInputError("ids", "name dead letters, or use --all");
+  if (!all && (flow ?? queue) !== undefined) throw new InvalidInputError("flow", "--flow and --queue require --all");
   if (all && verb === "discard" && flow === undefined)
-    throw new InvalidInputError("flow", "discard --all needs --flow: what is discarded is gone");
-  await withLookingRuntime({ store }, async (runtime) => {
+    throw new InvalidInputError("flow", "discard --all requires --flow, because discarded packets cannot be restored");
+  await withClientRuntime({ store }, async (runtime) => {
     const wanted = all ? await idsOf(runtime, { ...(flow === undefined ? {} : { flow }), ...(queue === undefined ? {} : { queue }) }) : ids;
     const bar = progress(wanted.length);
     const [done, gone]: [string[], string[]] = [[], []];
     for (const id of wanted) {
-      ((await runtime[verb](id)) ? done : gone).push(id);
+      ((await (verb === "discard" ? runtime.discard(id) : runtime.retry(id))) ? done : gone).push(id);
       bar.step();
     }
     bar.end();
-    if (json) printJson({ ok: all || gone.length === 0, [`${verb}ed`]: done, gone });
-    else print(`${counted(done.length, "dead letter")} ${verb}ed${gone.length > 0 ? `; not there: ${gone.join(", ")}` : ""}`);
+    if (json) printJson({ ok: all || gone.length === 0, [doneWords[verb]]: done, gone });
+    else print(`${counted(done.length, "dead letter")} ${doneWords[verb]}${gone.length > 0 ? `; not found: ${gone.join(", ")}` : ""}`);
     if (!all && gone.length > 0) process.exitCode = exitFound;
   });
 }
 
 const lettersMax = 100_000;
 
-/** All of them before the first is touched: one that comes back dead is not delivered over and over. */
+/** Lists all ids before the first retry. Otherwise a packet that dies again meanwhile would be listed, and retried, again and again. */
 async function idsOf(runtime: Runtime, which: { readonly flow?: string; readonly queue?: string }): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let before: string | undefined; ids.length < lettersMax; before = ids.at(-1)) {

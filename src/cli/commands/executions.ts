@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import type { ExecutionDetails, ExecutionView, Page } from "../../exports/graph.js";
-import { withLookingRuntime } from "../looking-runtime.js";
+import { withClientRuntime } from "../client-runtime.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";
 import { facts, print, printJson, table, timeOf } from "../output.js";
-import { notThere } from "../tell-error.js";
+import { notFound } from "../report-error.js";
 
 interface Options extends Page {
   readonly store?: string;
@@ -16,19 +16,19 @@ interface Options extends Page {
 export function addExecutions(program: Command): void {
   program
     .command("executions")
-    .description("what became of triggers, newest first; or one of them, with all that is known about it")
-    .argument("[id]", "of one execution")
-    .option("--flow <id>", "of one flow")
-    .addOption(new Option("--status <status>", "in one state").choices(["running", "completed", "dead"]))
-    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
-    .option("--before <id>", "the last one of the page before")
+    .description("List executions of flows (newest first), or show one in detail")
+    .argument("[id]", "execution to show")
+    .option("--flow <id>", "only this flow")
+    .addOption(new Option("--status <status>", "only this status").choices(["running", "completed", "dead"]))
+    .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
+    .option("--before <id>", "continue after this execution, the last row of the previous page")
     .addOption(storeOption())
-    .option("--json", "machine-readable")
+    .option("--json", "print JSON")
     .action(executions);
 }
 
 async function executions(id: string | undefined, { store, json, ...query }: Options): Promise<void> {
-  await withLookingRuntime({ store }, async (runtime) => {
+  await withClientRuntime({ store }, async (runtime) => {
     if (id === undefined) {
       const found = await runtime.executions(query);
       if (json) printJson(found);
@@ -36,7 +36,7 @@ async function executions(id: string | undefined, { store, json, ...query }: Opt
       return;
     }
     const found = await runtime.execution(id);
-    if (found === undefined) throw notThere(`execution ${id}`);
+    if (found === undefined) throw notFound(`execution ${id}`);
     if (json) printJson(found);
     else print(detailsOf(found));
   });

@@ -15,10 +15,10 @@ interface Options {
 export function addFormat(program: Command): void {
   program
     .command("format")
-    .description("lay out flow documents alike; comments are kept")
+    .description("Format flow documents; comments are kept")
     .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
-    .option("--check", "change nothing; exit code 1 if something would be changed")
-    .option("--json", "machine-readable")
+    .option("--check", "change nothing; exit code 1 if a file is not formatted")
+    .option("--json", "print JSON")
     .action(format);
 }
 

@@ -19,12 +19,12 @@ const generators = { typescript: generateTypeScript, docs: generateDocs };
 export function addGenerate(program: Command): void {
   program
     .command("generate")
-    .description("typed node stubs, or a page with a picture, from a flow document")
+    .description("Generate typed node stubs, or a documentation page with a diagram, from a flow document")
     .addArgument(new Argument("<what>", "typescript or docs").choices(Object.keys(generators)))
     .argument("<file>")
-    .option("-o, --output <folder>", "instead of printing it")
-    .option("--force", "replace stubs that are there already")
-    .option("--json", "machine-readable")
+    .option("-o, --output <folder>", "write to this folder instead of standard output")
+    .option("--force", "overwrite existing stubs")
+    .option("--json", "print JSON")
     .option("--allow-remote", "fetch AsyncAPI and OpenAPI documents from the network")
     .action(generate);
 }
@@ -44,7 +44,10 @@ async function generate(
     else
       print(
         columns(
-          written.map(({ file: path, written: is }) => [path, is ? "written" : "kept: it is there, and yours (--force replaces it)"]),
+          written.map(({ file: path, written: is }) => [
+            path,
+            is ? "written" : "kept: the file exists and may contain your code (--force overwrites it)",
+          ]),
         ),
       );
   }

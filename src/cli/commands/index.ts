@@ -13,7 +13,7 @@ import { addRuns } from "./runs.js";
 import { addTrigger } from "./trigger.js";
 import { addValidate } from "./validate.js";
 
-/** A command is a file that adds itself to the program, and a line here. */
+/** The commands, in the order of the help. To add one: write a file that registers it, and add a line here. */
 export const commands: readonly ((program: Command) => void)[] = [
   addValidate,
   addConvert,

@@ -4,7 +4,7 @@ import { type Inspection, inspect, type ListOptions, list, type RecordSummary } 
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
 import { facts, note, print, printJson, table, timeOf } from "../output.js";
-import { notThere } from "../tell-error.js";
+import { notFound } from "../report-error.js";
 
 interface Options extends Omit<ListOptions, "scope"> {
   readonly store?: string;
@@ -15,16 +15,16 @@ interface Options extends Omit<ListOptions, "scope"> {
 export function addKeys(program: Command): void {
   program
     .command("keys")
-    .description("records of the ledger; or one of them, with its attempts")
-    .argument("[scope]", 'of one scope; "" is the one without a name')
-    .argument("[key]", "one of its keys")
-    .addOption(new Option("--state <state>", "in one state").choices(states))
-    .option("--prefix <text>", "keys that begin so")
-    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
-    .option("--cursor <text>", "where the page before ended")
-    .option("--value", "of one key: also what it came to")
+    .description("List idempotency keys and their state, or show one key with its attempts")
+    .argument("[scope]", 'only this scope ("" is the scope without a name)')
+    .argument("[key]", "key to show")
+    .addOption(new Option("--state <state>", "only this state").choices(states))
+    .option("--prefix <text>", "only keys that start with this text")
+    .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
+    .option("--cursor <text>", "continue where the previous page ended")
+    .option("--value", "when showing one key: include its stored result or error")
     .addOption(storeOption())
-    .option("--json", "machine-readable")
+    .option("--json", "print JSON")
     .action(keys);
 }
 
@@ -42,7 +42,7 @@ async function keys(
       return;
     }
     const found = await inspect(store, { scope: scope ?? "", key });
-    if (found === undefined) throw notThere(`key ${key} in scope ${JSON.stringify(scope)}`);
+    if (found === undefined) throw notFound(`key ${key} in scope ${JSON.stringify(scope)}`);
     if (json) printJson(shown(found, value));
     else print(detailsOf(found, value));
   });
@@ -51,7 +51,7 @@ async function keys(
 const rowOf = ({ scope, key, state, attempt, effect, startedAt, settledAt }: RecordSummary) =>
   [scope, key, state, attempt, effect, timeOf(startedAt), timeOf(settledAt)] as const;
 
-/** Outcomes may be nobody's business: they are shown when asked for. */
+/** Results may be confidential: they are printed only with --value. */
 function shown({ value, error, ...rest }: Inspection, withValue: boolean): object {
   return withValue ? { ...rest, value, error: error && { name: error.name, message: error.message } } : rest;
 }

@@ -5,7 +5,7 @@ import { print } from "../output.js";
 export function addMigrate(program: Command): void {
   program
     .command("migrate")
-    .description("create the tables of a store or bring them up to date, as every process does that opens it")
+    .description("Create or migrate the tables of a store (every process also does this when it opens the store)")
     .addOption(storeOption())
     .action(({ store: url }: { readonly store?: string }) =>
       withStore(url, { create: true }, async ({ name }) => print(`the ${name} store is up to date`)),

@@ -22,7 +22,7 @@ interface Options {
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
   readonly substitute?: readonly Substitute[];
-  /** True: all. */
+  /** True: all hosts. */
   readonly privateWebhooks?: true | string;
   readonly concurrency?: number;
   readonly leaseMs?: number;
@@ -40,38 +40,42 @@ interface Options {
 export function addRun(program: Command): void {
   program
     .command("run")
-    .description("run flows with your nodes, until stopped; with --port, behind the HTTP API")
+    .description("Run flows with your nodes until stopped; with --port, serve the HTTP API")
     .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
-    .requiredOption("--nodes <file>", "a module, TypeScript or JavaScript, that exports `nodes`: an object by operationId, or a list")
+    .requiredOption("--nodes <file>", "TypeScript or JavaScript module that exports `nodes`: an object keyed by operationId, or an array")
     .addOption(storeOption())
-    .option("--partial", "other processes have the nodes that are missing here")
+    .option("--partial", "allow missing nodes, which other processes run")
     .addOption(
-      new Option("--streams <how>", "edges of mode stream: refuse them, or deliver them by the store").choices(["refuse", "store"]),
+      new Option("--streams <how>", "reject edges of mode stream, or deliver their packets through the store").choices(["refuse", "store"]),
     )
     .addOption(
       new Option(
         "--substitute <fields...>",
-        "run documents with these fields although the runtime does something else; `validate` says what",
+        "run documents that use these fields, with the runtime's substitute behaviour (`validate` explains it)",
       ).choices(substituteNames),
     )
-    .option("--private-webhooks [hosts]", "alerts may go to private addresses: all, or those of these hosts, separated by commas")
-    .option("--concurrency <count>", "packets with this process at once (default: 100)", wholeNumber(1, 100_000))
-    .option("--lease-ms <ms>", "how long it may be silent before others take over (default: 30000)", wholeNumber(leaseMsMin, leaseMsMax))
-    .option("--port <number>", "serve the HTTP API; 0: on a free port", wholeNumber(0, 65_535))
-    .option("--host <address>", "default: 127.0.0.1; any other needs a token")
-    .option("--token-file <file>", "the token that callers must send; also ONCEFLOW_TOKEN")
-    .option("--trigger <payload>", "put this into a flow at once: JSON, @file, or -")
-    .option("--flow <id>", "which, where there are several")
-    .option("--entry <node>", "where it has several")
-    .option("--key <key>", "the same key again is the same execution")
-    .option("--wait", "with --trigger: stop when that has ended; exit code 1 if it has dead letters")
-    .option("--json", "what happens as one JSON object a line")
+    .option("--private-webhooks [hosts]", "allow alert webhooks to private addresses: to all hosts, or to this comma-separated list")
+    .option("--concurrency <count>", "maximum number of packets processed at the same time (default: 100)", wholeNumber(1, 100_000))
+    .option(
+      "--lease-ms <ms>",
+      "time without a heartbeat after which other processes take over (default: 30000)",
+      wholeNumber(leaseMsMin, leaseMsMax),
+    )
+    .option("--port <number>", "serve the HTTP API on this port (0: any free port)", wholeNumber(0, 65_535))
+    .option("--host <address>", "address to bind (default: 127.0.0.1; any non-loopback address requires a token)")
+    .option("--token-file <file>", "file with the token that clients must send (or set ONCEFLOW_TOKEN)")
+    .option("--trigger <payload>", "trigger a flow after the start: JSON, @file, or - for standard input")
+    .option("--flow <id>", "flow to trigger (required if several)")
+    .option("--entry <node>", "entry point to trigger (required if several)")
+    .option("--key <key>", "idempotency key: triggering again with the same key returns the first execution")
+    .option("--wait", "with --trigger: exit when the execution ends; exit code 1 if it has dead letters")
+    .option("--json", "print events as JSON, one object per line")
     .action(run);
 }
 
 async function run(paths: readonly string[], options: Options): Promise<void> {
-  if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "goes with --trigger");
-  // Standard output is for the program that reads us: what nodes say goes to where people look.
+  if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "requires --trigger");
+  // Standard output must contain only JSON lines: what nodes print with console goes to standard error.
   if (options.json) globalThis.console = new Console(process.stderr);
   const documents = await loadPlans(paths);
   const payload = options.trigger === undefined ? undefined : await payloadOf(options.trigger);
@@ -80,16 +84,16 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
   const stop = untilStopped();
   try {
     await withStore(options.store, { create: true }, async (store) => {
-      // Nodes that run a workflow wait for its end: somebody has to work on it.
+      // Nodes that start a workflow wait for its result, so this process must also run a workflow worker.
       if (loaded.workflows) await (await import("../../exports/workflow.js")).work(store, { workflows: Object.values(loaded.workflows) });
-      const runtime = await made(store, documents, loaded, options);
+      const runtime = await runtimeOf(store, documents, loaded, options);
       let server: Served | undefined;
       try {
-        await tellEvents(runtime, options);
-        server = await served(runtime, token, options);
-        const execution = payload && (await triggered(runtime, payload, options));
+        await printEvents(runtime, options);
+        server = await startServer(runtime, token, options);
+        const execution = payload && (await triggerFlow(runtime, payload, options));
         if (!options.wait) await stop.asked;
-        else if (execution !== undefined) await Promise.race([ended(runtime, execution), stop.asked]);
+        else if (execution !== undefined) await Promise.race([waitForEnd(runtime, execution), stop.asked]);
       } finally {
         await server?.close();
         await runtime.stop();
@@ -100,7 +104,7 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
   }
 }
 
-async function made(
+async function runtimeOf(
   store: Store,
   documents: readonly FlowPlan[],
   loaded: NodesModule,
@@ -119,7 +123,7 @@ async function made(
   });
 }
 
-async function tellEvents(runtime: Runtime, { json }: Options): Promise<void> {
+async function printEvents(runtime: Runtime, { json }: Options): Promise<void> {
   const flows = await runtime.flows();
   const lineOf = eventLines(flows);
   note(
@@ -131,8 +135,8 @@ async function tellEvents(runtime: Runtime, { json }: Options): Promise<void> {
   });
 }
 
-/** Loaded here, so that whoever serves nothing needs no Hono. */
-async function served(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
+/** Imports the server only with --port, so that `run` without it works without Hono. */
+async function startServer(runtime: Runtime, token: string | undefined, { port, host }: Options): Promise<Served | undefined> {
   if (port === undefined) return undefined;
   const { serve } = await import("../../exports/server.js");
   const server = await serve(runtime, { port, ...(host === undefined ? {} : { host }), ...(token === undefined ? {} : { token }) });
@@ -140,7 +144,7 @@ async function served(runtime: Runtime, token: string | undefined, { port, host 
   return server;
 }
 
-async function triggered(
+async function triggerFlow(
   runtime: Runtime,
   payload: Awaited<ReturnType<typeof payloadOf>>,
   { flow, entry, key }: Options,
@@ -148,18 +152,18 @@ async function triggered(
   const ids = (await runtime.flows()).map(({ id }) => id);
   const [only = "", second] = ids;
   if (flow === undefined && second !== undefined)
-    throw new InvalidInputError("flow", `there are several flows; say --flow ${ids.join(" or ")}`);
+    throw new InvalidInputError("flow", `the documents have several flows; choose one with --flow: ${ids.join(", ")}`);
   const { executionId, status, mismatch } = await runtime.trigger(flow ?? only, entry, payload, key === undefined ? {} : { key });
   if (mismatch)
-    throw new InvalidInputError("key", "was used before with another payload, or at another entry; use a new key for a new trigger");
+    throw new InvalidInputError("key", "was already used with a different payload or entry point; use a new key for a new trigger");
   if (status !== "started")
-    note(status === "duplicate" ? `the key was used before: ${executionId}` : "the entry's filter does not let it in");
-  // Of a flow that keeps nothing there is nothing to wait for: it has been run.
+    note(status === "duplicate" ? `the key was already used by execution ${executionId}` : "the entry point's filter rejected the payload");
+  // A flow with only direct and ephemeral edges stores no execution: it has already run.
   const kept = runtime.plan(flow ?? only)?.entries.some(({ delivery }) => delivery.mode !== "direct");
   return kept ? executionId : undefined;
 }
 
-async function ended(runtime: Runtime, execution: string): Promise<void> {
+async function waitForEnd(runtime: Runtime, execution: string): Promise<void> {
   const { status } = await runtime.wait(execution);
   if (status !== "completed") process.exitCode = exitFound;
 }

@@ -5,7 +5,7 @@ import { type JournalItem, type ListRunsOptions, listRuns, type RunSummary, read
 import { wholeNumber } from "../number-option.js";
 import { storeOption, withStore } from "../open-store.js";
 import { columns, note, print, printJson, table, timeOf } from "../output.js";
-import { notThere } from "../tell-error.js";
+import { notFound } from "../report-error.js";
 
 interface Options extends Omit<ListRunsOptions, "store"> {
   readonly store?: string;
@@ -15,14 +15,14 @@ interface Options extends Omit<ListRunsOptions, "store"> {
 export function addRuns(program: Command): void {
   program
     .command("runs")
-    .description("runs of workflows, newest first; or the journal of one of them")
-    .argument("[id]", "of one run")
-    .option("--workflow <name>", "of one workflow")
-    .addOption(new Option("--status <status>", "in one state").choices(runStatuses))
-    .option("--limit <count>", "at most so many (default: 100)", wholeNumber(1, 1000))
-    .option("--cursor <text>", "where the page before ended")
+    .description("List workflow runs (newest first), or show the journal of one run")
+    .argument("[id]", "run to show")
+    .option("--workflow <name>", "only this workflow")
+    .addOption(new Option("--status <status>", "only this status").choices(runStatuses))
+    .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
+    .option("--cursor <text>", "continue where the previous page ended")
     .addOption(storeOption())
-    .option("--json", "machine-readable")
+    .option("--json", "print JSON")
     .action(runs);
 }
 
@@ -37,7 +37,7 @@ async function runs(id: string | undefined, { store: url, json, ...query }: Opti
       return;
     }
     const run = await store.runs.read(id);
-    if (run === undefined) throw notThere(`run ${id}`);
+    if (run === undefined) throw notFound(`run ${id}`);
     const journal = await readJournal(id, { store });
     if (json) printJson({ id, workflow: run.workflow, status: run.status, trouble: run.trouble ?? undefined, journal });
     else print(`${columns([[id, run.workflow, run.status, run.trouble ?? ""]])}\n\n${journalTable(journal)}`);

@@ -3,9 +3,9 @@ import type { FlowPlan } from "../../exports/graph.js";
 import { InvalidInputError } from "../../exports/index.js";
 import { sentBy } from "../../graph/runtime/flows/routes.js";
 import { apiClient } from "../api-client.js";
+import { withClientRuntime } from "../client-runtime.js";
 import { exitFound } from "../exit-codes.js";
 import { loadPlans } from "../load-plans.js";
-import { withLookingRuntime } from "../looking-runtime.js";
 import { storeOption } from "../open-store.js";
 import { print, printJson } from "../output.js";
 import { payloadOf } from "../payload-argument.js";
@@ -25,53 +25,58 @@ interface Options {
 export function addTrigger(program: Command): void {
   program
     .command("trigger")
-    .description("put a packet into a flow; whoever runs the flow delivers it")
-    .argument("<flow>", "its id")
+    .description("Trigger a flow: send it a packet, which a process that runs the flow delivers")
+    .argument("<flow>", "id of the flow")
     .argument("[payload]", 'JSON, @file, or - for standard input (default: "{}")')
-    .option("--file <paths...>", "the flow's document; needed without --url")
-    .option("--key <key>", "the same key again is the same execution")
-    .option("--entry <node>", "where there are several")
-    .option("--wait [seconds]", "for its end, 60 seconds or so many; exit code 1 if it has dead letters or still runs", seconds)
+    .option("--file <paths...>", "document of the flow (required without --url)")
+    .option("--key <key>", "idempotency key: triggering again with the same key returns the first execution")
+    .option("--entry <node>", "entry point to trigger (required if several)")
+    .option(
+      "--wait [seconds]",
+      "wait until the execution ends, 60 seconds by default; exit code 1 if it has dead letters or is still running",
+      seconds,
+    )
     .addOption(storeOption())
-    .option("--url <server>", "by the HTTP API of a server, instead of the store")
-    .option("--token-file <file>", "the server's token; also ONCEFLOW_TOKEN")
-    .option("--json", "machine-readable")
+    .option("--url <server>", "send the packet through the HTTP API of this server instead of the store")
+    .option("--token-file <file>", "file with the server's token (or set ONCEFLOW_TOKEN)")
+    .option("--json", "print JSON")
     .action(trigger);
 }
 
-interface Told {
+interface TriggerReport {
   readonly executionId?: string | undefined;
   readonly status: string;
-  /** With --wait: how the execution is. */
+  /** With --wait: the status of the execution. */
   readonly execution?: string;
 }
 
 async function trigger(flow: string, argument: string | undefined, options: Options): Promise<void> {
   const payload = await payloadOf(argument);
   const waitMs = options.wait === undefined ? 0 : (options.wait === true ? 60 : options.wait) * 1000;
-  const told =
+  const report =
     options.url === undefined ? await byStore(flow, payload, waitMs, options) : await byServer(options.url, flow, payload, waitMs, options);
-  if (options.json) printJson(told);
-  else print([told.status, told.executionId, told.execution].filter((word) => word !== undefined).join("  "));
-  if (told.execution !== undefined && told.execution !== "completed") process.exitCode = exitFound;
+  if (options.json) printJson(report);
+  else print([report.status, report.executionId, report.execution].filter((word) => word !== undefined).join("  "));
+  if (report.execution !== undefined && report.execution !== "completed") process.exitCode = exitFound;
 }
 
 type Payload = Awaited<ReturnType<typeof payloadOf>>;
 
-async function byStore(flow: string, payload: Payload, waitMs: number, { file = [], store, key, entry }: Options): Promise<Told> {
-  if (file.length === 0) throw new InvalidInputError("file", "trigger needs the flow's document (--file), or a server that has it (--url)");
+async function byStore(flow: string, payload: Payload, waitMs: number, { file = [], store, key, entry }: Options): Promise<TriggerReport> {
+  if (file.length === 0)
+    throw new InvalidInputError("file", "trigger requires the flow's document (--file) or a server that runs it (--url)");
   const documents = await loadPlans(file);
   for (const plan of documents) if (plan.id === flow) checkSource(plan, entry, payload);
-  return await withLookingRuntime({ store, documents, create: true }, async (runtime) => {
+  return await withClientRuntime({ store, documents, create: true }, async (runtime) => {
     const plan = runtime.plan(flow);
     if (plan?.entries.some(({ delivery }) => delivery.mode === "direct"))
       throw new InvalidInputError(
         "flow",
-        `"${flow}" keeps nothing: all of its edges are direct or ephemeral, and only a process that has its nodes can run it (--url)`,
+        `"${flow}" stores nothing: all its edges are direct or ephemeral, so only a process with its nodes can run it; use --url`,
       );
     const { executionId, status, mismatch } = await runtime.trigger(flow, entry, payload, key === undefined ? {} : { key });
     if (mismatch)
-      throw new InvalidInputError("key", "was used before with another payload, or at another entry; use a new key for a new trigger");
+      throw new InvalidInputError("key", "was already used with a different payload or entry point; use a new key for a new trigger");
     if (executionId === undefined || waitMs === 0) return { executionId, status };
     const until = AbortSignal.timeout(waitMs);
     const ended = await runtime.wait(executionId, { signal: until }).catch((error: unknown) => {
@@ -83,8 +88,8 @@ async function byStore(flow: string, payload: Payload, waitMs: number, { file = 
 }
 
 /**
- * The process that runs the flow passes on what a source gets, unless a node is written for the source: then what the
- * source takes has to stand in the document. So a payload is refused here that `run --trigger` refuses.
+ * Rejects a payload that `run --trigger` would reject. A source without a node passes its payload on unchanged, so the payload
+ * must match the packet that the source sends; a source with a node must declare its input in the document.
  */
 function checkSource({ entries, nodes }: FlowPlan, entry: string | undefined, payload: Payload): void {
   const entered = entries.filter(({ node }) => entry === undefined || node === entry);
@@ -96,12 +101,18 @@ function checkSource({ entries, nodes }: FlowPlan, entry: string | undefined, pa
   const why = problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ");
   throw new InvalidInputError(
     "payload",
-    `does not match ${type?.name}, which "${source?.id}" sends on: ${why}. If a node is written for it that takes another packet, say so in its inputs`,
+    `does not match ${type?.name}, which source "${source?.id}" passes on: ${why}. If a node implements the source and takes another packet, declare it in the source's inputs`,
     problems,
   );
 }
 
-async function byServer(url: string, flow: string, payload: Payload, waitMs: number, { tokenFile, key, entry }: Options): Promise<Told> {
+async function byServer(
+  url: string,
+  flow: string,
+  payload: Payload,
+  waitMs: number,
+  { tokenFile, key, entry }: Options,
+): Promise<TriggerReport> {
   const call = apiClient(url, await tokenOf(tokenFile));
   const query = entry === undefined ? "" : `?entry=${encodeURIComponent(entry)}`;
   const headers = { "content-type": "application/json", ...(key === undefined ? {} : { "idempotency-key": quoted(key) }) };
@@ -110,23 +121,23 @@ async function byServer(url: string, flow: string, payload: Payload, waitMs: num
     headers,
     body: JSON.stringify(payload),
   });
-  const told = body as unknown as Told;
-  if (told.executionId === undefined || waitMs === 0) return told;
+  const report = body as unknown as TriggerReport;
+  if (report.executionId === undefined || waitMs === 0) return report;
   for (let left = waitMs / 1000; ; left -= 30) {
-    const execution = await call(`/executions/${told.executionId}?wait=${Math.ceil(Math.min(left, 30))}`);
+    const execution = await call(`/executions/${report.executionId}?wait=${Math.ceil(Math.min(left, 30))}`);
     const status = String(execution.body["status"]);
-    if (status !== "running" || left <= 30) return { ...told, execution: status };
+    if (status !== "running" || left <= 30) return { ...report, execution: status };
   }
 }
 
-/** As a header has it: RFC 9651, a string. */
+/** The key as a structured-field string (RFC 9651). */
 function quoted(key: string): string {
-  if (!/^[\x20-\x7e]+$/.test(key)) throw new InvalidInputError("key", "must be printable ASCII, to be sent in a header");
+  if (!/^[\x20-\x7e]+$/.test(key)) throw new InvalidInputError("key", "must be printable ASCII, because it is sent in a header");
   return `"${key.replace(/["\\]/g, "\\$&")}"`;
 }
 
 function seconds(text: string): number {
   const value = Number(text);
   if (/^\d{1,6}$/.test(text) && value > 0) return value;
-  throw new InvalidArgumentError("It must be a number of seconds.");
+  throw new InvalidArgumentError("Expected a number of seconds.");
 }

@@ -14,10 +14,10 @@ interface Options {
 export function addValidate(program: Command): void {
   program
     .command("validate")
-    .description("say all that is wrong with flow documents; exit code 1 if there are errors")
+    .description("Check flow documents and report all errors and warnings; exit code 1 if there are errors")
     .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
-    .option("--json", "machine-readable")
-    .option("--sarif", "as SARIF 2.1.0, for code hosts")
+    .option("--json", "print JSON")
+    .option("--sarif", "print SARIF 2.1.0, the format that code hosts read")
     .option("--allow-remote", "fetch AsyncAPI and OpenAPI documents from the network")
     .action(validate);
 }

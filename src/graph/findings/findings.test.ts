@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { loadFlows } from "../load/load-flows.js";
 import { type FindingCode, findingCodes } from "./finding-codes.js";
 
-/** Form B. Without findings; each case below changes one thing in it. */
+/** Form B, without findings. Each case below changes one thing in it. */
 const formB = `flowdsl: "1.0"
 info: { title: Small Shop, version: "1" }
 nodes:
@@ -34,11 +34,11 @@ components:
     Order: { type: object }
 `;
 
-test.each([formA, formB])("the documents that the cases begin with have no findings", async (text) => {
+test.each([formA, formB])("the unchanged documents have no findings", async (text) => {
   expect(await loadFlows({ text })).toMatchObject({ ok: true, findings: [] });
 });
 
-/** « stands where the finding is to point to. */
+/** « marks the expected position of the finding. */
 type Case = readonly [FindingCode, string, string, string, string?];
 
 const inB: readonly Case[] = [
@@ -93,7 +93,7 @@ const inB: readonly Case[] = [
     "components:",
     "  - «from: Charge\n    to: Take\n    delivery: { mode: direct }\ncomponents:",
     "/edges/1",
-    "remove one of its edges, or start a second flow",
+    "remove one of its edges, or trigger a second flow",
   ],
   ["FLOW_NO_TOPIC", "{ mode: durable,", "«{ mode: stream,", "/edges/0/delivery"],
   ["FLOW_BAD_SCHEMA", "type: number", "type: «nummer", "/components/packets/Order/properties/total/type"],
@@ -231,13 +231,13 @@ test.each(cases)("form $form: $code at $pointer", async ({ base, code, old, chan
   if (fix !== undefined) expect(found.map((finding) => finding.fix)).toContain(fix);
   expect(ok).toBe(!findings.some(({ severity }) => severity === "error"));
   const before = marked.split("«")[0] ?? "";
-  // A mark at the end of what was changed only says that the finding is somewhere else.
+  // A mark at the end of the change means that the finding is elsewhere.
   if (!marked.includes("«") || changed.endsWith("«")) return;
   const lines = before.split("\n");
   expect(found.map(({ line, column }) => `${line}:${column}`)).toContain(`${lines.length}:${(lines.at(-1) ?? "").length + 1}`);
 });
 
-/** Codes that need another kind of document, and where they are tested. */
+/** Codes that need another kind of document, with the file that tests them. */
 const elsewhere: Readonly<Record<string, string>> = {
   FLOW_TOO_LARGE: "load.test.ts",
   FLOW_MORE_ERRORS: "load.test.ts",

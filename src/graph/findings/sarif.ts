@@ -3,14 +3,14 @@ import { pathToFileURL } from "node:url";
 import type { Finding } from "./finding.js";
 import { type FindingCode, findingCodes } from "./finding-codes.js";
 
-/** A path that is relative stays so: code hosts look for it from the top of the repository. */
+/** Keeps a relative path relative: code hosts resolve it from the root of the repository. */
 function uriOf(file: string): string {
   if (/^https?:\/\//i.test(file)) return file;
   if (isAbsolute(file)) return pathToFileURL(file).href;
   return Buffer.from(file).toString().split(/[\\/]/).map(encodeURIComponent).join("/");
 }
 
-/** Findings as SARIF 2.1.0, which code hosts show beside the lines. */
+/** Converts findings to SARIF 2.1.0, which code hosts show beside the lines of a file. */
 export function toSarif(findings: readonly Finding[]): Readonly<Record<string, unknown>> {
   const rules = Object.entries(findingCodes).map(([id, { severity, title }]) => ({
     id,

@@ -1,4 +1,4 @@
-/** How fields are ordered by `format`: what a reader asks first stands first. Others keep their order, behind these. */
+/** The order in which `format` writes fields: the most important first. Other fields follow in their original order. */
 const topOrder = ["flowdsl", "info", "servers", "externalDocs", "asyncapi", "openapi", "flows", "nodes", "edges", "components"];
 const infoOrder = ["title", "version", "description", "contact", "license"];
 const flowOrder = ["summary", "description", "tags", "entrypoints", "defaults", "nodes", "edges"];
@@ -41,10 +41,10 @@ const shapes: readonly (readonly [RegExp, readonly string[]])[] = [
   [/^(\/flows\/[^/]*)?\/edges\/\d+\/delivery$/, deliveryOrder],
 ];
 
-/** The order of the fields of the map at this pointer; undefined: as they are. */
+/** The order of the fields of the map at this pointer; undefined if the order is not changed. */
 export const orderAt = (pointer: string): readonly string[] | undefined => shapes.find(([shape]) => shape.test(pointer))?.[1];
 
-/** Stable: what is not in the order comes behind, as it was. */
+/** A stable sort: items that are not in `order` follow in their original order. */
 export function inOrder<T>(items: readonly T[], nameOf: (item: T) => string, order: readonly string[]): readonly T[] {
   const rank = (item: T) => {
     const at = order.indexOf(nameOf(item));

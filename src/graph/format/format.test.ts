@@ -10,7 +10,7 @@ const examples = readdirSync(folder).filter((name) => name.endsWith(".yaml"));
 const textOf = (name: string) => readFileSync(join(folder, name), "utf8");
 const comments = (text: string) => [...text.matchAll(/#c\d+/g)].map(([comment]) => comment).sort();
 
-test.each(examples)("%s is formatted, converted and back, and means the same", (name) => {
+test.each(examples)("%s keeps its meaning when formatted and converted", (name) => {
   const text = textOf(name);
   const formatted = formatFlow(text);
   expect(parse(formatted.text)).toEqual(parse(text));
@@ -20,11 +20,11 @@ test.each(examples)("%s is formatted, converted and back, and means the same", (
   expect(parse(convertFlow(json.text, { to: "yaml", file: "a.json" }).text)).toEqual(parse(text));
 });
 
-test.each(examples.filter((name) => name.includes(".flowdsl.")))("%s is formatted as it stands there", (name) => {
+test.each(examples.filter((name) => name.includes(".flowdsl.")))("%s is already formatted", (name) => {
   expect(formatFlow(textOf(name))).toMatchObject({ changed: false, findings: [] });
 });
 
-test("fields are ordered, and comments go with them", () => {
+test("orders fields, with their comments", () => {
   const { text } = formatFlow(`# about the whole
 
 # about the parts
@@ -61,7 +61,7 @@ x-more: [1, 2]
 `);
 });
 
-test.each(["flow.yaml", "flow.json"])("%s: lines end as they did, and there is nothing left to do", (file) => {
+test.each(["flow.yaml", "flow.json"])("%s: keeps line endings, and formatting again changes nothing", (file) => {
   const document = file.endsWith("json")
     ? '{\n"info": { "title": "T", "version": "1" },\n"flowdsl": "1.0"\n}\n'
     : 'info: { title: T, version: "1", description: "two\\r\\nlines" } # about it\n# the version\nflowdsl: "1.0"\nx-a: |\n    two\n    lines\n';
@@ -72,7 +72,7 @@ test.each(["flow.yaml", "flow.json"])("%s: lines end as they did, and there is n
   expect(formatFlow(text, { file })).toMatchObject({ text, changed: false });
 });
 
-test("a line that becomes twenty thousand is laid out like others", () => {
+test("formats a line that becomes twenty thousand lines", () => {
   const numbers = Array.from({ length: 20_000 }, (_, i) => i).join(", ");
   const { changed, findings } = formatFlow(`info: { title: T, version: "1" }\nflowdsl: "1.0"\nx-a: [${numbers}]\n`);
   expect([changed, findings]).toEqual([true, []]);
@@ -89,7 +89,7 @@ test("JSON stays JSON", () => {
 `);
 });
 
-test("what cannot be read is left alone", () => {
+test("returns an unreadable text unchanged", () => {
   for (const text of ["a: [", "a: 1\na: 2", ""]) {
     const { text: same, changed, findings } = formatFlow(text);
     expect({ same, changed }).toEqual({ same: text, changed: false });
@@ -98,12 +98,12 @@ test("what cannot be read is left alone", () => {
   }
 });
 
-test("a document of which a comment would be lost is left alone, and that is said", () => {
+test("reports a document that would lose a comment, and returns it unchanged", () => {
   const text = "?   # one\n:   # two\n";
   expect(formatFlow(text)).toMatchObject({ text, changed: false, findings: [{ code: "FLOW_NOT_FORMATTED" }] });
 });
 
-test("an anchor stays before its aliases, whatever the order of the fields", () => {
+test("keeps an anchor before its aliases", () => {
   const text = 'components: { packets: { A: &a { type: object } } }\nflowdsl: "1.0"\nnodes: { N: *a }\n';
   const { text: formatted, findings } = formatFlow(text);
   expect(findings).toEqual([]);
@@ -158,7 +158,7 @@ describe("for any document with comments anywhere", () => {
       })
       .join("");
 
-  test("format keeps comments and meaning, and has nothing left to do", () => {
+  test("format keeps comments and meaning, and is idempotent", () => {
     fc.assert(
       fc.property(lines, (all) => {
         const text = write(all, "", { n: 0 });

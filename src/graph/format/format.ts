@@ -6,13 +6,15 @@ import { loadTree } from "../load/load.js";
 import { plainOf, pointerTo, type Tree } from "../load/tree.js";
 import { inOrder, orderAt } from "./field-order.js";
 
+/** Options of `formatFlow`. */
 export interface TextOptions {
-  /** Its name says whether it is JSON; findings carry it. */
+  /** File name, used in findings; `.json` means JSON, anything else YAML. Default "flow.yaml". */
   readonly file?: string;
 }
 
+/** The result of `formatFlow` or `convertFlow`. */
 export interface Rewritten {
-  /** What was given, if it could not be read. */
+  /** The new text; the original text if it could not be read or changed. */
   readonly text: string;
   readonly changed: boolean;
   readonly findings: readonly Finding[];
@@ -21,8 +23,11 @@ export interface Rewritten {
 const layout = { indent: 2, lineWidth: 120, minContentWidth: 40, flowCollectionPadding: true } as const;
 
 /**
- * The same document, laid out alike and with its fields in one order. Comments are kept. What comes out is read again and
- * compared with what went in: if a comment or a value were to change, the text stays as it is.
+ * Formats a document: consistent layout, fields in a fixed order, comments kept. The result is parsed and compared with the
+ * original: if a value or a comment would change, the text is returned unchanged with the finding FLOW_NOT_FORMATTED.
+ *
+ * @example
+ * const { text, changed } = formatFlow(await readFile("orders.flowdsl.yaml", "utf8"));
  */
 export function formatFlow(text: string, { file = "flow.yaml" }: TextOptions = {}): Rewritten {
   const findings = new Findings(defaultLimits.findingsMax);
@@ -37,17 +42,18 @@ export function formatFlow(text: string, { file = "flow.yaml" }: TextOptions = {
   findings.add(
     "FLOW_NOT_FORMATTED",
     wholeFile(file),
-    "formatting would change a value or lose a comment; it is left as it is",
+    "formatting would change a value or lose a comment; the document is left unchanged",
     "format it by hand",
   );
   return { text, changed: false, findings: findings.list(file) };
 }
 
+/** Options of `convertFlow`. */
 export interface ConvertOptions extends TextOptions {
   readonly to: "yaml" | "json";
 }
 
-/** YAML ↔ JSON. Comments are lost on the way to JSON: it has none. */
+/** Converts a document to YAML or JSON. A document as JSON has no comments. */
 export function convertFlow(text: string, { to, file = "flow.yaml" }: ConvertOptions): Rewritten {
   const findings = new Findings(defaultLimits.findingsMax);
   const tree = loadTree({ text, file }, defaultLimits, findings);
@@ -56,7 +62,7 @@ export function convertFlow(text: string, { to, file = "flow.yaml" }: ConvertOpt
   return { text: converted, changed: converted !== text, findings: findings.list(file) };
 }
 
-/** Line ends follow the first line: a checkout with CRLF must not make every file look unformatted. */
+/** Uses the line ending of the first line: a checkout with CRLF must not make every file look unformatted. */
 const withEndsOf = (text: string, formatted: string | undefined): string | undefined =>
   /^[^\n]*\r\n/.test(text) ? formatted?.replaceAll("\n", "\r\n") : formatted;
 
@@ -79,12 +85,12 @@ function yamlText(text: string, reorder: boolean): string | undefined {
   try {
     return document.toString(layout);
   } catch {
-    // An alias has come to stand before its anchor.
+    // Reordering has moved an alias before its anchor.
     return undefined;
   }
 }
 
-/** What stands above a blank line at the top is about the document, not about its first field. */
+/** A comment at the top that is followed by a blank line belongs to the document, not to its first field. */
 function keepTitle(document: Document.Parsed): void {
   const first = isMap(document.contents) ? document.contents.items[0]?.key : undefined;
   const above = isNode(first) ? first.commentBefore : undefined;
@@ -94,7 +100,7 @@ function keepTitle(document: Document.Parsed): void {
   first.commentBefore = above.slice(blank + 2);
 }
 
-/** `{ name: value }`, but `[one, two]`: the library pads both or none. */
+/** Writes `{ name: value }` with padding and `[one, two]` without; the library pads both or neither. */
 function padLikePeople(document: Document.Parsed): void {
   const padded = <T extends YAMLSeq | YAMLMap>(node: T, padding: string): void => {
     const write = node.toString.bind(node);
@@ -110,7 +116,7 @@ function orderNode(node: unknown, pointer: string): void {
   const order = orderAt(pointer);
   const [first] = node.items;
   if (order !== undefined) node.items = [...inOrder(node.items, nameOf, order)];
-  // What stands above the first field is kept with the map; if another one is first now, it has to go along.
+  // The comment above the first field is stored with the map; if another field is first now, the comment moves with its field.
   if (first !== undefined && node.items[0] !== first && isNode(first.key) && typeof node.commentBefore === "string") {
     first.key.commentBefore = [node.commentBefore, first.key.commentBefore].filter((comment) => typeof comment === "string").join("\n");
     node.commentBefore = null;
@@ -118,7 +124,7 @@ function orderNode(node: unknown, pointer: string): void {
   for (const pair of node.items) orderNode(pair.value, pointerTo(pointer, nameOf(pair)));
 }
 
-/** What was on one line may be on many. */
+/** Higher limits: a formatted document may have more lines than the original. */
 const laidOut: Limits = { ...defaultLimits, bytesMax: 4 * defaultLimits.bytesMax, tokensMax: 4 * defaultLimits.tokensMax };
 
 function isSame(text: string, tree: Tree, formatted: string, file: string): boolean {
@@ -127,7 +133,7 @@ function isSame(text: string, tree: Tree, formatted: string, file: string): bool
   return /\.json$/i.test(file) || isDeepStrictEqual(commentsOf(text), commentsOf(formatted));
 }
 
-/** Sorted: a comment moves with its field. */
+/** Sorted, because comments move with their fields. */
 function commentsOf(text: string): readonly string[] {
   const lexemes = [...new Lexer().lex(text)];
   return lexemes

@@ -13,7 +13,7 @@ import { generateTypeScript } from "./typescript.js";
 const root = resolve(import.meta.dirname, "../../..");
 const examples = join(root, "examples/flows");
 
-/** Names and texts that want to break out of where they are put. */
+/** Names and texts that try to break the syntax around them. */
 const nasty = `flowdsl: "1.0"
 info: { title: "Nasty */ \`\${x}\` | <b>", version: "1\\n2" }
 nodes:
@@ -28,7 +28,7 @@ components:
     NodeContext: { type: [object, "null"], additionalProperties: { anyOf: [{ type: string }, { const: 5 }] } }
 `;
 
-/** Names that mean something elsewhere: to a file system, to the language, to its library. */
+/** Names that are special for a file system, for the language, or for its library. */
 const words = ["arguments", "eval", "undefined", "global_this", "await", "null", "record", "readonly", "promise", "object", "require"];
 const lines = (line: (word: string) => string) => words.map(line).join("\n");
 const meaning = `flowdsl: "1.0.0"
@@ -64,7 +64,7 @@ async function plans(): Promise<readonly FlowPlan[]> {
   return loaded.flatMap(({ flows }) => flows);
 }
 
-test("the TypeScript that is generated compiles, strictly", async () => {
+test("generates TypeScript that compiles in strict mode", async () => {
   mkdirSync(join(root, ".build"), { recursive: true });
   const folder = mkdtempSync(join(root, ".build/generate-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -78,13 +78,13 @@ export const order: ValidatedOrder = { orderId: "o", total: 1, address: { street
 export const charge: ChargePayment = async (input, output) => {
   const { orderId, address } = input.packet("order").data;
   output.send("Paid", { orderId, charge: input.context.idempotencyKey ?? "", address });
-  // @ts-expect-error there is no such port
+  // @ts-expect-error unknown port
   output.send("Unpaid", { orderId });
-  // @ts-expect-error nothing comes in there
+  // @ts-expect-error unknown input
   input.packet("in");
 };
 export const nodes: Readonly<Record<string, FlowNode>> = { ...stubs, announce_shipping: () => new NodeOutput() };
-// @ts-expect-error a number is no id
+// @ts-expect-error a number is not an id
 export const wrong: ValidatedOrder = { ...order, orderId: 1 };
 `,
   );
@@ -101,7 +101,7 @@ export const wrong: ValidatedOrder = { ...order, orderId: 1 };
   expect(complaints).toBe("");
 });
 
-test("no flow is written elsewhere than where it is told to, and its id stays a name", async () => {
+test("writes files only in the given folder, and an id stays a name", async () => {
   const { flows, findings } = await loadFlows({ text: meaning });
   expect(findings.filter(({ severity }) => severity === "error")).toEqual([]);
   const files = flows.flatMap((plan) => [...generateTypeScript(plan), ...generateDocs(plan)]);
@@ -110,7 +110,7 @@ test("no flow is written elsewhere than where it is told to, and its id stays a 
   for (const { text } of files) expect(text.replaceAll(/`[^`]*`/g, "")).not.toContain("process.exit(");
 });
 
-test("what is generated runs: stubs say that they are not written, and what is written works", async () => {
+test("the generated code runs: stubs throw until they are implemented", async () => {
   const text = `flowdsl: "1.0"
 info: { title: Small, version: "1" }
 nodes:
@@ -135,15 +135,15 @@ components: { packets: { Thing: { type: object, required: [id], properties: { id
   const { executionId = "" } = await runtime.trigger("small", undefined, { id: "t-1" });
   expect((await runtime.wait(executionId)).status).toBe("dead");
   expect(await runtime.deadLetters()).toMatchObject([
-    { key: "t-1-use", error: { code: "PERMANENT", message: "use_it is not written yet" } },
+    { key: "t-1-use", error: { code: "PERMANENT", message: "use_it is not implemented yet" } },
   ]);
 });
 
-test("a page has a picture, nodes and promises, and no name breaks out of its cell", async () => {
+test("a page has a diagram, nodes and guarantees, and names cannot break its syntax", async () => {
   const all = await plans();
   const [triage] = all.filter(({ id }) => id === "email_triage").flatMap(generateDocs);
   expect(triage?.text).toContain('n1 -->|"durable: payload.priority #gt;= 8"| n2');
-  expect(triage?.text).toContain("effectively once by `{{payload.messageId}}-sms-alert`; up to 4 attempts, then `alerts-that-nobody-got`");
+  expect(triage?.text).toContain("effectively once by `{{payload.messageId}}-sms-alert`; up to 4 attempts, then `undelivered-alerts`");
   expect(triage?.text).not.toMatch(/exactly once/i);
   const [page] = all.filter(({ id }) => id.startsWith("nasty")).flatMap(generateDocs);
   const rows = page?.text.split("\n").filter((line) => line.startsWith("| `")) ?? [];
@@ -169,7 +169,7 @@ test.each([
   expect(typeText(schema, (name) => name)).toBe(text);
 });
 
-test("what is generated is the same every time", async () => {
+test("generates the same text every time", async () => {
   const [first, again] = [await plans(), await plans()];
   expect(first.flatMap(generateTypeScript)).toEqual(again.flatMap(generateTypeScript));
 });

@@ -2,7 +2,7 @@ import type { FlowPlan, PlannedDelivery, PlannedEdge } from "../plan/plan.js";
 import { fileName } from "./names.js";
 import type { GeneratedFile } from "./typescript.js";
 
-/** A page about a flow: picture, nodes, deliveries, packets. */
+/** Generates a Markdown page about a flow: diagram, entry points, nodes and deliveries. */
 export function generateDocs(plan: FlowPlan): readonly GeneratedFile[] {
   return [{ name: `${fileName(plan.id)}.md`, text: pageText(plan), yours: false }];
 }
@@ -21,34 +21,34 @@ function pageText(plan: FlowPlan): string {
     edge.delivery.mode,
     cell(edge.packet?.name ?? ""),
     edge.when ? code(edge.when.text) : "",
-    promiseOf(edge.delivery),
+    guaranteeOf(edge.delivery),
   ]);
   return `${[
     `# ${cell(document.title)} ${cell(document.version)}: ${code(plan.id)}`,
     ...(about === undefined ? [] : [cell(about)]),
     `\`\`\`mermaid\n${mermaid(plan)}\n\`\`\``,
-    `Packets come in at ${entries.map(({ node, port }) => code(`${node}.${port}`)).join(", ") || "no node"}.`,
+    `Entry points: ${entries.map(({ node, port }) => code(`${node}.${port}`)).join(", ") || "none"}.`,
     "## Nodes",
     table(["node", "operation", "kind", ""], nodeRows),
     "## Deliveries",
-    table(["edge", "mode", "packet", "when", "promise"], edgeRows),
+    table(["edge", "mode", "packet", "when", "guarantee"], edgeRows),
   ].join("\n\n")}\n`;
 }
 
-function promiseOf({ mode, key, retry, deadLetters }: PlannedDelivery): string {
+function guaranteeOf({ mode, key, retry, deadLetters }: PlannedDelivery): string {
   if (mode === "direct") return "in-process; lost on a crash";
-  if (mode === "ephemeral") return "queued; lost if the queue forgets";
+  if (mode === "ephemeral") return "queued in memory; lost on a crash";
   const tries = `up to ${retry.maxAttempts} attempts${deadLetters === undefined ? "" : `, then ${code(deadLetters)}`}`;
   return key === undefined ? `at least once; ${tries}` : `effectively once by ${code(key.text)}; ${tries}`;
 }
 
-/** Ids of ours, names of the document's in quotes: no name can break out of the picture. */
+/** Uses generated ids and quotes names from the document, so that a name cannot break the diagram's syntax. */
 function mermaid({ nodes, edges }: FlowPlan): string {
   const ids = new Map([...nodes.keys()].map((id, i) => [id, `n${i}`]));
   const label = (text: string) =>
     text
       .replaceAll("#", "#35;")
-      // In a picture, two of these begin a directive, wherever they stand.
+      // In Mermaid, two percent signs start a directive, even within a label.
       .replaceAll("%", "#37;")
       .replaceAll('"', "#quot;")
       .replaceAll("`", "#96;")

@@ -12,14 +12,14 @@ export const camelCase = (name: string): string => {
   return pascal.charAt(0).toLowerCase() + pascal.slice(1);
 };
 
-/** In brackets, `__proto__` is a name like others; without them it is the prototype. */
+/** Writes `__proto__` in brackets: there it is an ordinary name, otherwise it would set the prototype. */
 export const propertyName = (name: string): string =>
   name === "__proto__" ? '["__proto__"]' : /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
 
-/** Written out: a packet of the document may be named Record, or Readonly. */
+/** Does not use Record or Readonly, because a packet of the document may have such a name. */
 export const anyObject = "{ readonly [name: string]: unknown }";
 
-/** A comment that the text cannot end. */
+/** A doc comment; escapes the end of a comment in the text. */
 export function commentText(text: string | undefined, indent = ""): string {
   if (text === undefined || text.trim() === "") return "";
   const lines = text.trim().replaceAll("*/", "*\\/").split(/\r?\n/);
@@ -35,7 +35,7 @@ const simple: Readonly<Record<string, string>> = {
   null: "null",
 };
 
-/** JSON Schema → TypeScript. Where a schema says more than a type can, the type is wider, never narrower. */
+/** Converts a JSON Schema to a TypeScript type. If a type cannot express the schema, it is wider, never narrower. */
 export function typeText(schema: unknown, nameOf: (definition: string) => string): string {
   const text = (one: unknown) => typeText(one, nameOf);
   if (schema === false) return "never";

@@ -2,14 +2,15 @@ import type { FlowPlan, PlannedNode, PlannedPort } from "../plan/plan.js";
 import { fileName, Names, nodeNames } from "./names.js";
 import { anyObject, camelCase, commentText, pascalCase, propertyName, typeText } from "./type-text.js";
 
+/** A generated file. */
 export interface GeneratedFile {
   readonly name: string;
   readonly text: string;
-  /** It is yours once it is there: generating again leaves it alone. */
+  /** True for a stub to edit: the command line does not overwrite it if it exists. */
   readonly yours: boolean;
 }
 
-/** Types of packets and nodes, made anew each time; and a stub for every node, to be written on. */
+/** Generates TypeScript from a flow: a file with the types of packets and nodes, and a file with a stub for each node to edit. */
 export function generateTypeScript(plan: FlowPlan): readonly GeneratedFile[] {
   const name = fileName(plan.id);
   return [
@@ -31,7 +32,7 @@ function typesFile(plan: FlowPlan): string {
   const nodes = [...plan.nodes.values()].map((node) => nodeTypes(node, nodeTypeNames.get(node.id) ?? "", nameOf)).join("\n");
   const packets: string[] = [];
   const definitions = [...plan.nodes.values()].flatMap(portsOf).find(({ packet }) => packet !== undefined)?.packet?.definitions ?? {};
-  // Naming one can name another: the map grows while it is gone through.
+  // The map grows during this loop: the type of one packet may refer to other packets.
   for (const [definition, name] of packetNames) {
     const schema = definitions[definition];
     const description = typeof schema === "object" ? schema["description"] : undefined;
@@ -39,7 +40,7 @@ function typesFile(plan: FlowPlan): string {
       `${commentText(typeof description === "string" ? description : undefined)}export type ${name} = ${typeText(schema, nameOf)};\n`,
     );
   }
-  return `// Made from ${oneLine(plan.document.title)} ${oneLine(plan.document.version)} by \`onceflow generate typescript\`. Do not write here.\nimport type { TypedNode } from "onceflow/graph";\n\n${packets.join("\n")}\n${nodes}`;
+  return `// Generated from ${oneLine(plan.document.title)} ${oneLine(plan.document.version)} by \`onceflow generate typescript\`. Do not edit.\nimport type { TypedNode } from "onceflow/graph";\n\n${packets.join("\n")}\n${nodes}`;
 }
 
 const portsOf = ({ inputs, outputs }: PlannedNode): readonly PlannedPort[] => [...inputs, ...outputs];
@@ -50,7 +51,7 @@ function nodeTypes(node: PlannedNode, name: string, nameOf: (definition: string)
     `readonly ${propertyName(port)}: ${packet === undefined ? anyObject : typeText(packet.schema, nameOf)}`;
   const fields = (ports: readonly PlannedPort[]) => `{ ${ports.map(fieldOf).join("; ")} }`;
   const inputs = fields(node.inputs.length === 0 ? [{ name: "in" }] : node.inputs);
-  // Where the document does not say, every port is followed by every edge; what none takes is an output of the execution.
+  // A node without declared outputs may send to any port: every edge follows every port, and other packets are outputs of the execution.
   const outputs = node.outputs.length === 0 ? `{ readonly [port: string]: ${anyObject} }` : fields(node.outputs);
   const about = [`${node.id} (${node.kind})${node.summary === undefined ? "" : `: ${node.summary}`}`, node.description]
     .filter(Boolean)
@@ -66,7 +67,7 @@ function nodesFile(plan: FlowPlan): string {
   const nodes = [...plan.nodes.values()].map(({ id, operationId }) => ({ operationId, type: types.get(id) ?? "" }));
   const stubs = nodes.map(
     ({ operationId, type }) => `export const ${stubName(type)}: ${type} = async (_input, _output) => {
-  throw new NodeError("PERMANENT", ${JSON.stringify(`${operationId} is not written yet`)});
+  throw new NodeError("PERMANENT", ${JSON.stringify(`${operationId} is not implemented yet`)});
 };
 `,
   );
@@ -74,7 +75,7 @@ function nodesFile(plan: FlowPlan): string {
   return `import { NodeError, typedNode } from "onceflow/graph";\nimport type { ${[...types.values()].sort().join(", ")} } from "./${fileName(plan.id)}.types.js";\n\n${stubs.join("\n")}\nexport const nodes = {\n${handlers.join("\n")}\n};\n`;
 }
 
-/** What a constant in a module cannot be named: words of the language, and what the file has already. */
+/** Names that a constant in the stub file cannot have: reserved words, and names that the file already uses. */
 const reserved = new Set(
   `arguments async await break case catch class const continue debugger default delete do else enum eval export exports extends
   false finally for function globalThis if implements import in instanceof interface let module new nodes null of package private

@@ -8,7 +8,7 @@ export type Section = (typeof sections)[number];
 
 const hopsMax = 10;
 
-/** `components` of a document: what can be referred to, and what was. */
+/** The `components` of a document; records which of them are used. */
 export class Components {
   readonly #sections = new Map<Section, Spot>();
   readonly #used = new Set<string>();
@@ -38,19 +38,19 @@ export class Components {
     return spot === undefined ? [] : entriesOf(spot).map(({ name }) => name);
   }
 
-  /** Follows `$ref: "#/components/nodes/X"`. What stands beside the reference replaces what is found there. */
+  /** Follows `$ref: "#/components/nodes/X"`. Fields beside the reference override those of the target. */
   resolve(section: Section, spot: Spot | undefined, hops = 0): Spot | undefined {
     const ref = spot && childOf(spot, "$ref");
     if (spot?.tree.kind !== "map" || ref === undefined) return spot;
     const text = ref.tree.kind === "scalar" ? String(ref.tree.value) : "";
     const name = text.startsWith(`#/components/${section}/`) ? text.slice(`#/components/${section}/`.length) : undefined;
     if (hops > hopsMax) {
-      this.findings.add("FLOW_BAD_REF", ref, `"${text}" leads in a circle`, "write one of them out");
+      this.findings.add("FLOW_BAD_REF", ref, `the reference "${text}" is circular`, "replace one of the references with its target");
       return undefined;
     }
     const found = name === undefined ? undefined : this.get(section, nameIn(name));
     if (found?.tree.kind !== "map") {
-      this.findings.add("FLOW_BAD_REF", ref, `"${text}" leads to no map in components.${section}`, () => {
+      this.findings.add("FLOW_BAD_REF", ref, `"${text}" is not a map in components.${section}`, () => {
         const near = name === undefined ? undefined : closest(name, this.names(section));
         return near === undefined ? `refer to "#/components/${section}/…"` : `did you mean "#/components/${section}/${near}"?`;
       });
@@ -61,12 +61,11 @@ export class Components {
     return merged(spot as Spot & { tree: MapTree }, target as Spot & { tree: MapTree });
   }
 
-  /** Everything that nothing has asked for. */
   reportUnused(): void {
     for (const [section, all] of this.#sections)
       for (const { name, tree, pointer } of entriesOf(all))
         if (!this.#used.has(pointer))
-          this.findings.add("FLOW_UNUSED", { tree, pointer }, `nothing uses components.${section}.${name}`, "remove it, or refer to it");
+          this.findings.add("FLOW_UNUSED", { tree, pointer }, `components.${section}.${name} is not used`, "remove it, or refer to it");
   }
 }
 

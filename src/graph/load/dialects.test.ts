@@ -44,7 +44,7 @@ components:
     Lead: { type: object, required: [id, score], properties: { id: { type: string }, score: { type: number } } }
 `;
 
-/** A plan without places and functions, to be compared. */
+/** A plan without positions and functions, for comparison. */
 const shapeOf = (plan: FlowPlan | undefined): unknown =>
   JSON.parse(
     JSON.stringify(plan && { ...plan, nodes: [...plan.nodes] }, (name, value: unknown) =>
@@ -57,7 +57,7 @@ test("retention of an edge's key in both dialects; names of the specification's 
   const key = 'mode: durable, store: sqlite, idempotencyKey: "{{payload.id}}-charge"';
   expect((await keyOf(`{ ${key}, idempotencyTtl: P60D }`))?.key?.retentionMs).toBe(60 * 86_400_000);
   expect((await keyOf(`{ ${key}, idempotencyTtlMs: 1000 }`))?.key?.retentionMs).toBe(1000);
-  // Of the node's idempotency, where the edge says nothing.
+  // From the node's idempotency, if the edge has none.
   expect((await keyOf(`{ ${key} }`))?.key?.retentionMs).toBe(60_000);
   const { retry } = (await keyOf("{ mode: durable, store: sqlite, retryPolicy: { retryOn: [TEMPORARY_FAILURE, TIMEOUT, ERROR] } }")) ?? {};
   expect(retry?.retryOn).toEqual(["TEMPORARY", "TIMEOUT", "ERROR"]);
@@ -110,7 +110,7 @@ components:
   policies: { slow: { maxAttempts: 7, initialDelayMs: 90000 }, quick: { mode: durable, store: mongo, retryPolicy: { maxAttempts: 2, deadLetterQueue: false } } }
 ${rest}`;
 
-test("references: what stands beside one replaces what is there; defaults are for what says nothing", async () => {
+test("fields beside a reference override its target; defaults apply to missing fields", async () => {
   const [quick] = (await loadFlows({ text: flowWith('{ $ref: "#/components/policies/quick", store: sqlite }') })).flows;
   expect(quick?.edges[0]?.delivery).toMatchObject({ mode: "durable", store: "sqlite", retry: { maxAttempts: 2 } });
   expect(quick?.edges[0]?.delivery.deadLetters).toBeUndefined();
@@ -123,13 +123,13 @@ test("references: what stands beside one replaces what is there; defaults are fo
   expect(plain?.nodes.get("b")).toMatchObject({ summary: "ours", execution: { timeoutMs: 9000, concurrency: 3 } });
 });
 
-test("a finding in a component points to the component, from wherever it is used", async () => {
+test("a finding in a component points to the component", async () => {
   const text = flowWith("{ mode: direct }").replace("theirs", "theirs, colour: red");
   const { findings } = await loadFlows({ text });
   expect(findings.find(({ code }) => code === "FLOW_UNKNOWN_FIELD")).toMatchObject({ pointer: "/components/nodes/B/colour", line: 12 });
 });
 
-test("a wrong value in a component, too, with other fields beside the reference", async () => {
+test("so does a wrong value in a component, with other fields beside the reference", async () => {
   const { findings } = await loadFlows({ text: flowWith("{ mode: direct }").replace("timeoutMs: 9000", "timeoutMs: soon") });
   expect(findings.find(({ code }) => code === "FLOW_BAD_TYPE")).toMatchObject({
     pointer: "/components/nodes/B/execution/timeoutMs",
@@ -137,7 +137,7 @@ test("a wrong value in a component, too, with other fields beside the reference"
   });
 });
 
-test("a delay that is not written gives way to the one that is", async () => {
+test("adjusts the default of a missing delay to the given one", async () => {
   const delays = async (policy: string) => {
     const text = `flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { A: { operationId: a, kind: source }, B: { operationId: b, kind: terminal } }
 edges: [{ from: A, to: B, delivery: { mode: durable, retryPolicy: ${policy} } }]\n`;
@@ -156,7 +156,7 @@ test("the edge's own timeout comes before the node's", async () => {
   expect(plan?.edges[0]?.delivery.timeoutMs).toBe(1234);
 });
 
-test("every node is in the order once, behind all that lead to it", async () => {
+test("the order contains every node once, after its predecessors", async () => {
   const edge = (from: string, to: string) => `  - { from: ${from}, to: ${to}, delivery: { mode: direct } }`;
   const text = `flowdsl: "1.0"
 info: { title: Diamond, version: "1" }

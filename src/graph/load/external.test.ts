@@ -45,13 +45,13 @@ test.each([
   expect(packet?.check({ id: 1, next: {} })).toMatchObject([{ pointer: "/next" }]);
 });
 
-test("what nothing refers to is not opened", async () => {
+test("does not open documents that are not referred to", async () => {
   const { ok, findings } = await load("{ asyncapi: ./not-there.json, openapi: https://127.0.0.1:1/x }", "P");
   expect(ok).toBe(false);
   expect(findings.map(({ code }) => code)).toEqual(["FLOW_UNKNOWN_PACKET"]);
 });
 
-test("a reference that leads nowhere, a file that is none, and a mistake in the other document", async () => {
+test("a missing target, a path that is not a file, and an error in the other document", async () => {
   const nowhere = await load("{ asyncapi: ./shop.json }", "asyncapi#/components/messages/Plcd", { "shop.json": JSON.stringify(shop) });
   expect(nowhere.findings).toMatchObject([{ code: "FLOW_BAD_REF", pointer: "/nodes/A/outputs/out/packet" }]);
   const folder = await load("{ asyncapi: . }", "asyncapi#/a");
@@ -62,7 +62,7 @@ test("a reference that leads nowhere, a file that is none, and a mistake in the 
   expect(device.findings).toMatchObject([{ code: "FLOW_UNREADABLE" }]);
   const broken = await load("{ asyncapi: ./shop.yaml }", "asyncapi#/a", { "shop.yaml": "a: 1\nb: [\n" });
   expect(broken.findings[0]).toMatchObject({ code: "FLOW_SYNTAX", line: 3 });
-  // Where whoever runs us finds it, not where the document does.
+  // Relative to the working directory, not to the document.
   expect(existsSync(broken.findings[0]?.file ?? "")).toBe(true);
   const large = await load(
     "{ asyncapi: ./shop.yaml }",
@@ -70,7 +70,7 @@ test("a reference that leads nowhere, a file that is none, and a mistake in the 
     { "shop.yaml": `a: ${"b".repeat(2000)}` },
     { limits: { bytesMax: 1000 } },
   );
-  expect(large.findings).toMatchObject([{ code: "FLOW_TOO_LARGE", message: expect.stringContaining("1000 are allowed") as string }]);
+  expect(large.findings).toMatchObject([{ code: "FLOW_TOO_LARGE", message: expect.stringContaining("the maximum is 1000") as string }]);
 });
 
 async function serve(
@@ -92,7 +92,7 @@ async function serve(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked: () => count };
 }
 
-test("the network is asked only when that is allowed", async () => {
+test("requests a remote document only if that is allowed", async () => {
   const { url, asked } = await serve(() => ({ body: JSON.stringify(shop) }));
   const refused = await load(`{ asyncapi: "${url}/shop" }`, "asyncapi#/components/messages/Placed");
   expect(refused).toMatchObject({ ok: true, packet: undefined, findings: [{ code: "FLOW_REMOTE_NOT_LOADED" }] });
@@ -104,10 +104,10 @@ test("the network is asked only when that is allowed", async () => {
 });
 
 test.each([
-  ["answers with an error", "/500", "FLOW_UNREADABLE", "it answered 500"],
+  ["responds with an error", "/500", "FLOW_UNREADABLE", "the server responded with 500"],
   ["is too large", "/large", "FLOW_TOO_LARGE", "it has more than 1000 bytes"],
-  ["leads elsewhere", "/moved", "FLOW_UNREADABLE", "it answered 302, and redirects are not followed"],
-  ["never answers", "/never", "FLOW_UNREADABLE", "no answer within 50 ms"],
+  ["redirects", "/moved", "FLOW_UNREADABLE", "the server responded with 302; redirects are not followed"],
+  ["never responds", "/never", "FLOW_UNREADABLE", "no response within 50 ms"],
 ])("a server that %s is a finding", async (_, path, code, problem) => {
   const { url } = await serve((asked) => {
     if (asked === "/500") return { status: 500 };
@@ -120,12 +120,12 @@ test.each([
   expect(findings).toMatchObject([{ code, message: `asyncapi cannot be read: ${problem}` }]);
 });
 
-test("what is secret in an address is not sent, and not told", async () => {
+test("does not send or print secrets of an address", async () => {
   const { url, asked } = await serve(() => ({ body: "a: [\n" }));
   const secret = url.replace("//", "//user:hunter2@");
   const refused = await load(`{ asyncapi: "${secret}/shop" }`, "asyncapi#/a", {}, { allowRemote: true });
   expect(refused.findings).toMatchObject([
-    { code: "FLOW_UNREADABLE", message: "asyncapi cannot be read: its address has a user name or a password, which are not sent" },
+    { code: "FLOW_UNREADABLE", message: "asyncapi cannot be read: its address must not contain a user name or password" },
   ]);
   expect(asked()).toBe(0);
   const broken = await load(`{ asyncapi: "${url}/shop?token=hunter2#hunter2" }`, "asyncapi#/a", {}, { allowRemote: true });
@@ -133,13 +133,15 @@ test("what is secret in an address is not sent, and not told", async () => {
   expect(JSON.stringify([refused, broken])).not.toContain("hunter2");
 });
 
-test("what is never followed is not said to be only forbidden", async () => {
+test("does not propose --allow-remote for an unsupported protocol", async () => {
   const { ok, findings } = await load('{ asyncapi: "registry://shop" }', "asyncapi#/a");
   expect(ok).toBe(true);
   expect(findings).toMatchObject([{ code: "FLOW_REMOTE_NOT_LOADED", fix: "use a local copy" }]);
 });
 
-test("only http and https are followed", async () => {
+test("supports only http and https", async () => {
   const { findings } = await load('{ asyncapi: "file:///etc/hostname" }', "asyncapi#/a", {}, { allowRemote: true });
-  expect(findings).toMatchObject([{ code: "FLOW_UNREADABLE", message: "asyncapi cannot be read: only http and https are followed" }]);
+  expect(findings).toMatchObject([
+    { code: "FLOW_UNREADABLE", message: "asyncapi cannot be read: only http and https addresses are supported" },
+  ]);
 });

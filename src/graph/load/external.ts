@@ -12,7 +12,7 @@ const prefixShape = /^((?:asyncapi|openapi)(?::[\w-]+)?)#/;
 export const externalPrefix = (ref: string): string | undefined => prefixShape.exec(ref)?.[1];
 
 export interface External {
-  /** Undefined: it was not loaded, and why has been said. */
+  /** Undefined for a document that was not loaded; a finding gives the reason. */
   readonly documents: ReadonlyMap<string, Tree | undefined>;
 }
 
@@ -21,7 +21,7 @@ export interface ExternalOptions {
   readonly limits: Limits;
 }
 
-/** Loads the AsyncAPI and OpenAPI documents that something refers to, and no others. */
+/** Loads the AsyncAPI and OpenAPI documents that the flow document refers to. */
 export async function loadExternal(root: Tree, { allowRemote, limits }: ExternalOptions, findings: Findings): Promise<External> {
   const documents = new Map<string, Tree | undefined>();
   const used = prefixesIn(root);
@@ -30,36 +30,36 @@ export async function loadExternal(root: Tree, { allowRemote, limits }: External
     const address = at.tree.kind === "scalar" ? String(at.tree.value) : "";
     const url = /^[a-z][a-z0-9+.-]*:\/\//i.test(address) && URL.canParse(address) ? new URL(address) : undefined;
     if (url !== undefined && !allowRemote) {
-      tellNotLoaded(prefix, url, at, findings);
+      reportNotLoaded(prefix, url, at, findings);
       documents.set(prefix, undefined);
       continue;
     }
-    const file = url === undefined ? besides(root.source.file, address) : `${url.origin}${url.pathname}`;
+    const file = url === undefined ? relativeTo(root.source.file, address) : `${url.origin}${url.pathname}`;
     const text = url === undefined ? await readText(file, limits.bytesMax) : await fetchText(url, limits);
     if (typeof text !== "string") findings.add(text.code, at, `${prefix} cannot be read: ${text.problem}`, text.fix);
     documents.set(prefix, typeof text === "string" ? loadTree({ text, file }, limits, findings) : undefined);
   }
   for (const [prefix, at] of declared.slice(limits.documentsMax)) {
-    findings.add("FLOW_TOO_LARGE", at, `more than ${limits.documentsMax} other documents`, "refer to fewer");
+    findings.add("FLOW_TOO_LARGE", at, `refers to more than ${limits.documentsMax} other documents`, "refer to fewer");
     documents.set(prefix, undefined);
   }
   return { documents };
 }
 
-/** Relative to the document that names it; and, like that one's, a path from where we are. */
-const besides = (document: string, path: string): string => (isAbsolute(path) ? path : join(dirname(document), path));
+/** Resolves a path relative to the document that names it. The result stays relative to the working directory. */
+const relativeTo = (document: string, path: string): string => (isAbsolute(path) ? path : join(dirname(document), path));
 
-function tellNotLoaded(prefix: string, { protocol }: URL, at: Spot, findings: Findings): void {
+function reportNotLoaded(prefix: string, { protocol }: URL, at: Spot, findings: Findings): void {
   const followed = /^https?:$/.test(protocol);
   findings.add(
     "FLOW_REMOTE_NOT_LOADED",
     at,
     `${prefix} is ${followed ? "on the network" : `at a ${protocol} address`}; packets that refer to it are not checked`,
-    followed ? "allow it (--allow-remote), or use a local copy" : "use a local copy",
+    followed ? "allow remote documents (--allow-remote), or use a local copy" : "use a local copy",
   );
 }
 
-/** `externalDocs`, and in form B also `asyncapi:` and `openapi:` at the top. */
+/** The documents declared in `externalDocs` and, in form B, in `asyncapi:` and `openapi:` at the top level. */
 function declarations(root: Tree, findings: Findings): ReadonlyMap<string, Spot> {
   const top = Fields.of({ tree: root, pointer: "" }, findings);
   const docs = top?.fields("externalDocs");
@@ -76,7 +76,7 @@ function declarations(root: Tree, findings: Findings): ReadonlyMap<string, Spot>
   return found;
 }
 
-/** Every text that begins like a reference to another document. Shared trees are looked at once. */
+/** The prefixes of all references to other documents. Visits shared trees once. */
 function prefixesIn(root: Tree): ReadonlySet<string> {
   const found = new Set<string>();
   const seen = new Set<Tree>();
@@ -92,16 +92,16 @@ function prefixesIn(root: Tree): ReadonlySet<string> {
   return found;
 }
 
-/** Bounded in time and size, and without redirects: the address that was allowed is the one that is asked. */
+/** Fetches with limits on time and size. Redirects are not followed: only the allowed address is requested. */
 async function fetchText(address: URL, { bytesMax, fetchMsMax }: Limits): Promise<string | Unread> {
-  if (!/^https?:$/.test(address.protocol)) return unread("only http and https are followed");
-  if (address.username !== "" || address.password !== "") return unread("its address has a user name or a password, which are not sent");
+  if (!/^https?:$/.test(address.protocol)) return unread("only http and https addresses are supported");
+  if (address.username !== "" || address.password !== "") return unread("its address must not contain a user name or password");
   try {
     const response = await fetch(address, { redirect: "manual", signal: AbortSignal.timeout(fetchMsMax) });
     if (!response.ok || response.body === null) {
       await response.body?.cancel();
       const redirected = response.status >= 300 && response.status < 400;
-      return unread(`it answered ${response.status}${redirected ? ", and redirects are not followed" : ""}`);
+      return unread(`the server responded with ${response.status}${redirected ? "; redirects are not followed" : ""}`);
     }
     const parts: Uint8Array[] = [];
     let bytes = 0;
@@ -112,6 +112,6 @@ async function fetchText(address: URL, { bytesMax, fetchMsMax }: Limits): Promis
     }
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(parts));
   } catch (error) {
-    return unread((error as Error).name === "TimeoutError" ? `no answer within ${fetchMsMax} ms` : "the request failed");
+    return unread((error as Error).name === "TimeoutError" ? `no response within ${fetchMsMax} ms` : "the request failed");
   }
 }

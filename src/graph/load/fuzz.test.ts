@@ -73,7 +73,7 @@ function mutate(text: string, [kind, where, length, piece]: Change): string {
   return part + before + after;
 }
 
-/** Ends, tells nothing but what it means to tell, and what it gives can be used. */
+/** Loading ends, findings contain no internal texts, and plans can be used. */
 async function loadAndUse(text: string, file: string): Promise<void> {
   const { ok, flows, findings } = await loadFlows({ text, file });
   const lines = text.split(/\r\n|\r|\n/).length;
@@ -95,7 +95,7 @@ async function loadAndUse(text: string, file: string): Promise<void> {
   }
 }
 
-test("whatever is done to a text, loading ends with findings or with plans that can be used", { timeout: 120_000 }, async () => {
+test("loading a changed text ends with findings or with usable plans", { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...texts), fc.array(change, { minLength: 1, maxLength: 4 }), async (text, changes) => {
       const mutated = changes.reduce(mutate, text);

@@ -1,19 +1,21 @@
 /**
- * Every bound on what a document may be. A document is text that people write: what is beyond these is a mistake or an
- * attack, and is refused before it costs time or memory.
+ * Limits on documents. People write documents: one that exceeds these limits is a mistake or an attack, and is rejected before it
+ * costs time or memory.
  */
 export interface Limits {
-  /** Of the document, and of every document that it refers to. */
+  /** Size of the document, and of each document that it refers to. Default 1 MiB. */
   readonly bytesMax: number;
-  /** Pieces of syntax: brackets, names, values, line ends. They are counted while reading, so reading ends with them. */
+  /** Number of tokens: brackets, names, values, line ends. Parsing stops at the limit. Default 100,000. */
   readonly tokensMax: number;
+  /** Nesting. Default 100. */
   readonly depthMax: number;
-  /** With every alias counted as often as it is used. */
+  /** Number of values, with aliases counted at each use. Default 100,000. */
   readonly nodesMax: number;
+  /** Number of findings that are reported. Default 200. */
   readonly findingsMax: number;
-  /** For a document that is fetched. */
+  /** Time to fetch a document from the network. Default 5 s. */
   readonly fetchMsMax: number;
-  /** Other documents that one refers to. */
+  /** Number of other documents that a document refers to. Default 20. */
   readonly documentsMax: number;
 }
 

@@ -12,26 +12,28 @@ import { defaultLimits, type Limits } from "./limits.js";
 import { loadTree } from "./load.js";
 import { readText } from "./read-text.js";
 
-/** A path; or the text itself, with the path that findings and relative references are to go by. */
+/** A path, or the text of a document. `file` is used in findings and to resolve relative references. */
 export type FlowSource = string | { readonly text: string; readonly file?: string };
 
+/** Options of `loadFlows`. */
 export interface LoadOptions {
-  /** Whether documents on the network may be fetched. False. */
+  /** Whether documents may be fetched from the network. Default false. */
   readonly allowRemote?: boolean;
   readonly limits?: Partial<Limits>;
 }
 
+/** The result of `loadFlows`. */
 export interface LoadedFlows {
-  /** There are no errors. */
+  /** True if there are no errors. */
   readonly ok: boolean;
-  /** One plan per flow, if `ok`; nothing otherwise: half a flow is not a flow. */
+  /** One plan per flow; empty if there are errors. */
   readonly flows: readonly FlowPlan[];
   readonly findings: readonly Finding[];
 }
 
 /**
- * Reads a flow document, in either dialect, and says all that is wrong with it. A file that is not there is a finding, too;
- * it rejects only when it is not called as it should be.
+ * Loads a flow document in either dialect and reports everything that is wrong with it. A file that cannot be read is a finding,
+ * too. Throws InvalidInputError only for wrong arguments.
  *
  * @example
  * const { ok, flows, findings } = await loadFlows("orders.flowdsl.yaml");
@@ -56,7 +58,7 @@ function limitsOf(given: Partial<Limits> = {}): Limits {
   return limits;
 }
 
-/** load → normalise → link → validate → what the runtime does not do */
+/** Load → normalise → link → validate → find unsupported fields. */
 async function plansOf(
   text: { readonly text: string; readonly file: string },
   allowRemote: boolean,

@@ -3,12 +3,12 @@ import { type Findings, placeOf } from "../findings/finding.js";
 import type { Limits } from "./limits.js";
 import { type Entry, pointerTo, type ScalarTree, type Source, type Tree } from "./tree.js";
 
-/** As YAML writes integers: decimal, octal, hexadecimal. Beyond 2^53 they would be rounded. */
+/** Integers of YAML: decimal, octal, hexadecimal. Above 2^53 they would be rounded. */
 const integer = /^([-+]?\d+|0o[0-7]+|0x[0-9a-f]+)$/i;
 
-/** What the parser made of a text → our tree. It stops at the first thing that is wrong: what is behind it may be made of it. */
+/** Converts the parser's nodes to a tree. Stops at the first error, because later values may depend on it through aliases. */
 export class TreeReader {
-  /** Undefined while the anchor's own value is being read: an alias to it there would be a circle. */
+  /** Undefined while the anchor's value is being read: an alias to it there would be circular. */
   readonly #anchors = new Map<string, Tree | undefined>();
   #broken = false;
 
@@ -36,7 +36,7 @@ export class TreeReader {
         "FLOW_BAD_REF",
         offset,
         pointer,
-        known ? `*${node.source} is part of itself` : `there is no &${node.source}`,
+        known ? `alias *${node.source} refers to a value that contains it` : `anchor &${node.source} not found`,
         "write the value here",
       );
       return nothing;
@@ -67,11 +67,10 @@ export class TreeReader {
     for (const { key, value } of items) {
       const name = isScalar(key) ? String(key.value ?? "") : undefined;
       const keyOffset = (key as ParsedNode | null)?.range?.[0] ?? offset;
-      if (name === undefined) this.#refuse("FLOW_BAD_TYPE", keyOffset, pointer, "the name of a field must be a text", "quote it");
+      if (name === undefined) this.#refuse("FLOW_BAD_TYPE", keyOffset, pointer, "a field name must be a string", "quote it");
       else if (name === "__proto__")
         this.#refuse("FLOW_FORBIDDEN_KEY", keyOffset, pointer, "a field must not be named __proto__", "rename it");
-      else if (entries.has(name))
-        this.#refuse("FLOW_DUPLICATE_KEY", keyOffset, pointer, `"${name}" is written twice`, "remove one of them");
+      else if (entries.has(name)) this.#refuse("FLOW_DUPLICATE_KEY", keyOffset, pointer, `"${name}" occurs twice`, "remove one of them");
       if (this.#broken) break;
       const below = pointerTo(pointer, name ?? "");
       const tree = value === null ? this.#null(keyOffset) : this.#read(value as ParsedNode, below);
@@ -90,13 +89,13 @@ export class TreeReader {
     const offset = node.range[0];
     const raw: unknown = isScalar(node) ? node.value : null;
     const value = typeof raw === "string" || typeof raw === "number" || typeof raw === "boolean" ? raw : null;
-    // A tag can make a date or bytes of a text.
+    // A tag can turn a text into a date or bytes.
     if (typeof raw === "object" && raw !== null)
       this.#refuse(
         "FLOW_BAD_TYPE",
         offset,
         pointer,
-        "this tag makes a value that JSON does not have",
+        "this tag creates a value that JSON cannot represent",
         "remove the tag, and quote the value",
       );
     if (typeof value === "number") {
@@ -107,8 +106,8 @@ export class TreeReader {
           "FLOW_BAD_NUMBER",
           offset,
           pointer,
-          `${text.slice(0, 40)} is no number that JSON can hold exactly`,
-          "quote it, if it is a name",
+          `JSON cannot represent the number ${text.slice(0, 40)} exactly`,
+          "quote it if it is a name",
         );
     }
     return { kind: "scalar", value, source: this.source, offset, size: 1 };

@@ -1,16 +1,16 @@
 export interface JsonProblem {
   readonly offset: number;
-  /** What the engine says, without the piece of the text that it quotes. */
+  /** The engine's message without its quote of the text. */
   readonly message: string;
 }
 
-/** Where and why a text is no JSON; undefined: it is. */
+/** Where and why a text is not JSON; undefined if it is. */
 export function jsonProblem(text: string): JsonProblem | undefined {
-  const said = complaintOf(text);
-  if (said === undefined) return undefined;
-  const position = / at position (\d+)/.exec(said)?.[1];
+  const complaint = complaintOf(text);
+  if (complaint === undefined) return undefined;
+  const position = / at position (\d+)/.exec(complaint)?.[1];
   const offset = position === undefined ? lengthOfSame(text) - 1 : Number(position);
-  return { offset: Math.max(offset, 0), message: said.replace(/, (?:\.\.\.)?".*$| in JSON at .*$/s, "") };
+  return { offset: Math.max(offset, 0), message: complaint.replace(/, (?:\.\.\.)?".*$| in JSON at .*$/s, "") };
 }
 
 function complaintOf(text: string): string | undefined {
@@ -23,8 +23,8 @@ function complaintOf(text: string): string | undefined {
 }
 
 /**
- * The engine does not say where a token is that it does not expect. But whatever begins like this text, and holds that
- * token, it says the same of; what ends before it is only incomplete. So the shortest such beginning ends with the token.
+ * The engine does not report the position of an unexpected token. It reports the same error for every prefix of the text that
+ * contains the token, and "incomplete" for a shorter one. So the shortest prefix with that error ends with the token.
  */
 function lengthOfSame(text: string): number {
   let [incomplete, same] = [0, text.length];

@@ -1,6 +1,6 @@
 import type { LineCounter } from "yaml";
 
-/** A text that was read, and where its lines begin. */
+/** A text that was read, with the offsets of its lines. */
 export interface Source {
   readonly file: string;
   readonly lines: LineCounter;
@@ -9,14 +9,14 @@ export interface Source {
 interface Common {
   readonly source: Source;
   readonly offset: number;
-  /** Nodes in it, every alias counted as often as it is used. */
+  /** Number of values in it, with aliases counted at each use. */
   readonly size: number;
 }
 
 export interface Entry {
   readonly keyOffset: number;
   readonly value: Tree;
-  /** Where it is written, if it got here by a reference. */
+  /** Where it is defined, if a reference brought it here. */
   readonly pointer?: string;
 }
 
@@ -35,7 +35,7 @@ export interface ScalarTree extends Common {
   readonly value: string | number | boolean | null;
 }
 
-/** A document as it was written, with positions. An alias is the very tree it names: trees are shared, never copied. */
+/** A document with positions. An alias is the same object as its target: trees are shared, not copied. */
 export type Tree = MapTree | ListTree | ScalarTree;
 
 /** A tree, and the JSON pointer that leads to it. */
@@ -77,7 +77,7 @@ export function follow(root: Tree, pointer: string): Spot | undefined {
   return spot;
 }
 
-/** A pointer in a reference is part of a URI: `%20` is a space there, and `~1` a slash. */
+/** Decodes a part of a pointer in a reference, which is part of a URI: `%20` is a space, and `~1` a slash. */
 export function nameIn(part: string): string {
   const unescaped = (text: string) => text.replaceAll("~1", "/").replaceAll("~0", "~");
   try {
@@ -87,7 +87,7 @@ export function nameIn(part: string): string {
   }
 }
 
-/** The plain value. Its size was bounded when it was read; a key that is `__proto__` was refused. */
+/** The plain value. Its size was limited, and `__proto__` keys rejected, when the document was read. */
 export function plainOf(tree: Tree): unknown {
   if (tree.kind === "scalar") return tree.value;
   if (tree.kind === "list") return tree.items.map(plainOf);

@@ -1,16 +1,18 @@
 import { InvalidInputError, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 
-/** What a node says went wrong. Those of the first line are not tried again: the packet goes to the dead letters at once. */
+/** Error codes of nodes. The first three are not retried: the packet becomes a dead letter at once. */
 export const nodeErrorCodes = [
   ...(["VALIDATION", "INPUT_MISSING", "PERMANENT"] as const),
   ...(["TIMEOUT", "RATE_LIMITED", "TEMPORARY", "NETWORK_ERROR"] as const),
 ];
+/** The code of a NodeError. */
 export type NodeErrorCode = (typeof nodeErrorCodes)[number];
 
 const final: ReadonlySet<NodeErrorCode> = new Set(["VALIDATION", "INPUT_MISSING", "PERMANENT"]);
 
 /**
- * Thrown by a node. `retryable` says whether the edge's policy may try again; so it does after anything else that is thrown.
+ * An error that a node throws. VALIDATION, INPUT_MISSING and PERMANENT are not retried; the other codes, and errors of any other
+ * class, are retried by the edge's retry policy. Throws InvalidInputError for an unknown code.
  *
  * @example
  * throw new NodeError("RATE_LIMITED", "the SMS provider asks to wait", error);

@@ -34,9 +34,9 @@ test("a packet's members, by name and by path", () => {
   expect([packet.getString("x", "y"), packet.getNumber("x", 7), packet.getBoolean("x", true)]).toEqual(["y", 7, true]);
 });
 
-test("what is missing or of another type is a VALIDATION error that names it; what is inherited is missing", () => {
+test("a missing member or one of the wrong type is a VALIDATION error; inherited members are missing", () => {
   const packet = new Packet({ amount: "12", deep: null });
-  expect(() => packet.getNumber("amount")).toThrow('the packet\'s "amount" is a string, and must be a number');
+  expect(() => packet.getNumber("amount")).toThrow('the packet\'s "amount" is a string; it must be a number');
   expect(() => packet.getNumber("amount", 3)).toThrow(NodeError);
   expect(() => packet.getString("id")).toThrow('"id" is missing');
   expect(() => packet.getString("deep")).toThrow("is null");
@@ -44,10 +44,10 @@ test("what is missing or of another type is a VALIDATION error that names it; wh
   for (const data of [null, [], "text", 5]) expect(() => new Packet(data as never)).toThrow(/must be an object/);
 });
 
-test("an input says which ports are filled", () => {
+test("an input lists its filled ports", () => {
   const input = new NodeInput({ in: { a: 1 }, other: {} }, context);
   expect([input.ports, input.packet("in").get("a")]).toEqual([["in", "other"], 1]);
-  expect(() => input.packet("out")).toThrow('nothing has come in at port "out"; ports with a packet: "in", "other"');
+  expect(() => input.packet("out")).toThrow('no packet at port "out"; ports with a packet: "in", "other"');
   expect(NodeError.is(caught(() => input.packet("out"))) && caught(() => input.packet("out"))).toMatchObject({ code: "INPUT_MISSING" });
 });
 
@@ -62,7 +62,7 @@ test("an output keeps what is sent, in order", () => {
   expect(() => output.send("out", [] as never)).toThrow(/must be an object/);
 });
 
-test("which errors may be tried again", () => {
+test("which errors are retryable", () => {
   const retried = nodeErrorCodes.filter((code) => new NodeError(code, "x").retryable);
   expect(retried).toEqual(["TIMEOUT", "RATE_LIMITED", "TEMPORARY", "NETWORK_ERROR"]);
   expect(() => new NodeError("OOPS" as never, "x")).toThrow(/code: must be one of VALIDATION/);
@@ -78,7 +78,7 @@ test("an input for a test has a packet at one port, or at each of several", () =
   expect(() => mockNodeInput("in", {}, { key: "k" } as never)).toThrow(/is not an option/);
 });
 
-test("a function is a node, and what is no output is refused", async () => {
+test("a function is a node; a wrong return value is rejected", async () => {
   const input = new NodeInput({ in: { n: 2 } }, context);
   const double: FlowNode = (given) => new NodeOutput().send("out", { n: given.packet("in").getNumber("n") * 2 });
   expect((await handle(double, input)).sent).toEqual([{ port: "out", data: { n: 4 } }]);

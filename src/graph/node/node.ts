@@ -3,23 +3,24 @@ import { pushOrCreate } from "../../core/values/push-or-create.js";
 import { NodeError } from "./node-error.js";
 import { mustBeObject, Packet } from "./packet.js";
 
-/** Where and why a node is called. */
+/** Facts about one call of a node. */
 export interface NodeContext {
   readonly flowId: string;
   readonly executionId: string;
   readonly nodeId: string;
-  /** The same at every delivery of one packet. */
+  /** The same at every attempt to deliver the packet. */
   readonly packetId: string;
-  /** What the edge's template made of the packet: hand it to providers. Undefined where the edge has no key. */
+  /** The key that the edge's template or expression made from the packet: pass it to providers. Undefined if the edge has no key. */
   readonly idempotencyKey: string | undefined;
-  /** From 1; the same packet again has the next one. */
+  /** Attempt number, from 1. */
   readonly attempt: number;
+  /** W3C trace context of the trigger. */
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** Aborts when the node's time is over, or another worker may have the packet. */
+  /** Aborts at the node's time limit, or when another worker may have taken the packet over. */
   readonly signal: AbortSignal;
 }
 
-/** What a node is given: a packet for each of its ports that is filled. */
+/** The input of a node: one packet for each filled input port. */
 export class NodeInput {
   readonly context: NodeContext;
   readonly #packets: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -29,23 +30,25 @@ export class NodeInput {
     this.context = context;
   }
 
+  /** Names of the ports that have a packet. */
   get ports(): readonly string[] {
     return Object.keys(this.#packets);
   }
 
-  /** NodeError INPUT_MISSING where the port has none. */
+  /** The packet at a port. Throws NodeError INPUT_MISSING if the port has none. */
   packet(port: string): Packet {
     const data = Object.hasOwn(this.#packets, port) ? this.#packets[port] : undefined;
     if (data !== undefined) return new Packet(data);
     const there = this.ports.map((name) => `"${name}"`).join(", ") || "none";
-    throw new NodeError("INPUT_MISSING", `nothing has come in at port "${port}"; ports with a packet: ${there}`);
+    throw new NodeError("INPUT_MISSING", `no packet at port "${port}"; ports with a packet: ${there}`);
   }
 }
 
-/** What a node sends on: any number of packets, to any of its ports, in order. */
+/** The output of a node: any number of packets, sent to any of its output ports, in order. */
 export class NodeOutput {
   #sent: { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] = [];
 
+  /** Sends a packet to a port. Throws InvalidInputError for an empty port name, and NodeError VALIDATION if `data` is not an object. */
   send(port: string, data: Readonly<Record<string, unknown>>): this {
     if (typeof port !== "string" || port === "") throw new InvalidInputError("port", "must be the name of an output");
     mustBeObject(data);
@@ -53,35 +56,50 @@ export class NodeOutput {
     return this;
   }
 
+  /** The packets sent so far. */
   get sent(): readonly { readonly port: string; readonly data: Readonly<Record<string, unknown>> }[] {
     return this.#sent;
   }
 }
 
-// biome-ignore lint/suspicious/noConfusingVoidType: a node that sends nothing on returns nothing
+/** What a node returns: its output, or nothing if it sends no packets. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a node that sends no packets returns nothing
 export type Handled = NodeOutput | void;
 
-/** A node with settings and a life of its own. A plain function of its input is a node, too. */
+/**
+ * Base class of nodes with settings or state. A plain function of the input is a node, too.
+ *
+ * @example
+ * class Charge extends BaseNode {
+ *   readonly operationId = "charge_payment";
+ *   handle(input: NodeInput) {
+ *     return new NodeOutput().send("out", { charged: input.packet("in").getString("orderId") });
+ *   }
+ * }
+ */
 export abstract class BaseNode {
-  /** As in the document. */
+  /** The operationId of the node in the document. */
   abstract readonly operationId: string;
 
-  /** Called once, before the first packet. */
+  /** Called once, before the first packet, with the node's `settings` from the document. */
   init(_settings: Readonly<Record<string, unknown>>): void | Promise<void> {}
 
+  /** Handles one delivery. */
   abstract handle(input: NodeInput): Handled | Promise<Handled>;
 
   /**
-   * Where an edge delivers in batches: all of them in one call. One answer for each, in order; an Error in the place of an
-   * output fails that one alone, a throw fails all.
+   * Handles a batch, if the edge has `batching`. Returns one result per input, in order: an Error as a result fails that delivery
+   * alone; throwing fails all.
    */
   handleBatch?(inputs: readonly NodeInput[]): Promise<readonly (Handled | Error)[]>;
 }
 
+/** A node as a function. */
 export type NodeFunction = (input: NodeInput) => Handled | Promise<Handled>;
+/** A node: an object of a class that extends BaseNode, or a function. */
 export type FlowNode = BaseNode | NodeFunction;
 
-/** Calls it, and is sure to get an output: at once, where the node does not wait for anything. */
+/** Calls a node and checks its output. Synchronous if the node is. */
 export function handle(node: FlowNode, input: NodeInput): NodeOutput | Promise<NodeOutput> {
   const output = typeof node === "function" ? node(input) : node.handle(input);
   return isPromise(output) ? output.then(outputOf) : outputOf(output);

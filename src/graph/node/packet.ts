@@ -1,6 +1,6 @@
 import { NodeError } from "./node-error.js";
 
-/** What travels over an edge, as a node sees it. Members are read by name, nested ones by path: "email.messageId". */
+/** A packet as a node sees it. Reads members by name, and nested members by path: "email.messageId". */
 export class Packet {
   readonly data: Readonly<Record<string, unknown>>;
 
@@ -9,44 +9,47 @@ export class Packet {
     this.data = data;
   }
 
-  /** The member, or `fallback` where there is none; null is a value. */
+  /** The member, or `fallback` if it is missing. Null counts as a value. */
   get<T = unknown>(path: string, fallback?: T): T {
     const found = memberAt(this.data, path);
     return (found === undefined ? fallback : found) as T;
   }
 
+  /** Whether the packet has the member. */
   has(path: string): boolean {
     return memberAt(this.data, path) !== undefined;
   }
 
+  /** The member as a string. Throws NodeError VALIDATION if it has another type, or is missing and there is no fallback. */
   getString(path: string, fallback?: string): string {
     return this.#typed("string", path, fallback);
   }
 
+  /** The member as a number. Throws as `getString` does. */
   getNumber(path: string, fallback?: number): number {
     return this.#typed("number", path, fallback);
   }
 
+  /** The member as a boolean. Throws as `getString` does. */
   getBoolean(path: string, fallback?: boolean): boolean {
     return this.#typed("boolean", path, fallback);
   }
 
-  /** Another type than was asked for is no reason to guess: the packet is wrong, and a retry would not make it right. */
+  /** A wrong type is a VALIDATION error, which is not retried: a retry would not correct the packet. */
   #typed<T>(type: "string" | "number" | "boolean", path: string, fallback: T | undefined): T {
     const found = memberAt(this.data, path);
     if (typeof found === type) return found as T;
     if (found === undefined && fallback !== undefined) return fallback;
     const problem = found === undefined ? "is missing" : `is ${found === null ? "null" : `a ${typeof found}`}`;
-    throw new NodeError("VALIDATION", `the packet's "${path}" ${problem}, and must be a ${type}`);
+    throw new NodeError("VALIDATION", `the packet's "${path}" ${problem}; it must be a ${type}`);
   }
 }
 
 export function mustBeObject(data: unknown): void {
-  if (typeof data !== "object" || data === null || Array.isArray(data))
-    throw new NodeError("VALIDATION", "a packet must be an object with named members");
+  if (typeof data !== "object" || data === null || Array.isArray(data)) throw new NodeError("VALIDATION", "a packet must be an object");
 }
 
-/** Own members only: inherited ones are not data of the packet. A member whose name contains the dot comes first. */
+/** Reads own members only: inherited ones are not data. A member whose name contains a dot takes precedence over a path. */
 function memberAt(data: Readonly<Record<string, unknown>>, path: string): unknown {
   if (Object.hasOwn(data, path)) return data[path];
   let value: unknown = data;

@@ -2,19 +2,19 @@ import type { Findings } from "../findings/finding.js";
 import type { Components } from "../load/components.js";
 import type { Spot } from "../load/tree.js";
 
-/** Form A has `flows`; form B has `nodes` and `edges` at the top. */
+/** Form A has `flows`; form B has `nodes` and `edges` at the top level. */
 export type Dialect = "A" | "B";
 
-/** What every part of the normalisation is given. */
+/** Context of all functions that normalise a document. */
 export interface Normalising {
   readonly findings: Findings;
   readonly components: Components;
   readonly dialect: Dialect;
 }
 
-/** Says that a spelling belongs to the other dialect. It is understood all the same. */
+/** Reports a field of the other dialect, which is accepted nevertheless. */
 export function spelledIn(dialect: Dialect, spot: Spot | undefined, what: string, about: Normalising): void {
   if (spot === undefined || about.dialect === dialect) return;
-  const ours = about.dialect === "A" ? "with `flows:`" : "with `nodes:` at the top";
-  about.findings.add("FLOW_MIXED_DIALECTS", spot, `${what} is written as in the other dialect`, `choose one: this document is ${ours}`);
+  const ours = about.dialect === "A" ? "the one with `flows:`" : "the one with `nodes:` at the top level";
+  about.findings.add("FLOW_MIXED_DIALECTS", spot, `${what} belongs to the other dialect`, `use one dialect; this document uses ${ours}`);
 }

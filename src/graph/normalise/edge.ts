@@ -86,7 +86,7 @@ function readDelivery(spot: Spot | undefined, about: Normalising): { readonly de
 
 type Maybe<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
-/** Without the fields that are undefined. */
+/** Removes undefined fields. */
 function known(delivery: Maybe<Delivery>): Delivery {
   return Object.fromEntries(Object.entries(delivery).filter(([, value]) => value !== undefined)) as unknown as Delivery;
 }

@@ -6,11 +6,11 @@ const kindOf = ({ tree }: Spot): string =>
   tree.kind === "scalar" ? (tree.value === null ? "nothing" : `a ${typeof tree.value}`) : tree.kind === "map" ? "a map" : "a list";
 
 /**
- * The fields of one map, read by name and type. What was never asked for is unknown, and `done` says so: the code that
- * reads a field is the only list of fields that there is.
+ * The fields of a map, read by name and type. `done` reports fields that were never read as unknown: the code that reads the
+ * fields is the only list of fields.
  */
 export class Fields {
-  readonly #asked = new Set<string>();
+  readonly #read = new Set<string>();
 
   private constructor(
     readonly spot: Spot,
@@ -20,13 +20,13 @@ export class Fields {
   static of(spot: Spot | undefined, findings: Findings): Fields | undefined {
     if (spot === undefined) return undefined;
     if (spot.tree.kind === "map") return new Fields(spot, findings);
-    findings.add("FLOW_BAD_TYPE", spot, `must be a map, not ${kindOf(spot)}`, "write `name: value` lines");
+    findings.add("FLOW_BAD_TYPE", spot, `must be a map, not ${kindOf(spot)}`, "use `name: value` lines");
     return undefined;
   }
 
-  /** The spot of a field; a field without a value is as good as absent. */
+  /** The spot of a field. A field with the value null counts as absent. */
   at(name: string): Spot | undefined {
-    this.#asked.add(name);
+    this.#read.add(name);
     const spot = childOf(this.spot, name);
     return spot?.tree.kind === "scalar" && spot.tree.value === null ? undefined : spot;
   }
@@ -43,7 +43,7 @@ export class Fields {
     const spot = this.at(name);
     if (spot === undefined) return undefined;
     if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return spot.tree.value;
-    this.#wrong(spot, "a text", spot.tree.kind === "scalar" ? "put it in quotes" : "write a text");
+    this.#wrong(spot, "a string", spot.tree.kind === "scalar" ? "put it in quotes" : "use a string");
     return undefined;
   }
 
@@ -61,7 +61,7 @@ export class Fields {
     const spot = this.at(name);
     if (spot === undefined) return undefined;
     if (spot.tree.kind === "scalar" && typeof spot.tree.value === "boolean") return spot.tree.value;
-    this.#wrong(spot, "true or false", "write true or false");
+    this.#wrong(spot, "true or false", "use true or false");
     return undefined;
   }
 
@@ -70,7 +70,7 @@ export class Fields {
     if (spot === undefined) return undefined;
     const value = spot.tree.kind === "scalar" ? spot.tree.value : undefined;
     if (typeof value !== "number" || !Number.isInteger(value)) {
-      this.#wrong(spot, "an integer", "write an integer without quotes");
+      this.#wrong(spot, "an integer", "use an integer without quotes");
       return undefined;
     }
     if (value >= min && value <= max) return value;
@@ -87,7 +87,7 @@ export class Fields {
     this.findings.add(
       "FLOW_BAD_VALUE",
       spot,
-      `"${text}" is none of ${allowed.join(", ")}`,
+      `"${text}" is not allowed; allowed values: ${allowed.join(", ")}`,
       near === undefined ? "choose one of them" : `did you mean "${near}"?`,
     );
     return undefined;
@@ -96,14 +96,14 @@ export class Fields {
   items(name: string): readonly Spot[] {
     const spot = this.at(name);
     if (spot === undefined) return [];
-    if (spot.tree.kind !== "list") this.#wrong(spot, "a list", "write `- item` lines");
+    if (spot.tree.kind !== "list") this.#wrong(spot, "a list", "use `- item` lines");
     return itemsOf(spot);
   }
 
   texts(name: string): readonly string[] {
     return this.items(name).flatMap((spot) => {
       if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return [spot.tree.value];
-      this.#wrong(spot, "a text", "put it in quotes");
+      this.#wrong(spot, "a string", "put it in quotes");
       return [];
     });
   }
@@ -113,29 +113,29 @@ export class Fields {
     return spot && plainOf(spot.tree);
   }
 
-  /** Every `x-` field: ours to keep, not to understand. */
+  /** All `x-` fields, which are passed on without interpretation. */
   extensions(): Readonly<Record<string, unknown>> {
     const own = entriesOf(this.spot).filter(({ name }) => name.startsWith("x-"));
-    for (const { name } of own) this.#asked.add(name);
+    for (const { name } of own) this.#read.add(name);
     return Object.fromEntries(own.map(({ name, tree }) => [name, plainOf(tree)]));
   }
 
   done(): void {
     for (const { name, keyOffset, tree, pointer } of entriesOf(this.spot)) {
-      if (this.#asked.has(name) || name.startsWith("x-")) continue;
+      if (this.#read.has(name) || name.startsWith("x-")) continue;
       this.findings.add(
         "FLOW_UNKNOWN_FIELD",
         placeOf({ tree: { ...tree, source: this.spot.tree.source }, pointer }, keyOffset),
-        `"${name}" means nothing here`,
+        `unknown field "${name}"`,
         () => this.#insteadOf(name),
       );
     }
   }
 
   #insteadOf(name: string): string {
-    if (name === "<<") return "YAML 1.2 merges no maps: write the fields out, or refer to a component with $ref";
-    const near = closest(name, [...this.#asked]);
-    return near === undefined ? "remove it, or begin its name with x-" : `did you mean "${near}"?`;
+    if (name === "<<") return "YAML 1.2 has no merge keys: repeat the fields, or refer to a component with $ref";
+    const near = closest(name, [...this.#read]);
+    return near === undefined ? "remove it, or prefix its name with x-" : `did you mean "${near}"?`;
   }
 
   #wrong(spot: Spot, wanted: string, fix: string): void {

@@ -1,12 +1,13 @@
 import type { Spot } from "../load/tree.js";
 
-/** What a document says, whichever dialect it is written in. Names are resolved later, in the plan. */
+/** The content of a document of either dialect. Names are resolved later, in the plan. */
 export interface FlowDocument {
   readonly file: string;
   readonly info: DocumentInfo;
   readonly flows: readonly Flow[];
 }
 
+/** `info` of a document. */
 export interface DocumentInfo {
   readonly title: string;
   readonly version: string;
@@ -25,21 +26,27 @@ export const nodeKinds = [
   "integration",
   "subworkflow",
 ] as const;
+/** The kind of a node. */
 export type NodeKind = (typeof nodeKinds)[number];
 
 export const deliveryModes = ["direct", "ephemeral", "checkpoint", "durable", "stream"] as const;
+/** How an edge delivers packets. */
 export type DeliveryMode = (typeof deliveryModes)[number];
 
 export const protocols = ["proc", "grpc", "http", "nats", "kafka", "redis", "zeromq", "rabbitmq", "websocket"] as const;
+/** `protocol` of an edge. The runtime supports `proc`. */
 export type Protocol = (typeof protocols)[number];
 
 export const storeNames = ["mongo", "postgres", "sqlite", "redis", "memory"] as const;
+/** `store` of a durable edge. */
 export type StoreName = (typeof storeNames)[number];
 
 export const backendNames = ["memory", "redis", "nats", "rabbitmq"] as const;
+/** `backend` of an ephemeral edge. */
 export type BackendName = (typeof backendNames)[number];
 
 export const busNames = ["kafka", "redis", "nats"] as const;
+/** `bus` of a stream edge. */
 export type BusName = (typeof busNames)[number];
 
 export const backoffs = ["fixed", "linear", "exponential"] as const;
@@ -58,7 +65,7 @@ export interface Flow {
   readonly spot: Spot;
 }
 
-/** Where packets come in: a node by its id, or every node that takes this message. */
+/** An entry point: a node by its id, or every node that takes this message. */
 export interface Entrypoint {
   readonly node?: string;
   readonly message?: Message;
@@ -66,13 +73,13 @@ export interface Entrypoint {
   readonly spot: Spot;
 }
 
-/** A text with its place, still to be compiled. */
+/** A text with its position, not yet compiled. */
 export interface Written {
   readonly text: string;
   readonly spot: Spot;
 }
 
-/** Which packet travels: a reference (`#/components/packets/Order`, `Order`, `asyncapi#/…`), or a schema on the spot. */
+/** The packet of a port or an edge: a reference (`#/components/packets/Order`, `Order`, `asyncapi#/…`), or an inline schema. */
 export interface Message {
   readonly ref?: string;
   readonly spot: Spot;
@@ -103,6 +110,7 @@ export interface Port {
   readonly spot: Spot;
 }
 
+/** `runtime` of a node. */
 export interface NodeRuntime {
   readonly language?: "go" | "python" | "nodejs";
   readonly handler?: string;
@@ -110,11 +118,11 @@ export interface NodeRuntime {
   readonly image?: string;
   readonly version?: string;
   readonly grpc?: { readonly port?: number; readonly streaming?: boolean; readonly streamsMax?: number; readonly tls?: boolean };
-  /** Connections of other protocols, as they are written. */
+  /** Connections of other protocols, as written in the document. */
   readonly connections: Readonly<Record<string, unknown>>;
 }
 
-/** `execution` of a node, or of the defaults: limits of the calls of a node. Public as `Execution`. */
+/** `execution` of a node or of the flow's defaults: limits on calls of a node. Exported as `Execution`. */
 export interface ExecutionLimits {
   readonly timeoutMs?: number;
   readonly concurrency?: number;
@@ -127,24 +135,26 @@ export interface NodeIdempotency {
   readonly store?: StoreName;
 }
 
-/** `x-alerts.onDeadLetter` */
+/** `x-alerts.onDeadLetter` of a node: a webhook to call when a packet for it becomes a dead letter. */
 export interface Alert {
   readonly webhook: string;
   readonly message?: string;
 }
 
+/** `retryPolicy` of a delivery. */
 export interface RetryPolicy {
-  /** All of them, the first included. */
+  /** Total number of attempts, including the first. */
   readonly maxAttempts: number;
   readonly backoff: (typeof backoffs)[number];
   readonly initialDelayMs: number;
   readonly maxDelayMs: number;
-  /** ±20 % */
+  /** Varies each delay by up to 20 %. */
   readonly jitter: boolean;
-  /** Codes of errors that are tried again; undefined: all that may be. */
+  /** Error codes to retry; undefined: all retryable codes. */
   readonly retryOn?: readonly string[];
 }
 
+/** `recovery` of a delivery: what happens to packets whose worker died. */
 export interface Recovery {
   readonly replayFrom?: string;
   readonly strategy?: (typeof recoveryStrategies)[number];
@@ -167,7 +177,7 @@ export interface Delivery {
   readonly key?: Written;
   /** How long a completed key is remembered. */
   readonly keyTtlMs?: number;
-  /** False: what fails for good is dropped. A text: the name of the queue. */
+  /** False: packets that fail for good are dropped. A string: the name of the dead-letter queue. */
   readonly deadLetters?: boolean | string;
   readonly timeoutMs?: number;
   readonly priority?: number;
@@ -185,6 +195,6 @@ export interface Delivery {
   readonly partitionKey?: Written;
   readonly queue?: string;
   readonly queueLengthMax?: number;
-  /** As it was written, to say which fields its mode does not use. */
+  /** The delivery as written, to report fields that its mode does not use. */
   readonly spot: Spot;
 }

@@ -1,6 +1,6 @@
 import type { Findings } from "../findings/finding.js";
 import { childOf, entriesOf, itemsOf, type Spot } from "../load/tree.js";
-import { tellPlaceholders } from "../plan/alert-text.js";
+import { reportPlaceholders } from "../plan/alert-text.js";
 import { type Normalising, spelledIn } from "./dialect.js";
 import { Fields } from "./fields.js";
 import {
@@ -31,7 +31,7 @@ export function normaliseNode(id: string, spot: Spot, about: Normalising): Node 
       `try "${snakeCase(operationId)}"`,
     );
   const kind = fields.oneOf("kind", nodeKinds);
-  if (!fields.has("kind")) findings.add("FLOW_NO_KIND", fields.spot, `node "${id}" has no kind; taken for an action`, "add `kind:`");
+  if (!fields.has("kind")) findings.add("FLOW_NO_KIND", fields.spot, `node "${id}" has no kind; action is assumed`, "add `kind:`");
   const runtime = readRuntime(fields.fields("runtime"), about);
   const idempotency = readIdempotency(fields.fields("idempotency"), about);
   const alert = readAlert(childOf(fields.spot, "x-alerts"), findings);
@@ -61,7 +61,7 @@ function optionalTexts(fields: Fields): Partial<Record<"title" | "summary" | "de
   return Object.fromEntries(names.flatMap((name) => (fields.text(name) === undefined ? [] : [[name, fields.text(name)]])));
 }
 
-/** Form A: a list of ports with names. Form B: a map of them. */
+/** Form A has a list of named ports, form B a map. */
 function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising): readonly Port[] {
   if (spot === undefined) return [];
   if (spot.tree.kind === "list" && spot.tree.items.length > 0) spelledIn("A", spot, "a list of ports", about);
@@ -73,7 +73,7 @@ function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising):
     const port = readPort(name, { tree, pointer }, unnamed, about);
     if (port === undefined) return [];
     if (names.has(port.name))
-      about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each a name of its own");
+      about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each port a different name");
     names.add(port.name);
     return [port];
   });
@@ -117,7 +117,7 @@ function readRuntime(fields: Fields | undefined, { findings }: Normalising): Nod
       findings.add(
         "FLOW_BAD_VALUE",
         fields.at("supports") ?? fields.spot,
-        `"${protocol}" is none of ${protocols.join(", ")}`,
+        `"${protocol}" is not allowed; allowed values: ${protocols.join(", ")}`,
         "choose one of them",
       );
   const grpc = fields.fields("grpc");
@@ -168,11 +168,11 @@ function readIdempotency(fields: Fields | undefined, about: Normalising): NodeId
 
 function readAlert(spot: Spot | undefined, findings: Findings): Alert | undefined {
   const alert = Fields.of(Fields.of(spot, findings)?.at("onDeadLetter"), findings);
-  // Another channel instead of it is no error of the document: the runtime does not have it.
+  // Another channel than a webhook is not an error of the document: it is reported as unsupported.
   const other = alert !== undefined && entriesOf(alert.spot).some(({ name }) => name !== "message" && name !== "minSeverity");
   const webhook = other ? alert?.text("webhook") : alert?.required("webhook");
   const message = alert?.text("message");
   const text = alert && written(alert, "message");
-  if (text !== undefined) tellPlaceholders(text, findings);
+  if (text !== undefined) reportPlaceholders(text, findings);
   return webhook === undefined ? undefined : { webhook, ...(message !== undefined && { message }) };
 }

@@ -10,7 +10,7 @@ import { normaliseExecution, normaliseRetry } from "./policy.js";
 import { snakeCase } from "./snake-case.js";
 import { written } from "./written.js";
 
-/** Both dialects → one model. Whatever is odd is said, and gone on from. */
+/** Converts a document of either dialect to one model. Reports what is wrong and continues. */
 export function normalise(root: Tree, components: Components, findings: Findings): FlowDocument | undefined {
   const top = Fields.of({ tree: root, pointer: "" }, findings);
   if (top === undefined) return undefined;
@@ -21,7 +21,7 @@ export function normalise(root: Tree, components: Components, findings: Findings
   for (const name of ["servers", "externalDocs", "asyncapi", "openapi", "components", "runtimeBindings"]) top.at(name);
   const flows = [...namedFlows(top, about), ...topFlow(top, info, about)];
   if (flows.length === 0 && !top.has("flows"))
-    findings.add("FLOW_MISSING_FIELD", top.spot, 'there is no flow: neither "flows" nor "nodes"', "add `flows:`, or `nodes:` and `edges:`");
+    findings.add("FLOW_MISSING_FIELD", top.spot, 'the document has neither "flows" nor "nodes"', "add `flows:`, or `nodes:` and `edges:`");
   top.done();
   return { file: root.source.file, info, flows };
 }
@@ -31,9 +31,9 @@ function readVersion(top: Fields, findings: Findings): void {
   if (spot === undefined) return top.missing("flowdsl");
   const version = plainOf(spot.tree);
   if (version === "1.0.0" || version === "1.0") return;
-  const fix = typeof version === "number" ? `put it in quotes: "1.0"` : `write "1.0.0"`;
+  const fix = typeof version === "number" ? `put it in quotes: "1.0"` : `use "1.0.0"`;
   const shown = JSON.stringify(version).slice(0, 40);
-  findings.add("FLOW_VERSION", spot, `version ${shown} of the specification is not known; read as 1.0.0`, fix);
+  findings.add("FLOW_VERSION", spot, `unknown version ${shown} of the specification; read as 1.0.0`, fix);
 }
 
 function readInfo(top: Fields, findings: Findings): DocumentInfo {
@@ -65,7 +65,7 @@ function namedFlows(top: Fields, about: Normalising): readonly Flow[] {
 function topFlow(top: Fields, info: DocumentInfo, about: Normalising): readonly Flow[] {
   const spot = top.at("nodes") ?? top.at("edges");
   if (spot === undefined) return [];
-  spelledIn("B", spot, "a graph at the top", about);
+  spelledIn("B", spot, "a graph at the top level", about);
   return [readFlow(snakeCase(info.title), top, about)];
 }
 
@@ -81,7 +81,7 @@ function normaliseFlow(id: string, spot: Spot, about: Normalising): Flow | undef
   return { ...flow, tags, ...(summary !== undefined && { summary }), ...(description !== undefined && { description }) };
 }
 
-/** What a flow of form A and a document of form B have in common. */
+/** Reads the fields that a flow of form A and a document of form B share. */
 function readFlow(id: string, fields: Fields, about: Normalising): Flow {
   const { findings } = about;
   const nodes = fields.fields("nodes");
@@ -102,7 +102,7 @@ function readFlow(id: string, fields: Fields, about: Normalising): Flow {
   return flow;
 }
 
-/** `- node_id`, as examples have it, or `- message: …`, as the schema has it. */
+/** Reads `- node_id` (as in the specification's examples) or `- message: …` (as in its schema). */
 function readEntrypoint(spot: Spot, findings: Findings): Entrypoint | undefined {
   if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return { node: spot.tree.value, spot };
   const fields = Fields.of(spot, findings);

@@ -40,7 +40,12 @@ export function durationMs(
   spelledIn("B", spot, name, about);
   const ms = isoDurationMs(text);
   if (ms !== undefined && ms >= min && ms <= max) return inMs ?? ms;
-  about.findings.add("FLOW_BAD_VALUE", spot, `"${text}" is no ISO 8601 duration of at most ${inWords}`, "write it like PT2S, PT5M or PT1H");
+  about.findings.add(
+    "FLOW_BAD_VALUE",
+    spot,
+    `"${text}" is not an ISO 8601 duration of at most ${inWords}`,
+    "use a value like PT2S, PT5M or PT1H",
+  );
   return inMs;
 }
 
@@ -49,12 +54,12 @@ export interface Retrying {
   readonly deadLetters?: boolean;
 }
 
-/** `retryPolicy`: as written, or by reference. */
+/** Reads a `retryPolicy`, inline or by reference. */
 export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retrying | undefined {
   const fields = Fields.of(about.components.resolve("policies", spot), about.findings);
   if (fields === undefined) return undefined;
   const retryOn = fields.at("retryOn") && retryCodes(fields, about);
-  // A delay that is not written gives way to the one that is.
+  // If only one of the two delays is given, the default of the other is adjusted to it.
   const firstMs = durationMs(fields, "initialDelay", about);
   const longestMs = durationMs(fields, "maxDelay", about);
   const initialDelayMs = firstMs ?? Math.min(defaultRetry.initialDelayMs, longestMs ?? defaultRetry.maxDelayMs);
@@ -69,22 +74,17 @@ export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retr
   const deadLetters = fields.flag("deadLetterQueue");
   if (deadLetters !== undefined) spelledIn("A", fields.at("deadLetterQueue"), "retryPolicy.deadLetterQueue", about);
   if (policy.maxDelayMs < policy.initialDelayMs)
-    about.findings.add(
-      "FLOW_BAD_VALUE",
-      fields.spot,
-      "the longest delay is shorter than the first one",
-      "raise maxDelay, or lower initialDelay",
-    );
+    about.findings.add("FLOW_BAD_VALUE", fields.spot, "maxDelay is shorter than initialDelay", "raise maxDelay, or lower initialDelay");
   fields.done();
   return { policy, ...(deadLetters !== undefined && { deadLetters }) };
 }
 
-/** Codes of failures that can be tried again: those of NodeError, and ERROR for everything else that is thrown. */
+/** Error codes that can be retried: those of NodeError, and ERROR for any other error. */
 const retriedCodes = [...nodeErrorCodes.filter((code) => new NodeError(code, "").retryable), "ERROR"] as const;
-/** Names of the specification's guides. */
+/** Names that the specification's guides use. */
 const otherNames: Readonly<Record<string, string>> = { TEMPORARY_FAILURE: "TEMPORARY" };
 
-/** A code that nothing throws would switch retries off in silence. */
+/** Reports unknown codes: a code that no error has would silently disable retries. */
 function retryCodes(fields: Fields, { findings }: Normalising): readonly string[] {
   return fields.items("retryOn").flatMap((spot) => {
     const written = plainOf(spot.tree);
@@ -92,11 +92,11 @@ function retryCodes(fields: Fields, { findings }: Normalising): readonly string[
     if ((retriedCodes as readonly unknown[]).includes(code)) return [String(code)];
     const allowed = [...retriedCodes, ...Object.keys(otherNames)];
     if ((nodeErrorCodes as readonly unknown[]).includes(code))
-      findings.add("FLOW_NEVER_RETRIED", spot, `${String(code)} is never tried again, whatever retryOn says`, "remove it");
+      findings.add("FLOW_NEVER_RETRIED", spot, `${String(code)} is never retried, even if retryOn lists it`, "remove it");
     else {
       const near = typeof written === "string" ? closest(written, allowed) : undefined;
       const fix = near === undefined ? "choose one of them" : `did you mean "${near}"?`;
-      findings.add("FLOW_BAD_VALUE", spot, `${JSON.stringify(written)} is none of ${allowed.join(", ")}`, fix);
+      findings.add("FLOW_BAD_VALUE", spot, `${JSON.stringify(written)} is not allowed; allowed values: ${allowed.join(", ")}`, fix);
     }
     return [];
   });

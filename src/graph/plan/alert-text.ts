@@ -1,7 +1,7 @@
 import type { Findings } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
 
-/** What an alert can say of a dead letter. */
+/** The values that an alert's message can use. */
 export interface AlertSubject {
   /** The packet, `{{packet.orderId}}`; `{{payload.orderId}}` is the same. */
   readonly packet?: unknown;
@@ -11,7 +11,7 @@ export interface AlertSubject {
   readonly executionId?: string | null;
   readonly deadLetter?: string;
   readonly attempts?: number;
-  /** Known at last when the alert is posted. */
+  /** Known only when the alert is sent. */
   readonly error?: { readonly code: string; readonly message: string };
 }
 
@@ -19,7 +19,7 @@ const placeholder = /\{\{\s*([\w$-]+(?:\.[\w$-]+)*)\s*\}\}/g;
 const roots = ["packet", "payload", "flowId", "nodeId", "edge", "executionId", "deadLetter", "attempts", "error"];
 const valueCharsMax = 500;
 
-/** Fills in what is known. What is not stays as it is written: a reader sees what is missing, and never the text "undefined". */
+/** Replaces placeholders by known values. Unknown placeholders stay in the text, so that a reader sees what is missing. */
 export function alertText(text: string, { packet, ...subject }: AlertSubject): string {
   const values = { ...subject, ...(packet === undefined ? {} : { packet, payload: packet }) };
   return text.replace(placeholder, (written, path: string) => {
@@ -42,15 +42,15 @@ function shown(value: unknown): string {
   return text.length <= valueCharsMax ? text : `${text.slice(0, valueCharsMax).toWellFormed()}…`;
 }
 
-/** A placeholder that nothing fills is no reason to refuse a document: the alert shows it as it is written. */
-export function tellPlaceholders({ text, spot }: Written, findings: Findings): void {
+/** Warns of unknown placeholders. They are not an error: the alert is sent with the placeholder in its text. */
+export function reportPlaceholders({ text, spot }: Written, findings: Findings): void {
   for (const [written, path = ""] of text.matchAll(/\{\{\s*([^{}]*?)\s*\}\}/g)) {
     const [root = ""] = path.split(".");
     if (roots.includes(root)) continue;
     findings.add(
       "FLOW_UNDECLARED_FIELD",
       spot,
-      `an alert does not know ${written}; it is sent as it is written`,
+      `unknown placeholder ${written} in an alert; it is sent unchanged`,
       `use one of ${roots.join(", ")}`,
     );
   }

@@ -10,7 +10,7 @@ export interface Refused {
 
 const binary = new Set(["==", "!=", "<", "<=", ">", ">=", "+", "&&", "||"]);
 
-/** The first part of an expression that is none of: fields, literals, == != < <= > >= && || ! + */
+/** The first part of an expression outside the subset: fields, literals, == != < <= > >= && || ! + and has(). */
 export function firstRefused(node: ASTNode): Refused | undefined {
   const refused = (what: string): Refused => ({ what, character: node.range.start + 1 });
   switch (node.op) {
@@ -25,11 +25,11 @@ export function firstRefused(node: ASTNode): Refused | undefined {
     case "!_":
       return firstRefused(node.args);
     case "-_":
-      return node.args.op === "value" ? firstRefused(node.args) : refused("a minus before something that is no number");
+      return node.args.op === "value" ? firstRefused(node.args) : refused("a minus before something that is not a number");
     case "call": {
       const path = hasPath(node);
       return path === undefined
-        ? refused(node.args[0] === "has" ? "has() of something that is no field" : `the function ${node.args[0]}()`)
+        ? refused(node.args[0] === "has" ? "has() of something that is not a field" : `the function ${node.args[0]}()`)
         : undefined;
     }
     case "rcall":
@@ -42,9 +42,9 @@ export function firstRefused(node: ASTNode): Refused | undefined {
 
 const isLiteral = (value: unknown) => value === null || ["string", "number", "bigint", "boolean"].includes(typeof value);
 
-/** Every path of fields that the expression reads from the packet, without the variable that it goes through. */
+/** All paths that the expression reads from the packet, without the variable's name. */
 export function pathsIn(node: ASTNode): readonly (readonly string[])[] {
-  // Whether a field is there is what it asks.
+  // has() checks whether a field exists; it does not read it.
   if (node.op === "call") return [];
   const access = accessOf(node);
   if (access !== undefined) {
@@ -67,8 +67,8 @@ function hasPath(node: ASTNode): readonly string[] | undefined {
 }
 
 /**
- * The text with `has(payload.a.b)` as `(has(payload.a) && has(payload.a.b))`: by itself CEL answers only for the last name,
- * and has no value where one before it is absent.
+ * Rewrites `has(payload.a.b)` to `(has(payload.a) && has(payload.a.b))`: CEL's has() checks only the last name, and is an error if
+ * an earlier one is missing.
  */
 export function withWholePaths(text: string, ast: ASTNode): string {
   const calls = hasCalls(ast).toSorted((a, b) => b.start - a.start);
@@ -84,13 +84,13 @@ function hasCalls(node: ASTNode): readonly { readonly start: number; readonly en
   return childrenOf(node).flatMap(hasCalls);
 }
 
-/** Texts that stand in the expression itself. */
+/** String literals in the expression. */
 export function literalsIn(node: ASTNode): readonly string[] {
   if (node.op === "value") return typeof node.args === "string" ? [node.args] : [];
   return accessOf(node) === undefined ? childrenOf(node).flatMap(literalsIn) : [];
 }
 
-/** The ports that it is for: `output.name == 'Passed'`. Undefined: it can be true whatever the port is. */
+/** The ports for which the expression can be true (`output.name == 'Passed'`). Undefined: it does not depend on the port. */
 export function outputsIn(node: ASTNode): readonly string[] | undefined {
   if (node.op !== "==" && node.op !== "&&" && node.op !== "||") return undefined;
   const [a, b] = node.args as [ASTNode, ASTNode];

@@ -54,7 +54,7 @@ describe("conditions", () => {
     ["payload.missing == 1 || true", {}, true],
     ["(payload.a == 1 || payload.b == 2) && payload.c == 3.5", { a: 0, b: 2, c: 3.5 }, true],
     ["payload.name + '!' == 'Ann!'", { name: "Ann" }, true],
-    // A field that is not there makes the condition false.
+    // A missing field makes the condition false.
     ["payload.vip == true", {}, false],
     ["payload.vip != true", {}, false],
     ["!payload.vip", {}, false],
@@ -83,12 +83,12 @@ describe("conditions", () => {
     ["payload.score > 1", { score: "high" }],
     ["payload.score", { score: 5 }],
     ["payload.f == 1", { f: () => 1 }],
-  ])("%s of %s has no value, and says why", async (when, payload) => {
+  ])("%s of %s has no value, and returns the reason", async (when, payload) => {
     const { edge } = await edgeWith({ when });
     expect(edge?.when?.evaluate({ payload })).toEqual({ ok: false, why: expect.stringMatching(/\w/) as string });
   });
 
-  test("what it says holds no value of the packet", async () => {
+  test("the reason contains no value of the packet", async () => {
     const { edge } = await edgeWith({ when: "payload.card > 1" });
     expect(JSON.stringify(edge?.when?.evaluate({ payload: { card: "4111-secret" } }))).not.toContain("secret");
   });
@@ -124,14 +124,14 @@ describe("conditions", () => {
     `payload.a == ${"1 + ".repeat(300)}1`,
     `payload${".a".repeat(300)} == 1`,
     "a".repeat(3000),
-  ])("%s is refused at load", async (when) => {
+  ])("rejects %s at load", async (when) => {
     const { edge, codes } = await edgeWith({ when });
     expect(edge).toBeUndefined();
     expect(codes).toContain("FLOW_BAD_EXPRESSION");
   });
 });
 
-describe("types, where the packet's schema tells them", () => {
+describe("types that the packet's schema declares", () => {
   const packet = `{ type: object, required: [s, n], additionalProperties: false, properties: { s: { type: string }, n: { type: integer },
       b: { type: boolean }, l: { type: array }, any: {}, sn: { type: [string, "null"] }, o: { type: object, properties: { k: { type: number } } } } }`;
   test.each([
@@ -156,7 +156,7 @@ describe("types, where the packet's schema tells them", () => {
     "payload.l[0] == 1",
     "output.o.k < 2",
     "payload.s + payload.n == 'a1'",
-  ])("%s is well", async (when) => {
+  ])("accepts %s", async (when) => {
     expect((await edgeWith({ when, packet })).codes).toEqual([]);
   });
 });
@@ -168,7 +168,7 @@ describe("keys", () => {
     payload: { orderId: "o-1", messageId: "m-1", documentId: "d-1", id: 7, deep: { x: true } },
   };
 
-  // The lines of the page that this system comes from.
+  // The examples of the practice that this system follows.
   test.each([
     ["{{payload.orderId}}-charge-payment", "o-1-charge-payment"],
     ["{{payload.messageId}}-sms-alert", "m-1-sms-alert"],
@@ -210,7 +210,7 @@ describe("keys", () => {
     ["payload.missing + ':op'", {}],
     ["payload.x + ':op'", { x: null }],
     ["payload.x + ':op'", { x: {} }],
-  ])('%s of %j is no key, and never the text "undefined"', async (key, payload) => {
+  ])('%s of %j makes no key, and never the text "undefined"', async (key, payload) => {
     const { edge } = await edgeWith({ key });
     const made = edge?.delivery.key?.make({ ...context, payload });
     expect(made).toEqual({ ok: false, why: expect.stringMatching(/\w/) as string });
@@ -218,28 +218,34 @@ describe("keys", () => {
   });
 });
 
-describe("what is said of types is said in the words of the document", () => {
+describe("type errors use the type names of JSON Schema", () => {
   const packet = `{ type: object, required: [id, o, l], properties: { id: { type: string }, n: { type: number }, o: { type: object, properties: { a: { type: string } } }, l: { type: array } } }`;
 
   test.each([
-    ["payload.n == 'a'", "types that do not fit: number == string"],
-    ["payload.o == 'a'", "types that do not fit: object == string"],
-    ["payload.l == 'a'", "types that do not fit: array == string"],
-    ["payload.n + 1", "its value is of type number; needed is boolean"],
-    [" ", "is empty (at character 2)"],
+    ["payload.n == 'a'", "types do not match: number == string"],
+    ["payload.o == 'a'", "types do not match: object == string"],
+    ["payload.l == 'a'", "types do not match: array == string"],
+    ["payload.n + 1", "the value has type number; expected boolean"],
+    [" ", "the expression is empty (at character 2)"],
   ])("%s", async (when, message) => {
     const { said } = await edgeWith({ when, packet, key: "{{payload.id}}-sms" });
-    expect(said).toEqual([`${message}; write it like payload.score >= 80 && output.name == 'Passed'`]);
+    expect(said).toEqual([`${message}; example: payload.score >= 80 && output.name == 'Passed'`]);
   });
 
   test.each([
-    ["{{payload.o}}-sms", '"o" of P is of type object; a key is made of texts, numbers and booleans; use a field of it, or another one'],
-    ["{{payload.l}}-sms", '"l" of P is of type array; a key is made of texts, numbers and booleans; use a field of it, or another one'],
+    [
+      "{{payload.o}}-sms",
+      '"o" of P has type object; a key can contain only strings, numbers and booleans; use one of its fields, or another field',
+    ],
+    [
+      "{{payload.l}}-sms",
+      '"l" of P has type array; a key can contain only strings, numbers and booleans; use one of its fields, or another field',
+    ],
     [
       "payload.o",
-      "its value is of type object; needed is string or number or boolean; write it like {{payload.orderId}}-charge, or payload.orderId + '-charge'",
+      "the value has type object; expected string or number or boolean; example: {{payload.orderId}}-charge, or payload.orderId + '-charge'",
     ],
-    ["const", "Reserved identifier: const (at character 1); write it like {{payload.orderId}}-charge, or payload.orderId + '-charge'"],
+    ["const", "Reserved identifier: const (at character 1); example: {{payload.orderId}}-charge, or payload.orderId + '-charge'"],
   ])("a key %s", async (key, message) => {
     const { edge, said } = await edgeWith({ key, packet });
     expect([edge, said[0]]).toEqual([undefined, message]);
@@ -249,11 +255,11 @@ describe("what is said of types is said in the words of the document", () => {
     "too much: %.40s…",
     async (when) => {
       const { said } = await edgeWith({ when, packet, key: "{{payload.id}}-sms" });
-      expect(said).toEqual(["has more than 200 parts, or is nested deeper than 20 levels; decide it in a node"]);
+      expect(said).toEqual(["the expression has more than 200 parts or is nested deeper than 20 levels; decide it in a node"]);
     },
   );
 
-  test("a field of an object is a text like others", async () => {
+  test("accepts a nested field", async () => {
     const { codes } = await edgeWith({
       key: "{{payload.o.a}}-sms",
       packet: packet.replace("type: object, properties: { a", "type: object, required: [a], properties: { a"),

@@ -2,33 +2,34 @@ import { Environment, EvaluationError, type ParseResult } from "@marcbachmann/ce
 import type { Findings } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
 import { firstRefused, literalsIn, outputsIn, pathsIn, variables, withWholePaths } from "./expression-subset.js";
-import { celFields, tellFields } from "./packet-fields.js";
+import { celFields, reportFields } from "./packet-fields.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 
-/** What an expression is evaluated for: one packet, on its way from a node's output to another's input. */
+/** The input of an expression: a packet on its way from a node's output to another node's input. */
 export interface Travelling {
   readonly payload: unknown;
-  /** Name of the port that it left by. */
+  /** Name of the output port that the packet was sent to. */
   readonly output?: string;
 }
 
+/** The value of an expression, or why it has none. */
 export type Evaluated<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
 
-/** `absent`: a field that it reads is not there. */
+/** `absent`: a field that the expression reads is missing. */
 type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly why: string; readonly absent: boolean };
 
-/** A compiled expression. It never throws: where it has no value, it says why. */
+/** A compiled expression. `evaluate` does not throw: if there is no value, it returns the reason. */
 export interface Expression<T> {
   readonly text: string;
   readonly evaluate: (travelling: Travelling) => Evaluated<T>;
-  /** Of a condition: the only ports for which it can be true. Undefined: it is not about the port. */
+  /** For a condition: the only ports for which it can be true. Undefined: it does not depend on the port. */
   readonly outputs?: readonly string[];
 }
 
 export interface Compiled {
   readonly text: string;
   readonly run: (travelling: Travelling) => Outcome;
-  /** Paths into the packet that it reads. */
+  /** Paths that the expression reads from the packet. */
   readonly paths: readonly (readonly string[])[];
   readonly literals: readonly string[];
   readonly outputs: readonly string[] | undefined;
@@ -38,7 +39,7 @@ const charsMax = 2000;
 const partsMax = 200;
 const depthMax = 20;
 
-/** Numbers of JSON are floats, and so they may be added to and compared with integers; texts may be joined with numbers. */
+/** JSON numbers are floats: registers operators that mix them with integers, and that join strings with numbers. */
 function operatorsOf(environment: Environment): Environment {
   environment
     .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
@@ -53,7 +54,7 @@ const base = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax, maxD
 const dynamic = base.clone();
 for (const name of variables) dynamic.registerVariable(name, "dyn");
 
-/** For what has become longer by the paths of has(). */
+/** With higher limits, for expressions that the rewriting of has() has made longer. */
 const roomy = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax * depthMax, maxDepth: depthMax * 10 } }));
 for (const name of variables) roomy.registerVariable(name, "dyn");
 
@@ -63,29 +64,29 @@ interface CompileContext {
   readonly packet: PacketType | undefined;
   readonly packets: PacketTypes;
   readonly findings: Findings;
-  /** Types that its value may have. */
+  /** Allowed types of the value. */
   readonly wanted: readonly string[];
   /** A correct example, for the finding. */
   readonly example: string;
 }
 
-/** Parses, refuses what is not in the subset, and checks types as far as the packet's schema has them. */
+/** Parses an expression, rejects what is not in the subset, and checks types as far as the packet's schema declares them. */
 export function compile({ text, spot }: Written, { packet, packets, findings, wanted, example }: CompileContext): Compiled | undefined {
   const refuse = (message: string, fix: string): undefined => {
     findings.add("FLOW_BAD_EXPRESSION", spot, message, fix);
     return undefined;
   };
-  if (text.length > charsMax) return refuse(`is longer than ${charsMax} characters`, "decide it in a node");
+  if (text.length > charsMax) return refuse(`the expression is longer than ${charsMax} characters`, "decide it in a node");
   let parsed: ParseResult;
   try {
     parsed = dynamic.parse(text);
   } catch (error) {
     const { summary, range } = error as { summary?: string; range?: { start: number } };
     if (summary?.startsWith("Exceeded"))
-      return refuse(`has more than ${partsMax} parts, or is nested deeper than ${depthMax} levels`, "decide it in a node");
+      return refuse(`the expression has more than ${partsMax} parts or is nested deeper than ${depthMax} levels`, "decide it in a node");
     return refuse(
-      `${text.trim() === "" ? "is empty" : (summary ?? "cannot be read")}${range ? ` (at character ${range.start + 1})` : ""}`,
-      `write it like ${example}`,
+      `${text.trim() === "" ? "the expression is empty" : (summary ?? "the expression cannot be parsed")}${range ? ` (at character ${range.start + 1})` : ""}`,
+      `example: ${example}`,
     );
   }
   const refused = firstRefused(parsed.ast);
@@ -99,8 +100,8 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
     ? typeProblem(checked.type, wanted)
     : checked.error?.code === "no_such_key"
       ? undefined
-      : inOurWords(checked.error?.summary ?? "its types do not fit");
-  if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, `write it like ${example}`);
+      : inOurWords(checked.error?.summary ?? "types do not match");
+  if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, `example: ${example}`);
   const whole = withWholePaths(text, parsed.ast);
   const runnable = whole === text ? parsed : roomy.parse(whole);
   return {
@@ -115,20 +116,20 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
 function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
   if (type === undefined || type === "dyn" || wanted.includes(type)) return undefined;
   const names = new Set(wanted.map(inOurWords));
-  return `its value is of type ${inOurWords(type)}; needed is ${[...names].join(" or ")}`;
+  return `the value has type ${inOurWords(type)}; expected ${[...names].join(" or ")}`;
 }
 
-/** Type names of JSON Schema: the author of a document does not know those of the evaluator. */
+/** Replaces the evaluator's type names by those of JSON Schema, which authors of documents know. */
 function inOurWords(summary: string): string {
   return summary
-    .replace("no such overload:", "types that do not fit:")
+    .replace("no such overload:", "types do not match:")
     .replace(/\$[\w.]+|\bmap<.*?>/g, "object")
     .replace(/\blist<.*?>/g, "array")
     .replace(/\b(?:double|int)\b/g, "number")
     .replace(/\bbool\b/g, "boolean");
 }
 
-/** Fields that the schema does not have are dynamic; another check reports those that look wrong. */
+/** An environment with the packet's types. Fields that the schema does not declare are dynamic; `reportFields` warns of them. */
 function typed(packet: PacketType, packets: PacketTypes): Environment {
   const known = typedEnvironments.get(packet);
   if (known !== undefined) return known;
@@ -150,18 +151,18 @@ function run(parsed: ParseResult, { payload, output }: Travelling): Outcome {
     const value: unknown = parsed({ payload, input: context, message: context, output: { ...context, name: output ?? null } });
     return { ok: true, value: typeof value === "bigint" ? Number(value) : value };
   } catch (error) {
-    // Its summary names fields and types, never a value: packets hold what must not get into logs.
+    // The summary names fields and types but no values: data of packets must not get into logs.
     if (!(error instanceof EvaluationError)) return { ok: false, why: "cannot be evaluated", absent: false };
     return { ok: false, why: error.summary, absent: error.code === "no_such_key" || error.code === "index_out_of_bounds" };
   }
 }
 
-/** `when` of an edge: false where it reads a field that is not there. */
+/** Compiles `when` of an edge, which is false if it reads a missing field. */
 export function compileWhen(written: Written, context: Omit<CompileContext, "wanted" | "example">): Expression<boolean> | undefined {
   return compileCondition(written, context, { ok: true, value: false });
 }
 
-/** An expression that is true or false: `when`, `filter`. */
+/** Compiles a boolean expression: `when` or `filter`. */
 export function compileCondition(
   written: Written,
   context: Omit<CompileContext, "wanted" | "example">,
@@ -169,7 +170,7 @@ export function compileCondition(
 ): Expression<boolean> | undefined {
   const example = "payload.score >= 80 && output.name == 'Passed'";
   const compiled = compile(written, { ...context, wanted: ["bool"], example });
-  if (compiled !== undefined) tellFields(compiled.paths, written.spot, { ...context, mustBeThere: false });
+  if (compiled !== undefined) reportFields(compiled.paths, written.spot, { ...context, mustBeThere: false });
   return (
     compiled && {
       text: compiled.text,
@@ -178,7 +179,7 @@ export function compileCondition(
         const result = compiled.run(travelling);
         if (!result.ok) return (result.absent ? ifAbsent : undefined) ?? { ok: false, why: result.why };
         if (typeof result.value === "boolean") return { ok: true, value: result.value };
-        return { ok: false, why: "its value is neither true nor false" };
+        return { ok: false, why: "the value is neither true nor false" };
       },
     }
   );

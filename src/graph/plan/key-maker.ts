@@ -4,15 +4,16 @@ import { parseTemplate, type Template } from "../../core/values/template.js";
 import type { Findings } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
 import { compile, type Evaluated, type Travelling } from "./expression.js";
-import { tellFields, tellTypes } from "./packet-fields.js";
+import { reportFields, reportFieldTypes } from "./packet-fields.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 
+/** The input of a KeyMaker. */
 export interface KeyContext extends Travelling {
   readonly operationId: string;
   readonly flowId: string;
 }
 
-/** Makes a text of a packet: an idempotency key, or the key of a partition. Never throws, and never makes up a value. */
+/** Makes an idempotency key or a partition key from a packet. `make` does not throw: if there is no key, it returns the reason. */
 export interface KeyMaker {
   readonly text: string;
   readonly make: (context: KeyContext) => Evaluated<string>;
@@ -22,7 +23,7 @@ interface CompileContext {
   readonly packet: PacketType | undefined;
   readonly packets: PacketTypes;
   readonly findings: Findings;
-  /** An idempotency key has to name the operation; the key of a partition need not. */
+  /** Whether the key must name the operation: idempotency keys must, partition keys need not. */
   readonly namesOperation: boolean;
 }
 
@@ -37,12 +38,7 @@ function fromTemplate({ text, spot }: Written, context: CompileContext): KeyMake
   try {
     template = parseTemplate(text);
   } catch (error) {
-    findings.add(
-      "FLOW_BAD_TEMPLATE",
-      spot,
-      (error as Error).message.replace(/^template: /, ""),
-      "write it like {{payload.orderId}}-charge",
-    );
+    findings.add("FLOW_BAD_TEMPLATE", spot, (error as Error).message.replace(/^template: /, ""), "example: {{payload.orderId}}-charge");
     return undefined;
   }
   const foreign = template.paths.find(([root = "", ...rest]) =>
@@ -52,23 +48,23 @@ function fromTemplate({ text, spot }: Written, context: CompileContext): KeyMake
     findings.add(
       "FLOW_BAD_TEMPLATE",
       spot,
-      `{{${foreign.join(".")}}} is not known`,
+      `unknown placeholder {{${foreign.join(".")}}}`,
       "use {{payload.field}}, {{operationId}} or {{flowId}}",
     );
     return undefined;
   }
   const named = template.named || template.paths.some(([root]) => root === "operationId");
-  if (context.namesOperation && !named) tellGeneric({ text, spot }, `${text}-charge`, findings);
+  if (context.namesOperation && !named) reportGenericKey({ text, spot }, `${text}-charge`, findings);
   const fields = template.paths.filter(([root]) => root === "payload").map(([, ...path]) => path);
-  tellFields(fields, spot, { ...context, mustBeThere: true });
-  tellTypes(fields, spot, context);
+  reportFields(fields, spot, { ...context, mustBeThere: true });
+  reportFieldTypes(fields, spot, context);
   return {
     text,
     make: ({ payload, operationId, flowId }) => {
       try {
         return { ok: true, value: key.of(template.fill({ payload, operationId, flowId })) };
       } catch (error) {
-        return { ok: false, why: error instanceof InvalidInputError ? error.message : "cannot be filled" };
+        return { ok: false, why: error instanceof InvalidInputError ? error.message : "the template cannot be filled" };
       }
     },
   };
@@ -83,8 +79,8 @@ function fromExpression(written: Written, context: CompileContext): KeyMaker | u
   });
   if (compiled === undefined) return undefined;
   if (context.namesOperation && !compiled.literals.some((literal) => /[A-Za-z0-9]/.test(literal)))
-    tellGeneric(written, `${text} + ':charge'`, context.findings);
-  tellFields(compiled.paths, written.spot, { ...context, mustBeThere: true });
+    reportGenericKey(written, `${text} + ':charge'`, context.findings);
+  reportFields(compiled.paths, written.spot, { ...context, mustBeThere: true });
   return {
     text,
     make: (context) => {
@@ -92,7 +88,7 @@ function fromExpression(written: Written, context: CompileContext): KeyMaker | u
       if (!result.ok) return { ok: false, why: result.why };
       const isText =
         ["string", "boolean"].includes(typeof result.value) || (typeof result.value === "number" && Number.isFinite(result.value));
-      if (!isText) return { ok: false, why: "its value is no text, number or boolean" };
+      if (!isText) return { ok: false, why: "the value is not a string, number or boolean" };
       try {
         return { ok: true, value: key.of(String(result.value)) };
       } catch (error) {
@@ -102,12 +98,12 @@ function fromExpression(written: Written, context: CompileContext): KeyMaker | u
   };
 }
 
-/** A key that is only an entity's id collides as soon as a second operation is keyed by the same entity. */
-function tellGeneric({ text, spot }: Written, better: string, findings: Findings): void {
+/** Warns of a key that is only an entity's id: it collides with the key of a second operation on the same entity. */
+function reportGenericKey({ text, spot }: Written, better: string, findings: Findings): void {
   findings.add(
     "FLOW_GENERIC_KEY",
     spot,
-    `"${text}" does not name the operation; another one on the same entity would collide`,
-    `write "${better}", say`,
+    `"${text}" does not name the operation; the key of another operation on the same entity would collide`,
+    `for example, use "${better}"`,
   );
 }

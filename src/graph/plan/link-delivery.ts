@@ -17,7 +17,7 @@ interface EdgeContext {
 const retentionMsDefault = 30 * 86_400_000;
 const priorityDefault = 5;
 
-/** The edge's own words first, then its policy's (already one with them), the flow's defaults, and ours. */
+/** Resolves a delivery: the edge's fields (already merged with its policy) before the flow's defaults and the built-in defaults. */
 export function linkDelivery({ delivery }: Pick<Edge, "delivery">, context: EdgeContext): PlannedDelivery {
   const { flow, ends } = context;
   const { mode, topic, bus, timeoutMs, inFlightMax, recovery, store, partitionKey, consumerGroup } = delivery;
@@ -60,7 +60,7 @@ function deadLettersOf(said: boolean | string | undefined, byDefault: string): s
   return said === false ? undefined : byDefault;
 }
 
-/** A direct call is made once: its error goes to the caller. */
+/** A direct call is made once: the caller gets its error. */
 function retryOf({ flow, ends }: EdgeContext, direct: boolean): RetryPolicy {
   const retries = ends.to.node.execution.maxRetries ?? flow.defaults.execution.maxRetries;
   if (retries !== undefined) return { ...defaultRetry, maxAttempts: retries + 1 };

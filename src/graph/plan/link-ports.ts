@@ -13,7 +13,7 @@ export interface Ends {
   readonly to: End;
 }
 
-/** `Node` or `Node.port` → the node and the port. */
+/** Resolves `Node` or `Node.port` to the node and the port. */
 export function linkEnds(edge: Edge, flow: Flow, packets: PacketTypes, findings: Findings): Ends | undefined {
   const from = endOf(edge.from, "outputs", flow, findings);
   const to = endOf(edge.to, "inputs", flow, findings);
@@ -28,7 +28,7 @@ function endOf({ text, spot }: Written, side: "inputs" | "outputs", { nodes }: F
   const [nodeId, portName] = dot > 0 ? [text.slice(0, dot), text.slice(dot + 1)] : [text, undefined];
   const node = nodes.find(({ id }) => id === nodeId);
   if (node === undefined) {
-    findings.add("FLOW_UNKNOWN_NODE", spot, `there is no node "${nodeId}"`, () => {
+    findings.add("FLOW_UNKNOWN_NODE", spot, `node "${nodeId}" not found`, () => {
       const near = closest(
         nodeId,
         nodes.map(({ id }) => id),
@@ -51,7 +51,7 @@ function endOf({ text, spot }: Written, side: "inputs" | "outputs", { nodes }: F
   return undefined;
 }
 
-/** Several outputs, and none named: the edge is for all of them, and `when` decides. */
+/** If the node has several outputs and the edge names none, the edge takes packets of all of them, and `when` decides. */
 function withOutput({ node, port }: End, { when, from }: Edge, findings: Findings): End {
   const [only, second] = node.outputs;
   if (port !== undefined || only === undefined) return port === undefined ? { node } : { node, port };
@@ -60,13 +60,13 @@ function withOutput({ node, port }: End, { when, from }: Edge, findings: Finding
     findings.add(
       "FLOW_AMBIGUOUS_PORT",
       from.spot,
-      `node "${node.id}" has several outputs; this edge carries what leaves by any of them`,
-      `write "${node.id}.${only.name}", or add \`when:\``,
+      `node "${node.id}" has several outputs; this edge takes the packets of all of them`,
+      `use "${node.id}.${only.name}", or add \`when:\``,
     );
   return { node };
 }
 
-/** Several inputs, and none named: the one that takes the packet, or is named as the output. */
+/** If the node has several inputs and the edge names none: the input with the output's name, else the input with its packet. */
 function withInput({ node, port }: End, from: End, { to, message, when }: Edge, packets: PacketTypes, findings: Findings): End {
   const [only, second] = node.inputs;
   if (port !== undefined || only === undefined) return port === undefined ? { node } : { node, port };
@@ -81,8 +81,8 @@ function withInput({ node, port }: End, from: End, { to, message, when }: Edge, 
     findings.add(
       "FLOW_AMBIGUOUS_PORT",
       to.spot,
-      `node "${node.id}" has several inputs; "${only.name}" is taken`,
-      `write "${node.id}.${only.name}"`,
+      `node "${node.id}" has several inputs; "${only.name}" is used`,
+      `use "${node.id}.${only.name}"`,
     );
   return { node, port: byName ?? byPacket ?? only };
 }

@@ -7,7 +7,7 @@ import { orderOf } from "./order.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
 
-/** An edge of the document, and its planned form. */
+/** An edge of the document with its planned form. */
 export interface LinkedEdge {
   readonly edge: Edge;
   readonly ends: Ends;
@@ -20,7 +20,7 @@ export interface Linked {
   readonly edges: readonly LinkedEdge[];
 }
 
-/** Model → plan: every name becomes what it names, every text that is evaluated is compiled. */
+/** Converts the model to a plan: resolves all names and compiles all expressions and templates. */
 export function link(flow: Flow, document: DocumentInfo, packets: PacketTypes, findings: Findings): Linked {
   const edges = linkEdges(flow, packets, findings);
   const planned = edges.map((one) => one.planned);
@@ -97,7 +97,7 @@ function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets
   };
 }
 
-/** As the document says; else every node that no edge leads to. */
+/** The declared entry points; without any, every node that has no incoming edge. */
 function linkEntries(
   flow: Flow,
   nodes: ReadonlyMap<string, PlannedNode>,
@@ -136,7 +136,7 @@ function declaredEntries(
   const filter = entrypoint.filter && compileCondition(entrypoint.filter, { packets, findings, packet });
   const named = entrypoint.node === undefined ? undefined : nodes.get(entrypoint.node);
   if (entrypoint.node !== undefined && named === undefined)
-    findings.add("FLOW_UNKNOWN_NODE", entrypoint.spot, `there is no node "${entrypoint.node}"`, "name a node of this flow");
+    findings.add("FLOW_UNKNOWN_NODE", entrypoint.spot, `node "${entrypoint.node}" not found`, "name a node of this flow");
   const taking = [...nodes.values()].filter((node) => packet !== undefined && node.inputs.some((input) => input.packet === packet));
   const first = taking.filter(({ incoming }) => incoming.length === 0);
   const chosen = named ? [named] : entrypoint.node !== undefined ? [] : first.length > 0 ? first : taking.length > 0 ? taking : roots;

@@ -3,10 +3,10 @@ import type { PlannedEdge } from "./plan.js";
 type Arrow = Pick<PlannedEdge, "id"> & { readonly from: { readonly node: string }; readonly to: { readonly node: string } };
 
 export interface Ordered<Edge extends Arrow> {
-  /** Every node behind all that lead to it; nodes of a circle, and behind one, are missing. */
+  /** Topological order. Nodes of a cycle, and nodes reached from one, are missing. */
   readonly order: readonly string[];
-  /** The edges of one circle, if there is any. */
-  readonly circle: readonly Edge[];
+  /** The edges of one cycle; empty if there is none. */
+  readonly cycle: readonly Edge[];
 }
 
 export function orderOf<Edge extends Arrow>(nodes: readonly string[], edges: readonly Edge[]): Ordered<Edge> {
@@ -24,15 +24,15 @@ export function orderOf<Edge extends Arrow>(nodes: readonly string[], edges: rea
   const done = new Set(order);
   return {
     order,
-    circle: circleIn(
+    cycle: cycleIn(
       nodes.filter((node) => !done.has(node)),
       edges,
     ),
   };
 }
 
-/** Every node that is left has an edge from another one that is left: going backwards must come round. */
-function circleIn<Edge extends Arrow>(left: readonly string[], edges: readonly Edge[]): readonly Edge[] {
+/** Every remaining node has an incoming edge from another remaining node, so following edges backwards must reach a node twice. */
+function cycleIn<Edge extends Arrow>(left: readonly string[], edges: readonly Edge[]): readonly Edge[] {
   const inside = new Set(left);
   const into = new Map(edges.filter(({ from, to }) => inside.has(from.node) && inside.has(to.node)).map((edge) => [edge.to.node, edge]));
   const path: Edge[] = [];

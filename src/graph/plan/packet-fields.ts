@@ -4,8 +4,8 @@ import type { Spot } from "../load/tree.js";
 import type { JsonSchema } from "../schema/compiler.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 
-/** Whether packets have a field: in every one, in some, in none, or the schema does not say. */
-type Presence = "always" | "sometimes" | "never" | "undeclared" | "untold";
+/** Whether packets have a field: all, some or none of them; `undeclared` and `unspecified`: the schema allows it or says nothing. */
+type Presence = "always" | "sometimes" | "never" | "undeclared" | "unspecified";
 
 type SchemaMap = Readonly<Record<string, JsonSchema>>;
 
@@ -19,7 +19,7 @@ const propertiesOf = (schema: Readonly<Record<string, unknown>>): SchemaMap | un
 
 interface Field {
   readonly presence: Presence;
-  /** Of JSON Schema, where it is one. */
+  /** The type in the JSON Schema, if there is one. */
   readonly type?: unknown;
 }
 
@@ -28,7 +28,7 @@ function fieldAt(path: readonly string[], packet: PacketType, packets: PacketTyp
   let presence: Presence = "always";
   for (const name of path) {
     const properties = schema && propertiesOf(schema);
-    if (schema === undefined || properties === undefined) return { presence: presence === "always" ? "untold" : presence };
+    if (schema === undefined || properties === undefined) return { presence: presence === "always" ? "unspecified" : presence };
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (property === undefined) {
       return { presence: schema["additionalProperties"] === false && !("patternProperties" in schema) ? "never" : "undeclared" };
@@ -40,38 +40,42 @@ function fieldAt(path: readonly string[], packet: PacketType, packets: PacketTyp
   return { presence, type: schema?.["type"] };
 }
 
-interface Telling {
+interface ReportContext {
   readonly packet: PacketType | undefined;
   readonly packets: PacketTypes;
   readonly findings: Findings;
-  /** A packet without the field cannot be delivered. */
+  /** Whether a packet without the field cannot be delivered. */
   readonly mustBeThere: boolean;
 }
 
-/** Says which fields the packet's schema does not have, or, where they must be there, does not require. */
-export function tellFields(paths: readonly (readonly string[])[], spot: Spot, { packet, packets, findings, mustBeThere }: Telling): void {
+/** Reports fields that the packet's schema does not declare or, if `mustBeThere`, does not require. */
+export function reportFields(
+  paths: readonly (readonly string[])[],
+  spot: Spot,
+  { packet, packets, findings, mustBeThere }: ReportContext,
+): void {
   if (packet === undefined) return;
   for (const path of paths) {
     const { presence } = fieldAt(path, packet, packets);
     const field = path.join(".");
     const fix = `make it a required property of ${packet.name}, or use another field`;
     if (presence === "undeclared" || presence === "never")
-      findings.add("FLOW_UNDECLARED_FIELD", spot, `${packet.name} has no "${field}" in its schema`, fix);
+      findings.add("FLOW_UNDECLARED_FIELD", spot, `the schema of ${packet.name} has no "${field}"`, fix);
     else if (presence === "sometimes" && mustBeThere)
       findings.add(
         "FLOW_UNDECLARED_FIELD",
         spot,
-        `${packet.name} need not have "${field}"; a packet without it becomes a dead letter`,
+        `the schema of ${packet.name} does not require "${field}"; a packet without it becomes a dead letter`,
         fix,
       );
   }
 }
 
-/** Says which fields can never be part of a text: no packet would have a key. */
-export function tellTypes(
+/** Reports fields whose type cannot be part of a key: no packet would get a key. */
+export function reportFieldTypes(
   paths: readonly (readonly string[])[],
   spot: Spot,
-  { packet, packets, findings }: Omit<Telling, "mustBeThere">,
+  { packet, packets, findings }: Omit<ReportContext, "mustBeThere">,
 ): void {
   if (packet === undefined) return;
   for (const path of paths) {
@@ -80,8 +84,8 @@ export function tellTypes(
       findings.add(
         "FLOW_EXPRESSION_TYPE",
         spot,
-        `"${path.join(".")}" of ${packet.name} is of type ${type}; a key is made of texts, numbers and booleans`,
-        "use a field of it, or another one",
+        `"${path.join(".")}" of ${packet.name} has type ${type}; a key can contain only strings, numbers and booleans`,
+        "use one of its fields, or another field",
       );
   }
 }
@@ -96,7 +100,7 @@ const celTypes: Readonly<Record<string, string>> = {
 const depthMax = 5;
 const fieldsMax = 200;
 
-/** The packet's fields with the types that expressions know. What has no one type is dynamic. */
+/** The packet's fields with their types in CEL. A field without exactly one type is dynamic. */
 export function celFields(schema: JsonSchema, packets: PacketTypes, depth = 0): ObjectSchema | undefined {
   const object = objectOf(packets.resolved(schema));
   const properties = object && propertiesOf(object);

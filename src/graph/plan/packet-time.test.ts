@@ -15,7 +15,7 @@ async function checkOf(schema: object) {
   return (value: unknown) => type?.check(value).map(({ pointer, message }) => `${pointer} ${message}`) ?? [];
 }
 
-/** Of the processor: what other processes do does not count. */
+/** CPU time, which other processes do not affect. */
 function cpuMs(work: () => void): number {
   const before = process.cpuUsage();
   work();
@@ -29,7 +29,7 @@ const deep = (levels: number): unknown => (levels === 0 ? [] : [deep(levels - 1)
 const evil = (length: number) => `a@a.${"a".repeat(length)}!`;
 const noMatch = (pattern: string) => `does not match the pattern ${JSON.stringify(pattern)}`;
 
-/** Each took from seconds to years. */
+/** Each took from seconds to years with a backtracking engine. */
 test.each<[string, object, unknown, readonly string[]]>([
   ["objects that must differ", { uniqueItems: true }, objects(20_000), []],
   [
@@ -69,14 +69,14 @@ test.each<[string, object, unknown, readonly string[]]>([
   expect(found).toEqual(problems);
 });
 
-test("lists in lists, each of which must have different items", async () => {
+test("nested lists, each with unique items", async () => {
   const check = await checkOf({ uniqueItems: true, items: { $ref: "#/components/packets/P" } });
   const value = [deep(120), ...objects(5000)];
   expect(cpuMs(() => void check(value))).toBeLessThan(2000);
   expect(check(value)).toEqual([]);
 });
 
-/** A text of these letters that no table of states is large enough for, and that ends as the pattern wants it. */
+/** A text of these letters that exceeds every table of states, and ends as the pattern requires. */
 function randomText(length: number, seed: number): string {
   let state = seed;
   const letter = () => {
@@ -86,10 +86,10 @@ function randomText(length: number, seed: number): string {
   return `${Array.from({ length }, letter).join("")}a${"b".repeat(400)}`;
 }
 
-test("a pattern that takes many steps for each character refuses what would take too long", { timeout: 120_000 }, async () => {
+test("a pattern that takes many steps per character rejects a text that would take too long", { timeout: 120_000 }, async () => {
   const check = await checkOf({ items: { pattern: "[ab]*a[ab]{400}$" } });
   expect(check([randomText(1000, 1)])).toEqual([]);
-  expect(check([randomText(30_000, 1)])).toEqual([expect.stringContaining("a text of 30401 characters is too long for its pattern")]);
+  expect(check([randomText(30_000, 1)])).toEqual([expect.stringContaining("a string of 30401 characters is too long for its pattern")]);
   const long = Array.from({ length: 200 }, (_, i) => randomText(10_000, i));
   let found: readonly string[] = [];
   const spentMs = cpuMs(() => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { loadFlows } from "../load/load-flows.js";
 
-/** The packet P of a flow, with these packets in its components. */
+/** The packet P of a flow with these components. */
 async function packet(packets: string) {
   const text = `flowdsl: "1.0"
 info: { title: T, version: "1" }
@@ -52,12 +52,12 @@ test.each<[string, unknown, readonly string[]]>([
   expect(type?.check(data).map(({ pointer }) => pointer)).toEqual(pointers);
 });
 
-test("a reference to an anchor is refused, and does not stand for the whole schema", async () => {
+test("rejects a reference to an anchor", async () => {
   const { findings } = await packet("P: { properties: { a: { $ref: '#name' } }, definitions: { D: { $id: '#name', type: string } } }");
   expect(findings.map(({ code }) => code)).toEqual(["FLOW_BAD_REF"]);
 });
 
-describe("schemas that cannot be checked in bounded time are refused:", () => {
+describe("rejects schemas that cannot be checked in bounded time:", () => {
   const doubling = Array.from(
     { length: 30 },
     (_, i) => `D${i}: { allOf: [{ $ref: '#/components/packets/D${i + 1}' }, { $ref: '#/components/packets/D${i + 1}' }] }`,
@@ -72,7 +72,7 @@ describe("schemas that cannot be checked in bounded time are refused:", () => {
   });
 });
 
-test("a packet that is nested without end, or is not JSON, is a problem and not a crash", async () => {
+test("a circular packet or one that is not JSON is a problem, not a crash", async () => {
   const { type } = await packet("P: { properties: { child: { $ref: '#/components/packets/P' } } }");
   let deep: unknown = {};
   for (let i = 0; i < 100_000; i += 1) deep = { child: deep };
@@ -81,12 +81,12 @@ test("a packet that is nested without end, or is not JSON, is a problem and not 
   expect(type?.check(undefined)).toHaveLength(1);
 });
 
-test("problems are bounded", async () => {
+test("limits the number of problems", async () => {
   const { type } = await packet("P: { items: { type: string } }");
   expect(type?.check(Array.from({ length: 1000 }, (_, i) => i))).toHaveLength(10);
 });
 
-test("a valid packet takes the short way: all of them share one empty list of problems", async () => {
+test("valid packets share one empty list of problems", async () => {
   const { type } = await packet(
     "P: { type: object, required: [a], properties: { a: { oneOf: [{ type: string }, { type: number, minimum: 1 }] } } }",
   );

@@ -10,18 +10,19 @@ import { Explanations, type Problem } from "../schema/explain.js";
 import { SchemaChecks } from "../schema/schema-check.js";
 import { isValid } from "../schema/verdict.js";
 
+/** A way in which a packet does not match its schema. */
 export type PacketProblem = Problem;
 
-/** A kind of packet: what may travel under this name. */
+/** A type of packet, with its schema. */
 export interface PacketType {
   readonly name: string;
-  /** As the document refers to it; undefined for a schema on the spot. */
+  /** The reference in the document; undefined for an inline schema. */
   readonly ref?: string;
-  /** Draft-07: a reference to one of the definitions. */
+  /** JSON Schema draft-07: a reference to one of the definitions. */
   readonly schema: JsonSchema;
-  /** Those of the whole document, shared by all of its packets. */
+  /** The definitions of the document, shared by all its packets. */
   readonly definitions: Readonly<Record<string, JsonSchema>>;
-  /** What is wrong with this packet: nothing, or one to ten problems. Never throws. */
+  /** Returns up to ten problems; an empty list if the packet is valid. Does not throw. */
   readonly check: (packet: unknown) => readonly PacketProblem[];
 }
 
@@ -30,8 +31,8 @@ const problemsMax = 10;
 const hopsMax = 20;
 
 /**
- * The packet types of a document: finds and compiles their schemas, and checks packets. A packet that its check refuses is looked at again, by an explanation that goes
- * through the schema and says what is wrong. Neither makes code, and neither takes longer than the packet is long.
+ * The packet types of a document: finds and compiles their schemas, and checks packets. If a packet fails its check, a second pass
+ * over the schema explains why. Neither generates code, and both take time linear in the size of the packet.
  */
 export class PacketTypes {
   readonly #compiler: SchemaCompiler;
@@ -54,7 +55,7 @@ export class PacketTypes {
     return this.#compiler.resolved(schema);
   }
 
-  /** Undefined: there is no such packet, or its document was not loaded; either has been said. */
+  /** Undefined if the packet does not exist or its document was not loaded; a finding reports either. */
   of(message: Message | undefined): PacketType | undefined {
     if (message === undefined) return undefined;
     const { ref } = message;
@@ -75,7 +76,7 @@ export class PacketTypes {
     return type;
   }
 
-  /** Packets that nothing uses are compiled all the same: a mistake in one should not wait for its first use. */
+  /** Compiles unused packets too, so that their errors are found before their first use. */
   checkUnused(): void {
     for (const section of ["packets", "events"] as const)
       for (const name of this.components.names(section)) {
@@ -87,21 +88,21 @@ export class PacketTypes {
 
   #follow(ref: string, from: Spot, hops: number): Spot | undefined {
     const prefix = externalPrefix(ref);
-    if (hops > hopsMax) return this.#nowhere(ref, from, "leads in a circle");
+    if (hops > hopsMax) return this.#badRef(ref, from, "is circular");
     if (prefix !== undefined) return this.#followExternal(prefix, ref, from);
     const local = /^#\/components\/(events|packets)\/(.+)$/.exec(ref);
-    if (local === null && ref.includes("#")) return this.#nowhere(ref, from, "is no reference to a packet or an event");
+    if (local === null && ref.includes("#")) return this.#badRef(ref, from, "does not refer to a packet or an event");
     const [section, name] = local === null ? (["packets", ref] as const) : [local[1] as "events" | "packets", local[2] ?? ""];
     const spot = this.components.get(section, nameIn(name));
     if (spot !== undefined) return section === "events" ? this.#payloadOf(spot, hops) : spot;
-    this.findings.add("FLOW_UNKNOWN_PACKET", from, `there is no "${name}" in components.${section}`, () => {
+    this.findings.add("FLOW_UNKNOWN_PACKET", from, `"${name}" not found in components.${section}`, () => {
       const near = closest(name, this.components.names(section));
       return near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`;
     });
     return undefined;
   }
 
-  /** An event has its schema under `payload`, or is one. */
+  /** An event has its schema in `payload`, or is itself a schema. */
   #payloadOf(event: Spot, hops: number): Spot | undefined {
     const payload = childOf(event, "payload");
     if (payload === undefined) return event;
@@ -110,31 +111,31 @@ export class PacketTypes {
   }
 
   #followExternal(prefix: string, ref: string, from: Spot): Spot | undefined {
-    if (!this.external.documents.has(prefix)) return this.#nowhere(ref, from, `needs externalDocs.${prefix.replace(":", ".")}`);
+    if (!this.external.documents.has(prefix)) return this.#badRef(ref, from, `requires externalDocs.${prefix.replace(":", ".")}`);
     const document = this.external.documents.get(prefix);
     if (document === undefined) return undefined;
     const spot = follow(document, ref.slice(prefix.length + 1));
-    if (spot === undefined) return this.#nowhere(ref, from, "leads nowhere in that document");
+    if (spot === undefined) return this.#badRef(ref, from, "was not found in that document");
     return (prefix.startsWith("asyncapi") ? childOf(spot, "payload") : undefined) ?? spot;
   }
 
-  /** A `$ref` in a schema: into its own document, or as everywhere else. */
+  /** Follows a `$ref` in a schema: within its own document, or as in the rest of the flow document. */
   #followInSchema(ref: string, from: Spot, schemaRoots: readonly Spot[]): Spot | undefined {
     if (from.tree.source !== this.root.source) {
       const document = [...this.external.documents.values()].find((one) => one?.source === from.tree.source);
       const spot = document && ref.startsWith("#/") ? follow(document, ref.slice(1)) : undefined;
-      return spot ?? this.#nowhere(ref, from, "leads nowhere in its own document");
+      return spot ?? this.#badRef(ref, from, "was not found in its document");
     }
     if (/^#\/components\/(events|packets)\//.test(ref) || !ref.startsWith("#")) return this.#follow(ref, from, 0);
-    if (!/^#(?:\/|$)/.test(ref)) return this.#nowhere(ref, from, "is not a JSON pointer");
+    if (!/^#(?:\/|$)/.test(ref)) return this.#badRef(ref, from, "is not a JSON pointer");
     for (const root of schemaRoots) {
       const spot = follow(root.tree, ref.slice(1));
       if (spot !== undefined) return { tree: spot.tree, pointer: root.pointer + spot.pointer };
     }
-    return follow(this.root, ref.slice(1)) ?? this.#nowhere(ref, from, "leads nowhere");
+    return follow(this.root, ref.slice(1)) ?? this.#badRef(ref, from, "was not found");
   }
 
-  #nowhere(ref: string, from: Spot, why: string): undefined {
+  #badRef(ref: string, from: Spot, why: string): undefined {
     this.findings.add(
       "FLOW_BAD_REF",
       from,

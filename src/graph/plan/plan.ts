@@ -19,7 +19,7 @@ import type { KeyMaker } from "./key-maker.js";
 import type { PacketType } from "./packets.js";
 import type { Unsupported } from "./substitutes.js";
 
-/** A flow with everything resolved: names, ports, packets, policies, defaults. What runs a flow needs nothing else. */
+/** A flow with all names, ports, packets, policies and defaults resolved: everything that is needed to run it. */
 export interface FlowPlan {
   readonly id: string;
   readonly document: DocumentInfo;
@@ -28,15 +28,16 @@ export interface FlowPlan {
   readonly tags: readonly string[];
   readonly nodes: ReadonlyMap<string, PlannedNode>;
   readonly edges: readonly PlannedEdge[];
-  /** Where packets come in from outside. */
+  /** Entry points. */
   readonly entries: readonly PlannedEntry[];
-  /** Ids of nodes, each behind everything that leads to it. */
+  /** Node ids in topological order. */
   readonly order: readonly string[];
-  /** What it asks for and the runtime does not do: it runs only where the user has opted into these substitutes. */
+  /** Fields that the runtime does not support as written: the flow runs only if these substitutes are enabled. */
   readonly unsupported: readonly Unsupported[];
   readonly place: Place;
 }
 
+/** A node of a plan. */
 export interface PlannedNode {
   readonly id: string;
   readonly operationId: string;
@@ -44,11 +45,11 @@ export interface PlannedNode {
   readonly title?: string;
   readonly summary?: string;
   readonly description?: string;
-  /** Empty: the document does not say; packets come in by `in`. */
+  /** Empty if the document declares none: then the node has one input, `in`. */
   readonly inputs: readonly PlannedPort[];
-  /** Empty: the document does not say; every port is followed by every edge. */
+  /** Empty if the document declares none: then every edge takes the packets of every port. */
   readonly outputs: readonly PlannedPort[];
-  /** The flow's defaults included. */
+  /** Includes the flow's defaults. */
   readonly execution: ExecutionLimits;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly runtime?: NodeRuntime;
@@ -59,62 +60,66 @@ export interface PlannedNode {
   readonly place: Place;
 }
 
+/** A port of a planned node. */
 export interface PlannedPort {
   readonly name: string;
   readonly description?: string;
   readonly packet?: PacketType;
 }
 
+/** An edge of a plan. */
 export interface PlannedEdge {
-  /** `from.port->to.port`: the same as long as these names are, wherever the edge stands in the document. */
+  /** `from.port->to.port`: independent of the edge's position in the document. */
   readonly id: string;
-  /** Without a port: whatever the node sends. */
+  /** Without a port: packets of all ports. */
   readonly from: { readonly node: string; readonly port?: string };
   readonly to: { readonly node: string; readonly port: string };
   readonly description?: string;
   readonly packet?: PacketType;
-  /** Only packets for which this is true travel here. */
+  /** The edge takes only packets for which this is true. */
   readonly when?: Expression<boolean>;
   readonly protocol?: Protocol;
   readonly delivery: PlannedDelivery;
   readonly place: Place;
 }
 
+/** An entry point of a plan. */
 export interface PlannedEntry {
   readonly node: string;
   readonly port: string;
   readonly packet?: PacketType;
   readonly filter?: Expression<boolean>;
-  /** Durable; direct where every edge of the flow is direct or ephemeral: then nothing of it is kept anyway. */
+  /** Durable; direct if all edges of the flow are direct or ephemeral, because such a flow stores nothing. */
   readonly delivery: PlannedDelivery;
 }
 
-/** Everything that an edge, its policy, the flow's defaults and ours say about a delivery. */
+/** A delivery, resolved from the edge, its policy, the flow's defaults and the built-in defaults. */
 export interface PlannedDelivery {
   readonly mode: DeliveryMode;
   readonly retry: RetryPolicy;
-  /** Undefined: what fails for good is dropped. */
+  /** Name of the dead-letter queue. Undefined: packets that fail for good are dropped. */
   readonly deadLetters?: string;
   readonly key?: PlannedKey;
   readonly timeoutMs?: number;
-  /** 0 to 10; higher goes first. */
+  /** 0 to 10; higher priorities are delivered first. */
   readonly priority: number;
   readonly ordering: (typeof orderings)[number];
   readonly inFlightMax?: number;
   readonly batch: { readonly size: number; readonly waitMs: number };
   readonly checkpointEvery: number;
   readonly recovery?: Recovery;
-  /** Of durable and checkpoint. Undefined: the store that the runtime is given. */
+  /** For durable and checkpoint edges. Undefined: the runtime's store. */
   readonly store?: StoreName;
-  /** Of ephemeral. */
+  /** For ephemeral edges. */
   readonly queue?: { readonly backend: BackendName; readonly name: string; readonly lengthMax?: number };
-  /** Of stream. */
+  /** For stream edges. */
   readonly stream?: { readonly bus: BusName; readonly topic: string; readonly consumerGroup?: string };
   readonly partitionKey?: KeyMaker;
 }
 
+/** The idempotency key of a delivery. */
 export interface PlannedKey extends KeyMaker {
-  /** Who asks for it: the edge itself, or the node that it leads to. */
+  /** Where the key is declared: on the edge, or on its target node. */
   readonly from: "edge" | "node";
   readonly retentionMs: number;
   readonly store?: StoreName;

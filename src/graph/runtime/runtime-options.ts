@@ -10,47 +10,49 @@ import { type Substitute, substituteNames } from "../plan/substitutes.js";
 import { checkPrivateWebhooks, type PrivateWebhooks } from "./alerts/private-address.js";
 import type { NodesOption } from "./flows/routes.js";
 
+/** Options of `createRuntime`. */
 export interface RuntimeOptions extends LoadOptions {
   readonly store: Store;
-  /** Paths of flow documents, their texts, or plans that are loaded already. */
+  /** Paths of flow documents, their texts, or loaded plans. */
   readonly documents: readonly (FlowSource | FlowPlan)[];
-  /** By operationId: functions, or objects of classes that extend BaseNode. */
+  /** Nodes by operationId (functions, or objects of classes that extend BaseNode), or a list of BaseNode objects. */
   readonly nodes?: NodesOption;
   /** Durable workflows that nodes of kind `subworkflow` may name. */
   readonly workflows?: Readonly<Record<string, WorkflowFunction>>;
-  /** Other processes have the nodes that are missing here. Default false: a missing node is an error. */
+  /** True: nodes may be missing here, because other processes run them. Default false: a missing node is an error. */
   readonly partial?: boolean;
-  /** False: this process triggers and reads, but delivers nothing. Default true. */
+  /** False: this process triggers and reads, but delivers no packets. Default true. */
   readonly work?: boolean;
-  /** Maximum packets that this process delivers at once. Default 100. */
+  /** Maximum number of packets that this process delivers at the same time. Default 100. */
   readonly concurrency?: number;
-  /** If this process does not renew its lease for so long, other processes take over its packets. Default 30 s. */
+  /** How long this process may go without a heartbeat before other processes take over its packets. Default 30 s. */
   readonly leaseMs?: number;
-  /** How often the store is polled for packets of which no notification came. Default 1 s. */
+  /** How often the store is polled for packets of which no notification arrived. Default 1 s. */
   readonly pollMs?: number;
   /** Time limit of a delivery whose edge and node have none. Default 10 minutes. */
   readonly timeoutMs?: number;
-  /** How long a node may go on after its time limit before the packet is retried. Default 5 s. */
+  /** How long a node may continue after its time limit before the packet is retried. Default 5 s. */
   readonly graceMs?: number;
   /** How many workers may die while a packet is the only one they deliver, before it becomes a dead letter. Default 10. */
   readonly crashMax?: number;
-  /** How long a node waits until all of its ports are filled. Default one day. */
+  /** How long a packet waits at a node until all ports of the node are filled. Default one day. */
   readonly joinWaitMs?: number;
   /** What to do with a packet whose key was completed by a different packet: acknowledge with a note (default), or dead letter. */
   readonly onMismatch?: "acknowledge" | "deadLetter";
-  /** How long executions are kept after their end, keys of triggers, and dead letters. Default 30 days each. */
+  /** How long executions (after their end) and keys of triggers are kept. Default 30 days. */
   readonly retentionMs?: number | "forever";
+  /** How long dead letters are kept. Default 30 days. */
   readonly deadLetterRetentionMs?: number | "forever";
   /**
-   * Fields that documents may have although the runtime does something else instead, by name: `["backend", "store"]`.
-   * Default none: a flow with such a field does not run. The reference of documents says what the runtime does for each.
+   * Unsupported fields that documents may have, by name: `["backend", "store"]`. For each, the runtime does what the reference of
+   * documents describes instead. Default none: a flow with such a field does not run.
    */
   readonly substitutes?: readonly Substitute[];
-  /** "store": as `substitutes: ["stream"]`. */
+  /** "store": same as `substitutes: ["stream"]`. Default "refuse". */
   readonly streams?: "refuse" | "store";
   /**
-   * Whether alerts (`x-alerts`) may go to loopback, private and link-local addresses: "refuse" (default), "allow", or a
-   * list of the hosts that may, spelled as in the webhooks.
+   * Whether alerts (`x-alerts`) may be sent to loopback, private and link-local addresses: "refuse" (default), "allow", or a
+   * list of allowed hosts, spelled as in the webhooks.
    */
   readonly privateWebhooks?: PrivateWebhooks;
   /** Source of the jitter of retries, from 0 to 1. Default Math.random. */
@@ -107,7 +109,7 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
   oneOf("onMismatch", onMismatch, ["acknowledge", "deadLetter"]);
   oneOf("streams", options.streams ?? "refuse", ["refuse", "store"]);
   const { substitutes = [] } = options;
-  if (!Array.isArray(substitutes)) throw new InvalidInputError("substitutes", "must be a list of names of fields");
+  if (!Array.isArray(substitutes)) throw new InvalidInputError("substitutes", "must be a list of field names");
   for (const name of substitutes) oneOf("substitutes", name, substituteNames);
   return {
     work,

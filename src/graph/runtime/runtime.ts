@@ -33,6 +33,7 @@ import { ExecutionNotFoundError, WaitTimeoutError } from "./views/wait-errors.js
 import { PacketWorker } from "./worker/packet-worker.js";
 import { checkEdge, warnOfStranded } from "./worker/stranded.js";
 
+/** Which page of a list to return. */
 export interface Page {
   /** At most 1,000; default 100. */
   readonly limit?: number;
@@ -40,6 +41,7 @@ export interface Page {
   readonly before?: string;
 }
 
+/** A flow of the runtime, with its state in the store. */
 export interface FlowInfo {
   readonly id: string;
   readonly state: FlowState;
@@ -48,7 +50,9 @@ export interface FlowInfo {
 
 const pageMax = 1000;
 
+/** Options of `runtime.wait`. */
 export interface WaitOptions {
+  /** Ends the wait: `wait` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   /** Default: no limit. */
   readonly timeoutMs?: number;
@@ -57,8 +61,9 @@ export interface WaitOptions {
 const waitOptions: OptionNames<WaitOptions> = { signal: true, timeoutMs: true };
 
 /**
- * Runs flows. `trigger` sends a packet into a flow; the runtime's worker carries it, and the packets that nodes send, from
- * node to node. A packet of a durable edge is in the store before its node is called.
+ * Creates a runtime that runs flows. `trigger` sends a packet into a flow; the runtime's worker delivers it, and the packets that
+ * nodes send, from node to node. A packet of a durable edge is in the store before its node is called. Throws ConfigurationError
+ * if a document is invalid or a node is missing, and InvalidInputError for wrong options.
  *
  * @example
  * const runtime = await createRuntime({ store, documents: ["orders.flowdsl.yaml"], nodes: { charge_payment: charge } });
@@ -81,6 +86,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   return runtime;
 }
 
+/** Runs flows on a store. Made by `createRuntime`. */
 export class Runtime {
   readonly store: Store;
   readonly #flows: ReadonlyMap<string, Routed>;
@@ -103,6 +109,7 @@ export class Runtime {
     this.#triggerContext = { store, sender, states, memoryQueues, options, reporter: this.#reporter };
   }
 
+  /** Starts the worker. `createRuntime` has called it. */
   async start(): Promise<void> {
     await this.#worker.start();
     this.#forgetClose = this.store.beforeClose(() => this.stop());
@@ -110,7 +117,12 @@ export class Runtime {
     if (this.#options.work) warnOfStranded(this.store, this.#flows).catch(() => {});
   }
 
-  /** Resolves when the packet is in the store. A direct entry: when its nodes have returned; their errors are thrown. */
+  /**
+   * Sends a packet into a flow. Resolves when the packet is in the store; at a direct entry point, when its nodes have returned
+   * (their errors are thrown). `entry` may be undefined if the flow has one entry point. Throws InvalidInputError for an unknown
+   * flow or entry point and for a payload that does not match its schema, and ConfigurationError if the runtime is stopped
+   * (`RUNTIME_STOPPED`) or the flow is archived (`FLOW_ARCHIVED`) or paused and stores nothing (`FLOW_PAUSED`).
+   */
   async trigger(flow: string, entry: string | undefined, payload: Data, options: TriggerOptions = {}): Promise<Triggered> {
     if (this.#stopping !== undefined) throw new ConfigurationError("[onceflow] the runtime has been stopped", { code: "RUNTIME_STOPPED" });
     return await trigger(this.#triggerContext, this.#flow(flow), entry, payload, options);
@@ -118,17 +130,19 @@ export class Runtime {
 
   // ——— read
 
+  /** The flows of this runtime, with their states. */
   async flows(): Promise<FlowInfo[]> {
     return await Promise.all(
       [...this.#flows.values()].map(async ({ plan }) => ({ id: plan.id, state: await this.store.packets.flowState(plan.id), plan })),
     );
   }
 
-  /** Undefined: this runtime has no such flow. */
+  /** The plan of a flow; undefined if this runtime does not have the flow. */
   plan(flow: string): FlowPlan | undefined {
     return this.#flows.get(flow)?.plan;
   }
 
+  /** Lists executions, newest first, a page at a time. */
   async executions({
     flow,
     status,
@@ -142,6 +156,7 @@ export class Runtime {
     return (await packets.executions(query)).map(executionView);
   }
 
+  /** An execution in detail; undefined if the store has none with this id. Throws InvalidInputError for a malformed id. */
   async execution(id: string): Promise<ExecutionDetails | undefined> {
     const found = await this.store.packets.execution(executionNo(id));
     return found && (await this.#details(found));
@@ -191,6 +206,7 @@ export class Runtime {
     return { ended, forget };
   }
 
+  /** Lists dead letters, newest first, a page at a time. */
   async deadLetters({ flow, queue, ...page }: Page & { readonly flow?: string; readonly queue?: string } = {}): Promise<DeadLetterView[]> {
     const before = page.before === undefined ? undefined : await this.#deadCursor(page.before);
     const query = {
@@ -202,6 +218,7 @@ export class Runtime {
     return (await this.store.packets.deadLetters(query)).map(deadLetterView);
   }
 
+  /** A dead letter in detail; undefined if there is none with this id. Throws InvalidInputError for a malformed id. */
   async deadLetter(id: string): Promise<DeadLetterDetails | undefined> {
     const found = await this.store.packets.packet(packetNo(id));
     const port = found && this.#flows.get(found.flow)?.routes.get(found.queue)?.port;
@@ -214,8 +231,12 @@ export class Runtime {
     return { at: found.dead.at, no: found.no };
   }
 
-  /** Delivers a dead letter again, with its key and its history. False: there is no such dead letter. */
-  async reinject(id: string): Promise<boolean> {
+  /**
+   * Retries a dead letter: its packet is delivered again with the same key; its history is kept, and its retries start over.
+   * Returns false if there is no such dead letter. Throws ConfigurationError if it cannot be delivered: `EDGE_GONE` (the
+   * document no longer has its edge) or `PAYLOAD_LOST` (its payload was lost with the memory of a process).
+   */
+  async retry(id: string): Promise<boolean> {
     const { packets } = this.store;
     const letter = await packets.packet(packetNo(id));
     const routed = letter && this.#flows.get(letter.flow);
@@ -224,12 +245,17 @@ export class Runtime {
     if (letter?.dead) checkEdge(letter, routed);
     const alert = route && alertAhead(this.#worker.sender, route, { ...letter, data: decodePayload(letter.payload).data });
     const done = letter !== undefined && (await packets.reinject(letter.no, alert));
-    if (done) this.#reporter.reportReinjected(route, letter);
+    if (done) this.#reporter.reportDeadLetterRetried(route, letter);
     this.#worker.poll();
     return done;
   }
 
-  /** Deletes a dead letter. False: there is no such dead letter. */
+  /** @deprecated Use `retry`. */
+  reinject(id: string): Promise<boolean> {
+    return this.retry(id);
+  }
+
+  /** Removes a dead letter permanently. Returns false if there is no such dead letter. */
   async discard(id: string): Promise<boolean> {
     const done = await this.store.packets.discard(packetNo(id));
     this.#worker.poll();
@@ -241,26 +267,29 @@ export class Runtime {
     return this.store.packets.counts();
   }
 
+  /** Counters of this process. */
   get metrics(): RuntimeMetrics {
     return this.#counters.metrics(this.#worker.capacity.taken);
   }
 
   // ——— control
 
+  /** Calls `listener` with each event of this process. Returns a function that removes the listener. */
   on(listener: Listener): () => void {
     return this.#listeners.add(listener);
   }
 
-  /** Running deliveries end, and no other begins. Triggers are still accepted. */
+  /** Pauses a flow, in all processes: running deliveries finish, and no new ones start. Triggers are still accepted. */
   pause(flow: string): Promise<void> {
     return this.#setState(flow, "paused");
   }
 
+  /** Resumes a paused or archived flow. */
   resume(flow: string): Promise<void> {
     return this.#setState(flow, "active");
   }
 
-  /** As `pause`, and triggers are rejected. */
+  /** Like `pause`, and triggers are rejected. */
   archive(flow: string): Promise<void> {
     return this.#setState(flow, "archived");
   }
@@ -290,7 +319,10 @@ export class Runtime {
   #flow(id: string): Routed {
     const flow = this.#flows.get(id);
     if (flow) return flow;
-    throw new InvalidInputError("flow", `there is no flow "${String(id)}"; there are ${[...this.#flows.keys()].join(", ") || "none"}`);
+    throw new InvalidInputError(
+      "flow",
+      `flow "${String(id)}" not found; flows of this runtime: ${[...this.#flows.keys()].join(", ") || "none"}`,
+    );
   }
 }
 
@@ -298,14 +330,14 @@ export class Runtime {
 function checkNotLost(letter: PacketRecord): void {
   if (historyOf(letter.history).at(-1)?.code !== lostCode) return;
   throw new ConfigurationError(
-    `[onceflow] dead letter ${packetId(letter.no)} was lost in memory, and its payload with it: trigger its execution again, or discard the letter`,
+    `[onceflow] dead letter ${packetId(letter.no)} cannot be retried: its payload was lost with the memory of a process; trigger the flow again, or discard the dead letter`,
     { code: "PAYLOAD_LOST" },
   );
 }
 
 /** The cursor was deleted. Starting from the first page instead would make a paging caller loop without end. */
 function pageGone(what: string, id: string): InvalidInputError {
-  return new InvalidInputError("before", `there is no ${what} ${id} any more; begin with the first page`);
+  return new InvalidInputError("before", `${what} ${id} no longer exists; start again with the first page`);
 }
 
 function limitOf({ limit = 100 }: Page): number {

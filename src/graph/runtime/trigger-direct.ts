@@ -43,8 +43,8 @@ class DirectAttempt extends Attempt {
 }
 
 /**
- * Calls the nodes of a direct entry while the caller waits: their errors are the caller's. Nothing is kept in the store but
- * the key, if there is one, and dead letters of undeclared ports. Returns the number of the execution, and whether it ran now.
+ * Calls the nodes of a direct entry while the caller waits, and throws their errors. The store keeps only the key, if there is
+ * one, and dead letters of undeclared ports. Returns the number of the execution, and whether it ran now.
  */
 export async function triggerDirect(
   context: DirectContext,
@@ -54,7 +54,7 @@ export async function triggerDirect(
   const { route, payload, key } = call;
   checkActive(context.states, route.flow.id);
   if (call.tx !== undefined)
-    throw new InvalidInputError("tx", `flow "${route.flow.id}" keeps nothing: all of its edges are direct or ephemeral`);
+    throw new InvalidInputError("tx", `flow "${route.flow.id}" stores nothing, because all its edges are direct or ephemeral`);
   const no = sender.next();
   if (key === undefined) {
     await run(context, call, no);
@@ -77,9 +77,12 @@ function checkActive(states: Pick<FlowStates, "of">, flow: string): void {
   const state = states.of(flow);
   if (state === "archived") throw flowArchived(flow);
   if (state === "paused")
-    throw new ConfigurationError(`[onceflow] flow "${flow}" is paused, and keeps nothing that could wait; resume it first`, {
-      code: "FLOW_PAUSED",
-    });
+    throw new ConfigurationError(
+      `[onceflow] flow "${flow}" is paused and stores nothing, so the packet cannot wait; resume the flow first`,
+      {
+        code: "FLOW_PAUSED",
+      },
+    );
 }
 
 async function run(context: DirectContext, { route, payload, key, trace }: DirectCall, no: number): Promise<void> {
@@ -96,12 +99,12 @@ async function run(context: DirectContext, { route, payload, key, trace }: Direc
   memoryQueues.send(leaving.ephemeral, { execution: no, trace }, []);
 }
 
-/** Packets for undeclared ports are saved as dead letters, although a direct trigger keeps nothing else. */
+/** Packets for undeclared ports are saved as dead letters, although a direct trigger stores nothing else. */
 async function saveUndeclared({ store, sender }: DirectContext, { undeclared }: Leaving, trace: Trace): Promise<void> {
   if (undeclared.length === 0) return;
   const { packets } = pack(sender, { ...noLeaving(), undeclared }, { execution: null, trace });
   const send: SendPackets = { verb: "sendPackets", worker: sender.worker, execution: null, packets };
-  const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: "a packet for a port that is not declared" });
+  const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: "a packet for an undeclared port" });
   if (answer.kind === "packetsSent") sender.receiveAnswer(answer, packets);
   else sender.cancelSend(packets);
 }

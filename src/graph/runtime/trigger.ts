@@ -15,20 +15,23 @@ import { triggerDirect } from "./trigger-direct.js";
 import type { EventReporter } from "./views/event-reporter.js";
 import { executionId } from "./views/ids.js";
 
+/** Options of `runtime.trigger`. */
 export interface TriggerOptions {
-  /** Names this trigger: the same key again is the same execution. */
+  /** Idempotency key: triggering again with the same key returns the first execution. */
   readonly key?: string;
+  /** W3C trace context, passed on to nodes. */
   readonly traceHeaders?: Trace;
-  /** An open transaction of the user's own: the packet is sent when that commits, or never. */
+  /** An open transaction of yours: the packet is sent if, and only if, the transaction commits. */
   readonly tx?: Tx;
 }
 
+/** The result of `runtime.trigger`. */
 export interface Triggered {
-  /** Undefined: the entry's filter does not let it in. */
+  /** Undefined if the entry point's filter rejected the payload. */
   readonly executionId: string | undefined;
-  /** "duplicate": the key had been used, and this is its execution. */
+  /** "duplicate": the key was used before; `executionId` is the first execution. "filtered": the filter rejected the payload. */
   readonly status: "started" | "duplicate" | "filtered";
-  /** The key had been used with another payload, or at another entry of the flow. */
+  /** The key was used before with a different payload or at another entry point. */
   readonly mismatch: boolean;
 }
 
@@ -51,7 +54,7 @@ export interface TriggerContext {
  * 3. `sender.receiveAnswer` (`worker/packet-sender.ts`) hands the claimed packet to the worker, which delivers it
  *    (`worker/packet-worker.ts`, from `#dispatch` on). Otherwise a poll of any worker claims the packet.
  *
- * An entry of mode `direct` keeps nothing: its nodes are called here and now (`trigger-direct.ts`).
+ * An entry of mode `direct` stores nothing: its nodes are called while the caller waits (`trigger-direct.ts`).
  */
 export async function trigger(
   context: TriggerContext,
@@ -63,10 +66,10 @@ export async function trigger(
   const entry = entryOf(flow, name);
   const { route, filter } = entry;
   if (typeof payload !== "object" || payload === null || Array.isArray(payload))
-    throw new InvalidInputError("payload", "must be an object with named members");
+    throw new InvalidInputError("payload", "must be an object");
   if (options.key !== undefined) checkName("key", options.key);
   const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
-  if (!passes.ok) throw new InvalidInputError("payload", `the entry's filter has no value for it: ${passes.why}`);
+  if (!passes.ok) throw new InvalidInputError("payload", `the entry point's filter cannot be evaluated: ${passes.why}`);
   if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
   // `packetsFor` makes the same checks again, for every packet that it sends, and turns a packet that fails one into a dead
   // letter. A trigger has a caller, who can correct the payload: the checks here reject before anything is written.

@@ -1,4 +1,4 @@
-/** Code points as ranges, both ends included, in any order. */
+/** Ranges of code points, both ends included, in any order. */
 export type CharacterSet = readonly (readonly [from: number, to: number])[];
 
 const codePointMax = 0x10ffff;
@@ -36,7 +36,7 @@ export function allBut(set: CharacterSet): CharacterSet {
 
 const properties = new Map<string, CharacterSet>();
 
-/** The code points of `\p{…}`, as this JavaScript engine has them: asked one by one, once per property. */
+/** The code points of `\p{…}` in this JavaScript engine, tested one by one and cached per property. */
 export function propertySet(name: string): CharacterSet {
   const known = properties.get(name);
   if (known !== undefined) return known;
@@ -52,10 +52,10 @@ export function propertySet(name: string): CharacterSet {
   return set;
 }
 
-/** As RE2 writes it. */
+/** The set as a character class of RE2. */
 export function classText(set: CharacterSet): string {
   const hex = (point: number) => `\\x{${point.toString(16)}}`;
-  // RE2 has no empty class: none of all is one.
+  // RE2 has no empty class; the complement of all characters is equivalent.
   if (set.length === 0) return "[^\\x{0}-\\x{10ffff}]";
   return `[${set.map(([from, to]) => (from === to ? hex(from) : `${hex(from)}-${hex(to)}`)).join("")}]`;
 }

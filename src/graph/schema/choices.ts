@@ -1,7 +1,7 @@
 import type { Compile, Keywords } from "./keywords.js";
 import { all, type Check } from "./verdict.js";
 
-/** Keywords that apply other schemas to the same value. */
+/** Checks of keywords that apply other schemas to the same value. */
 export function choiceChecks(schema: Keywords, compile: Compile): Check[] {
   const { not, allOf, anyOf, oneOf, if: condition } = schema;
   const checks: Check[] = [];

@@ -3,19 +3,19 @@ import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "../l
 import { keywords, wrongShape } from "./known-keywords.js";
 import { wrongPattern } from "./linear-pattern.js";
 
+/** A JSON Schema. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
-/** Where a `$ref` inside these schemas, the innermost first, leads; undefined, with a finding, if nowhere. */
+/** Resolves a `$ref` inside these schemas (innermost first); undefined, with a finding, if the target does not exist. */
 export type FollowRef = (ref: string, from: Spot, schemaRoots: readonly Spot[]) => Spot | undefined;
 
 const prefix = "#/definitions/";
-/** From one reference to the next, for one value. */
+/** Maximum number of references followed for one value. */
 const hopsMax = 100;
 
 /**
- * Schemas as people write them, spread over documents that refer to each other → one table of draft-07 schemas that
- * refer to each other by name. Only keywords that are known, with values that fit, get into it: the validator never
- * meets anything that it would throw at.
+ * Collects schemas from several documents into one table of draft-07 schemas that refer to each other by name. Only known keywords
+ * with valid values get into the table, so that the validator never throws because of a schema.
  */
 export class SchemaCompiler {
   /** Without a prototype: a packet may be named `constructor`. */
@@ -29,7 +29,7 @@ export class SchemaCompiler {
     private readonly findings: Findings,
   ) {}
 
-  /** The name under which this schema, and everything that it refers to, is in the table. */
+  /** Adds this schema and everything that it refers to to the table, and returns its name. */
   define(spot: Spot): string {
     const name = this.#name(spot, [spot]);
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
@@ -42,7 +42,7 @@ export class SchemaCompiler {
     return this.definitions[name] ?? true;
   }
 
-  /** One level of `$ref` taken away, as often as needed. Loops were refused. */
+  /** Follows `$ref` until the schema is not a reference. Loops were rejected. */
   resolved(schema: JsonSchema): JsonSchema {
     let at = schema;
     for (let hops = 0; hops < hopsMax && typeof at === "object" && typeof at["$ref"] === "string"; hops += 1)
@@ -92,9 +92,9 @@ export class SchemaCompiler {
   #reference(ref: Spot, roots: readonly Spot[]): JsonSchema {
     const text = ref.tree.kind === "scalar" ? ref.tree.value : undefined;
     const target = typeof text === "string" ? this.followRef(text, ref, roots) : undefined;
-    if (typeof text !== "string") this.#bad(ref, "$ref must be a text");
+    if (typeof text !== "string") this.#bad(ref, "$ref must be a string");
     if (target === undefined) return true;
-    // Inside of a root a reference keeps that root; elsewhere the target is one.
+    // A target inside a root keeps that root; otherwise the target is a root itself.
     const kept = roots.filter(({ tree, pointer }) => target.tree.source === tree.source && target.pointer.startsWith(`${pointer}/`));
     return { $ref: `${prefix}${this.#name(target, kept.length > 0 ? kept : [target])}` };
   }
@@ -131,28 +131,28 @@ export class SchemaCompiler {
     }
   }
 
-  /** A pattern that cannot be used is left out: the document has an error then. */
+  /** Reports a pattern that cannot be used. It is left out, and the document has an error. */
   #pattern(pattern: string, at: Spot): boolean {
     const wrong = wrongPattern(pattern);
     if (wrong === undefined) return true;
-    const said = `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong.why}`;
+    const problem = `the pattern ${JSON.stringify(pattern.slice(0, 60))} ${wrong.why}`;
     if (wrong.isUnsupported)
       this.findings.add(
         "FLOW_UNSUPPORTED_PATTERN",
         at,
-        `${said}; patterns run in linear time, which rules that out`,
-        "write it without that: several patterns in allOf or not, alternatives spelt out, minLength and maxLength for long counts",
+        `${problem}; this is not supported, because patterns must run in linear time`,
+        "rewrite it: several patterns in allOf or not, alternatives written out, minLength and maxLength for long repetitions",
       );
-    else this.#bad(at, said);
+    else this.#bad(at, problem);
     return false;
   }
 
   #bad(at: Spot, message: string): true {
-    this.findings.add("FLOW_BAD_SCHEMA", at, message, "write it as JSON Schema draft-07 has it");
+    this.findings.add("FLOW_BAD_SCHEMA", at, message, "use JSON Schema draft-07");
     return true;
   }
 
-  /** A schema that applies itself to the same value never ends; one that applies twenty others twice each hardly does. */
+  /** Rejects schemas that apply themselves to the same value, without end, or that apply too many schemas to one value. */
   #refuseLoops(name: string, spot: Spot): void {
     const work = new Map<string, number>();
     let tooFar = false;
@@ -169,15 +169,15 @@ export class SchemaCompiler {
     };
     const total = workOf(name, 0);
     if (total <= workMax) return;
-    const loops = tooFar ? `refers to others through more than ${hopsMax} references` : "is part of itself without a property between";
-    this.#bad(spot, Number.isFinite(total) ? `applies ${total} schemas to one value; ${workMax} are allowed` : loops);
+    const loops = tooFar ? `the schema follows more than ${hopsMax} references` : "the schema applies itself to the same value";
+    this.#bad(spot, Number.isFinite(total) ? `the schema applies ${total} schemas to one value; the maximum is ${workMax}` : loops);
     this.definitions[name] = true;
   }
 }
 
 const workMax = 10_000;
 
-/** The references that are followed for the very same value, each as often as it is. */
+/** All references that are followed for the same value, with repetitions. */
 function sameValue(schema: unknown): readonly string[] {
   if (typeof schema !== "object" || schema === null) return [];
   const { $ref, allOf, anyOf, oneOf, not, if: condition, then, else: otherwise } = schema as Record<string, unknown>;
@@ -186,13 +186,13 @@ function sameValue(schema: unknown): readonly string[] {
   return [...lists, not, condition, then, otherwise].flatMap(sameValue);
 }
 
-/** A schema with an `$id` is a document of its own: pointers inside lead from there. An `$id` such as `#name` only names it. */
+/** A schema with an `$id` is the root for pointers inside it. An `$id` such as `#name` is only a name. */
 function isResource(spot: Spot): boolean {
   const id = childOf(spot, "$id")?.tree;
   return id?.kind === "scalar" && typeof id.value === "string" && !id.value.startsWith("#");
 }
 
-/** What OpenAPI 3.0 spells otherwise than draft-07. */
+/** Converts keywords that OpenAPI 3.0 spells differently from draft-07. */
 function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): JsonSchema {
   for (const [exclusive, bound] of [
     ["exclusiveMinimum", "minimum"],

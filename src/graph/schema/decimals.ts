@@ -1,4 +1,4 @@
-/** The number as it is written in JSON: `digits` times ten to the power of `exponent`. */
+/** A number in decimal: `digits` times ten to the power of `exponent`. */
 interface Decimal {
   readonly digits: bigint;
   readonly exponent: number;
@@ -12,8 +12,8 @@ function decimalOf(value: number): Decimal {
 }
 
 /**
- * Whether a value is a whole multiple of this number. Calculated in decimals: 0.3 is a multiple of 0.1, although the
- * remainder of the two binary numbers is not 0.
+ * Whether a value is an integer multiple of this number. Uses decimal arithmetic: 0.3 is a multiple of 0.1, although the
+ * remainder of the two binary floats is not 0.
  */
 export function multipleOf(divisor: number): (value: number) => boolean {
   const { digits, exponent } = decimalOf(divisor);

@@ -1,8 +1,8 @@
 import { perValue } from "./verdict.js";
 
 /**
- * Numbers for values: equal values get the same number. The text of an object has the numbers of its members in it, so
- * that a value is read once, however deep it is and however often it is compared. NaN equals nothing.
+ * Assigns numbers to values; equal values get the same number. The text of an object contains the numbers of its members, so that
+ * each value is read once, however deep it is and however often it is compared. NaN equals no value.
  */
 class Identities {
   readonly #byText = new Map<string, number>();
@@ -41,11 +41,11 @@ function scalarText(value: unknown): string {
   return typeof value === "string" ? `"${value}` : `${typeof value} ${String(value)}`;
 }
 
-/** Whether two values are the same JSON. `expected` is part of a schema: it bounds how deep this goes. */
+/** Whether two values are equal as JSON. `expected` is part of a schema, which limits the recursion. */
 export function areEqual(value: unknown, expected: unknown): boolean {
   if (typeof value !== "object" || typeof expected !== "object" || value === null || expected === null) return value === expected;
   if (Array.isArray(value) !== Array.isArray(expected)) return false;
-  // A list may have holes, which are no keys.
+  // An array may have holes, which are not keys.
   if (Array.isArray(value) && value.length !== (expected as readonly unknown[]).length) return false;
   const names = Object.keys(expected);
   if (Object.keys(value).length !== names.length) return false;

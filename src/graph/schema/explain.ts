@@ -6,6 +6,7 @@ import { countCharacters } from "./scalars.js";
 import type { SchemaChecks } from "./schema-check.js";
 import { beginValue, type Check, mustBeJson, mustBeShallow } from "./verdict.js";
 
+/** A part of a value that does not match the schema. */
 export interface Problem {
   /** JSON pointer into the value. */
   readonly pointer: string;
@@ -15,7 +16,7 @@ export interface Problem {
 type Members = Readonly<Record<string, unknown>>;
 type Words = (schema: Keywords, value: never) => string;
 
-/** Keywords that say one thing about a value as it is. Those that lead to its members are in `Explanations`. */
+/** Messages of keywords that check a value itself. Keywords that apply to its members are handled in `Explanations`. */
 const words: Partial<Record<keyof Keywords, Words>> = {
   type: ({ type }, value) => `must be ${[type].flat().join(" or ")}, is ${typeOf(value)}`,
   const: (schema) => `must be ${JSON.stringify(schema.const)}`,
@@ -45,7 +46,7 @@ function typeOf(value: unknown): string {
 const prefix = "#/definitions/";
 const withoutReason = "does not match its schema";
 
-/** What is wrong with a value that its check has refused: the first `problemsMax` things, with their places. */
+/** Explains why a value failed its check: the first `problemsMax` problems, with pointers. */
 export class Explanations {
   readonly #definitions: Readonly<Record<string, JsonSchema>>;
   readonly #checks: SchemaChecks;
@@ -64,14 +65,14 @@ export class Explanations {
     try {
       this.#explain({ $ref: `${prefix}${definition}` }, { value, pointer: "", depth: 0, found });
     } catch (error) {
-      // Nested too deep, or not JSON: what was found before may not be the reason.
+      // Nested too deeply, or not JSON: the problems found before may not be the reason.
       return [{ pointer: "", message: `cannot be checked: ${(error as Error).message}` }];
     }
-    // A value that was refused is never valid for want of words.
+    // A value that failed its check must not be reported as valid.
     return found.problems.length > 0 ? found.problems : [{ pointer: "", message: withoutReason }];
   }
 
-  #explain(schema: JsonSchema, at: Place): void {
+  #explain(schema: JsonSchema, at: ValueAt): void {
     const { value, depth, found } = at;
     if (found.isFull) return;
     if (schema === true) return;
@@ -97,21 +98,21 @@ export class Explanations {
     else if (typeof value === "object" && value !== null) this.#object(schema as Keywords, value as Members, at);
   }
 
-  #choice(branches: readonly JsonSchema[], at: Place, isRight: (matches: number) => boolean, say: (matches: number) => string): void {
+  #choice(branches: readonly JsonSchema[], at: ValueAt, isRight: (matches: number) => boolean, say: (matches: number) => string): void {
     const matches = branches.filter((branch) => this.#matches(branch, at)).length;
     if (isRight(matches)) return;
     at.found.add(at, say(matches));
     if (matches === 0) for (const branch of branches) this.#explain(branch, deeper(at));
   }
 
-  #matches(schema: JsonSchema, { value, depth }: Place): boolean {
+  #matches(schema: JsonSchema, { value, depth }: ValueAt): boolean {
     if (typeof schema === "boolean") return schema;
     const check = this.#compiled.get(schema) ?? this.#checks.compile(schema);
     this.#compiled.set(schema, check);
     return check(value, depth + 1);
   }
 
-  #list({ items, additionalItems = true }: Keywords, list: readonly unknown[], at: Place): void {
+  #list({ items, additionalItems = true }: Keywords, list: readonly unknown[], at: ValueAt): void {
     if (items === undefined) return;
     const isTuple = Array.isArray(items);
     for (let i = 0; i < list.length && !at.found.isFull; i += 1)
@@ -121,7 +122,7 @@ export class Explanations {
       );
   }
 
-  #object(schema: Keywords, object: Members, at: Place): void {
+  #object(schema: Keywords, object: Members, at: ValueAt): void {
     const { required = [], properties = {}, additionalProperties = true, propertyNames, dependencies = {} } = schema;
     const { found } = at;
     for (const name of required) if (!Object.hasOwn(object, name)) found.add(at, `lacks the required property "${name}"`);
@@ -147,13 +148,13 @@ export class Explanations {
     }
   }
 
-  #dependent(name: string, then: readonly string[] | JsonSchema, object: Members, at: Place): void {
+  #dependent(name: string, then: readonly string[] | JsonSchema, object: Members, at: ValueAt): void {
     if (!Array.isArray(then)) return this.#explain(then as JsonSchema, deeper(at));
     for (const other of then as readonly string[])
       if (!Object.hasOwn(object, other)) at.found.add(at, `has the property "${name}" and lacks "${other}"`);
   }
 
-  /** One check for each keyword of `words`, made once: a pattern is compiled in it. */
+  /** One check for each keyword of `words`, compiled once per schema. */
   #partsOf(schema: Keywords) {
     const known = this.#parts.get(schema);
     if (known !== undefined) return known;
@@ -173,19 +174,19 @@ export class Explanations {
   }
 }
 
-/** A value, and where it stands. */
-interface Place {
+/** A value with its pointer and depth. */
+interface ValueAt {
   readonly value: unknown;
   readonly pointer: string;
   readonly depth: number;
   readonly found: Found;
 }
 
-function deeper(at: Place): Place {
+function deeper(at: ValueAt): ValueAt {
   return { ...at, depth: at.depth + 1 };
 }
 
-function member(at: Place, name: string, value: unknown): Place {
+function member(at: ValueAt, name: string, value: unknown): ValueAt {
   const pointer = `${at.pointer}/${name.replace(/~/g, "~0").replace(/\//g, "~1")}`;
   return { ...at, value, pointer, depth: at.depth + 1 };
 }
@@ -202,7 +203,7 @@ class Found {
     return this.problems.length >= this.#max;
   }
 
-  add({ pointer }: Place, message: string): void {
+  add({ pointer }: ValueAt, message: string): void {
     if (!this.isFull) this.problems.push({ pointer, message });
   }
 }

@@ -3,7 +3,7 @@ import type { Check } from "./verdict.js";
 
 export type Compile = (schema: JsonSchema) => Check;
 
-/** What a schema of the table may say (known-keywords.ts made sure of the shapes). */
+/** The keywords of a schema in the table; known-keywords.ts has checked the types of their values. */
 export interface Keywords {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -43,7 +43,7 @@ export interface Keywords {
   readonly description?: string;
 }
 
-/** All that these checks know. A schema that says anything else cannot be checked. */
+/** All keywords that the checks support. A schema with another keyword cannot be checked. */
 export const known: Readonly<Record<keyof Keywords, true>> = {
   $ref: true,
   type: true,

@@ -1,6 +1,6 @@
 import { itemsOf, type Spot } from "../load/tree.js";
 
-/** What the value of a keyword of JSON Schema draft-07 must be. */
+/** The kind of value of a keyword of JSON Schema draft-07. */
 type Shape =
   | "schema"
   | "schemas"
@@ -46,7 +46,7 @@ export const keywords: ReadonlyMap<string, Shape> = new Map<string, Shape>([
 
 const types = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-/** What is wrong with the value of a keyword that holds no schemas, or undefined. */
+/** What is wrong with the value of a keyword that contains no schemas; undefined if nothing is. */
 export function wrongShape(shape: Shape, spot: Spot): string | undefined {
   const { tree } = spot;
   const value = tree.kind === "scalar" ? tree.value : undefined;
@@ -54,17 +54,17 @@ export function wrongShape(shape: Shape, spot: Spot): string | undefined {
   const texts = itemsOf(spot).map((item) => (item.tree.kind === "scalar" ? item.tree.value : undefined));
   switch (shape) {
     case "count":
-      return Number.isInteger(value) && Number(value) >= 0 ? undefined : "must be a count";
+      return Number.isInteger(value) && Number(value) >= 0 ? undefined : "must be a non-negative integer";
     case "number":
       return typeof value === "number" ? undefined : "must be a number";
     case "bound":
       return typeof value === "number" || typeof value === "boolean" ? undefined : "must be a number";
     case "positive":
-      return typeof value === "number" && value > 0 ? undefined : "must be a number above 0";
+      return typeof value === "number" && value > 0 ? undefined : "must be a number greater than 0";
     case "flag":
       return typeof value === "boolean" ? undefined : "must be true or false";
     case "text":
-      return typeof value === "string" ? undefined : "must be a text";
+      return typeof value === "string" ? undefined : "must be a string";
     case "list":
       return tree.kind === "list" ? undefined : "must be a list";
     case "texts":
@@ -74,7 +74,7 @@ export function wrongShape(shape: Shape, spot: Spot): string | undefined {
         ? undefined
         : `must be one of ${types.join(", ")}`;
     case "pattern":
-      return typeof value === "string" ? undefined : "must be a text";
+      return typeof value === "string" ? undefined : "must be a string";
     default:
       return undefined;
   }

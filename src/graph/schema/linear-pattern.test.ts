@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { fc } from "../../../test/kit/properties.js";
 import { LinearPattern, wrongPattern } from "./linear-pattern.js";
 
-/** Patterns as schemas have them. */
+/** Patterns that are common in schemas. */
 const common = [
   "^[a-z0-9]+(?:-[a-z0-9]+)*$",
   "^[A-Z]{2}\\d{2}[A-Z0-9]{1,30}$",
@@ -122,13 +122,13 @@ const texts = [
   ],
 ];
 
-test.each(common)("%j says of every text what RegExp says", (pattern) => {
+test.each(common)("%j matches the same texts as RegExp", (pattern) => {
   const [linear, native] = [new LinearPattern(pattern), new RegExp(pattern, "u")];
   const said = (one: { test(text: string): boolean }) => texts.filter((text) => one.test(text));
   expect(said(linear)).toEqual(said(native));
 });
 
-/** Patterns made of what both know, and texts made of their characters. */
+/** Random patterns of syntax that both support, and texts made of their characters. */
 const atom = fc.constantFrom(
   ...["a", "b", ".", "\\d", "\\w", "\\s", "\\S", "[ab]", "[^a]", "[a-c1]", "\\u{1F600}", "😀", "\\.", "-", "ä", "\\p{Lu}", "[\\W_]"],
 );
@@ -148,7 +148,7 @@ const group = fc
 const pattern = fc.tuple(sequence, fc.option(group, { nil: "" }), sequence).map((parts) => parts.join(""));
 const text = fc.array(fc.constantFrom(..."abcd19 _-.äÄ😀Z\n\r\u2028\u00a0\ud800"), { maxLength: 12 }).map((parts) => parts.join(""));
 
-test("random patterns say of random texts what RegExp says", () => {
+test("random patterns match the same random texts as RegExp", () => {
   fc.assert(
     fc.property(pattern, fc.array(text, { minLength: 5, maxLength: 20 }), (given, all) => {
       const [linear, native] = [new LinearPattern(given), new RegExp(given, "u")];
@@ -158,21 +158,21 @@ test("random patterns say of random texts what RegExp says", () => {
   );
 });
 
-describe("what cannot be run in linear time is refused", () => {
+describe("rejects patterns that cannot run in linear time", () => {
   test.each([
-    ["^(?=a)b", /looks ahead/],
-    ["^(?!a)b", /looks ahead/],
+    ["^(?=a)b", /lookahead/],
+    ["^(?!a)b", /lookahead/],
     ["(?<=a)b", /behind/],
     ["(?<!a)b", /behind/],
-    ["^(a)\\1$", /refers back/],
-    ["^(?<x>a)\\k<x>$", /refers back/],
+    ["^(a)\\1$", /backreference/],
+    ["^(?<x>a)\\k<x>$", /backreference/],
     ["^a{1001}$", /1000 times/],
     [`^${"a".repeat(1000)}$`, /1000 characters/],
   ])("%s", (given, why) => {
     expect(wrongPattern(given)).toEqual({ isUnsupported: true, why: expect.stringMatching(why) });
   });
 
-  test("what is no pattern is another mistake", () => {
+  test("an invalid pattern is a different error", () => {
     for (const given of ["(", "[", "a**", "\\q", "{1}"]) expect(wrongPattern(given)).toMatchObject({ isUnsupported: false });
   });
 });

@@ -3,7 +3,7 @@ import { duplicateIn } from "./equality.js";
 import type { Compile, Keywords } from "./keywords.js";
 import type { Check } from "./verdict.js";
 
-/** Keywords that look at arrays. */
+/** Checks of keywords for arrays. */
 export function listChecks({ minItems, maxItems, uniqueItems, contains, items, additionalItems }: Keywords, compile: Compile): Check[] {
   const checks: Check[] = [];
   if (minItems !== undefined) checks.push((value) => (value as unknown[]).length >= minItems);

@@ -1,12 +1,12 @@
 import type { Compile, Keywords } from "./keywords.js";
 import { finds, LinearPattern } from "./linear-pattern.js";
-import { all, type Check, yes } from "./verdict.js";
+import { all, alwaysValid, type Check } from "./verdict.js";
 
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Keywords that look at objects. Members are an object's own. Names that must match or are additional may also be inherited:
- * what a node reads from the packet has been checked.
+ * Checks of keywords for objects. `properties` and `required` look at own members only. Patterns and additional properties also
+ * cover inherited names, so that everything a node can read from a packet has been checked.
  */
 export function objectChecks(schema: Keywords, compile: Compile): Check[] {
   const { properties, required, minProperties, maxProperties, propertyNames, dependencies } = schema;
@@ -26,7 +26,7 @@ function named(properties: NonNullable<Keywords["properties"]>, required: readon
   const members = [...new Set([...found, ...required])].map((name) => ({
     name,
     isRequired: required.includes(name),
-    check: Object.hasOwn(properties, name) ? compile(properties[name] as boolean) : yes,
+    check: Object.hasOwn(properties, name) ? compile(properties[name] as boolean) : alwaysValid,
   }));
   return (value, depth) => {
     let ok = true;
@@ -39,7 +39,7 @@ function named(properties: NonNullable<Keywords["properties"]>, required: readon
   };
 }
 
-/** What no name of `properties` is for: by pattern, or additional. */
+/** Checks members that `properties` does not name: by pattern, or as additional ones. */
 function others({ properties = {}, patternProperties = {}, additionalProperties = true }: Keywords, compile: Compile): Check {
   const known = new Set(Object.keys(properties));
   const patterns = Object.entries(patternProperties).map(([text, schema]) => ({

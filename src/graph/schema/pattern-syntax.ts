@@ -1,9 +1,9 @@
 import { allBut, type CharacterSet, classText, digits, lineEnds, propertySet, spaces, wordCharacters } from "./character-set.js";
 
-/** What a pattern asks for and an engine without backtracking cannot do. */
+/** The pattern uses a feature that an engine without backtracking cannot support. */
 export class UnsupportedPattern extends Error {}
 
-/** What an escape stands for: one of several characters, or a place between two. */
+/** The meaning of an escape: a set of characters, or an assertion about a position. */
 type Escape = { readonly set: CharacterSet } | { readonly assertion: string };
 
 const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, "0": 0 };
@@ -17,8 +17,8 @@ const sets: Readonly<Record<string, CharacterSet>> = {
 };
 
 /**
- * A pattern of JavaScript (with the flag `u`), written for RE2. The two differ in what `.`, `\s`, `\p{…}` and escapes mean,
- * so every character and class is written as code points. The pattern must be one that `new RegExp(pattern, "u")` takes.
+ * Translates a JavaScript pattern (with the flag `u`) to RE2. The two differ in the meaning of `.`, `\s`, `\p{…}` and escapes, so
+ * every character and class is written as code points. The pattern must be valid for `new RegExp(pattern, "u")`.
  */
 export class PatternSyntax {
   readonly #points: readonly string[];
@@ -68,14 +68,14 @@ export class PatternSyntax {
     }
   }
 
-  /** What a group matched is not asked for: each is written without a capture. */
+  /** Captures are not needed: every group becomes non-capturing. */
   #group(): string {
     if (this.#points[this.#at] !== "?") return "(?:";
     const rest = this.#points.slice(this.#at, this.#at + 3).join("");
     if (rest.startsWith("?:")) this.#at += 2;
     else if (/^\?<[^=!]/u.test(rest)) this.#until(">");
-    else if (/^\?<?[=!]/u.test(rest)) throw new UnsupportedPattern("looks ahead or behind, as (?=…), (?!…), (?<=…) and (?<!…) do");
-    else throw new UnsupportedPattern("switches flags inside, as (?i:…) does");
+    else if (/^\?<?[=!]/u.test(rest)) throw new UnsupportedPattern("uses lookahead or lookbehind: (?=…), (?!…), (?<=…) or (?<!…)");
+    else throw new UnsupportedPattern("changes flags inside the pattern, like (?i:…)");
     return "(?:";
   }
 
@@ -100,7 +100,7 @@ export class PatternSyntax {
   #member(): CharacterSet {
     const point = this.#take();
     if (point !== "\\") return single(point.codePointAt(0) as number);
-    // In a class it is a backspace.
+    // In a class \b is a backspace.
     if (this.#points[this.#at] === "b") {
       this.#at += 1;
       return single(8);
@@ -111,7 +111,7 @@ export class PatternSyntax {
   #escape(): Escape {
     const letter = this.#take();
     if (letter === "b" || letter === "B") return { assertion: `\\${letter}` };
-    if (letter === "k" || /^[1-9]$/u.test(letter)) throw new UnsupportedPattern("refers back to what a group matched, as \\1 does");
+    if (letter === "k" || /^[1-9]$/u.test(letter)) throw new UnsupportedPattern("uses a backreference, like \\1");
     if (letter === "p" || letter === "P") {
       this.#take();
       const property = propertySet(this.#until("}"));
@@ -151,7 +151,7 @@ export class PatternSyntax {
     return point;
   }
 
-  /** Up to this character, which is taken, too. */
+  /** Reads up to and including this character; returns the text before it. */
   #until(end: string): string {
     let text = "";
     for (let point = this.#take(); point !== end && point !== ""; point = this.#take()) text += point;

@@ -5,7 +5,7 @@ import type { Keywords } from "./keywords.js";
 import { finds, LinearPattern } from "./linear-pattern.js";
 import type { Check } from "./verdict.js";
 
-/** Keywords that look at texts. */
+/** Checks of keywords for strings. */
 export function textChecks({ minLength, maxLength, pattern, format: name }: Keywords): Check[] {
   const checks: Check[] = [];
   if (minLength !== undefined) checks.push((value) => hasAtLeast(value as string, minLength));
@@ -15,13 +15,13 @@ export function textChecks({ minLength, maxLength, pattern, format: name }: Keyw
   return checks;
 }
 
-/** Most texts need no counting: a character is one or two units of the text. */
+/** Most strings need no counting, because a character is one or two UTF-16 units. */
 function hasAtLeast(text: string, count: number): boolean {
   if (text.length < count) return false;
   return text.length >= count * 2 || countCharacters(text) >= count;
 }
 
-/** Characters are code points. A surrogate without its other half counts as one. */
+/** Counts code points. A lone surrogate counts as one. */
 export function countCharacters(text: string): number {
   let count = 0;
   for (let i = 0; i < text.length; i += (text.codePointAt(i) as number) > 0xffff ? 2 : 1) count += 1;
@@ -33,13 +33,13 @@ function matching(pattern: string): Check {
   return (value) => finds(expression, value as string);
 }
 
-/** Formats that are not known are let pass: they are notes for a reader. */
+/** Unknown formats are ignored: they are annotations. */
 function ofFormat(name: string): Check[] {
   const test = formatCheck(name);
   return test === undefined ? [] : [(value) => test(value as string)];
 }
 
-/** Keywords that look at numbers. NaN is neither less nor more than a bound, and passes. */
+/** Checks of keywords for numbers. NaN is neither below nor above a limit, and passes. */
 export function numberChecks({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf: divisor }: Keywords): Check[] {
   const checks: Check[] = [];
   if (minimum !== undefined) checks.push((value) => !((value as number) < minimum));
@@ -50,10 +50,10 @@ export function numberChecks({ minimum, maximum, exclusiveMinimum, exclusiveMaxi
   return checks;
 }
 
-/** `enum`, and `const` as a list of one. */
+/** Check of `enum`, and of `const` as a list with one value. */
 export function oneOfValues(values: readonly unknown[]): Check {
   const isObject = (value: unknown) => typeof value === "object" && value !== null;
-  // Not NaN, which equals nothing.
+  // Without NaN, which equals no value.
   const scalars = new Set(values.filter((value) => !isObject(value) && !Number.isNaN(value)));
   const objects = values.filter(isObject);
   return (value) => (isObject(value) ? objects.some((one) => areEqual(value, one)) : scalars.has(value));

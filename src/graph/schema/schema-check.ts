@@ -4,11 +4,11 @@ import { type Keywords, known } from "./keywords.js";
 import { listChecks } from "./lists.js";
 import { objectChecks } from "./objects.js";
 import { numberChecks, oneOfValues, textChecks } from "./scalars.js";
-import { all, type Check, cannotCheck, mustBeJson, mustBeShallow, no, yes } from "./verdict.js";
+import { all, alwaysInvalid, alwaysValid, type Check, cannotCheck, mustBeJson, mustBeShallow } from "./verdict.js";
 
 const prefix = "#/definitions/";
 
-/** A table of schemas that refer to each other → checks. Each schema is compiled once, when it is first applied. */
+/** Compiles a table of schemas that refer to each other to checks. Each schema is compiled once, when it is first applied. */
 export class SchemaChecks {
   readonly #definitions: Readonly<Record<string, JsonSchema>>;
   readonly #compiled = new Map<string, Check>();
@@ -17,7 +17,7 @@ export class SchemaChecks {
     this.#definitions = definitions;
   }
 
-  /** The schema of that name. */
+  /** The check of the schema with this name. */
   of(name: string): Check {
     let check: Check | undefined;
     return (value, depth) => {
@@ -27,24 +27,24 @@ export class SchemaChecks {
   }
 
   #definition(name: string): Check {
-    const compiled = this.#compiled.get(name) ?? this.compile(this.#definitions[name] ?? cannotCheck(`there is no schema "${name}"`));
+    const compiled = this.#compiled.get(name) ?? this.compile(this.#definitions[name] ?? cannotCheck(`schema "${name}" not found`));
     this.#compiled.set(name, compiled);
     return compiled;
   }
 
   readonly compile = (schema: JsonSchema): Check => {
-    if (typeof schema === "boolean") return schema ? yes : no;
+    if (typeof schema === "boolean") return schema ? alwaysValid : alwaysInvalid;
     const { $ref } = schema as Keywords;
     if ($ref !== undefined)
       return $ref.startsWith(prefix)
         ? this.#reference($ref.slice(prefix.length))
-        : () => cannotCheck(`"${$ref}" is no reference into the table`);
+        : () => cannotCheck(`"${$ref}" is not a reference into the table`);
     const unknown = Object.keys(schema).find((name) => !Object.hasOwn(known, name));
-    if (unknown !== undefined) return () => cannotCheck(`the keyword "${unknown}" is not known`);
+    if (unknown !== undefined) return () => cannotCheck(`unknown keyword "${unknown}"`);
     return this.#byType(schema);
   };
 
-  /** Also where it leads to `true`: the reference itself is a schema that is applied. */
+  /** Counts depth also for a reference to `true`: the reference itself is a schema that is applied. */
   #reference(name: string): Check {
     const check = this.of(name);
     return (value, depth) => {
@@ -54,7 +54,7 @@ export class SchemaChecks {
     };
   }
 
-  /** One list of checks for each type of value, so that a value meets only what is about it. */
+  /** Groups checks by type of value, so that a value runs only the checks for its type. */
   #byType(schema: Keywords): Check {
     const general = choiceChecks(schema, this.compile);
     if (schema.const !== undefined) general.push(oneOfValues([schema.const]));
@@ -88,5 +88,5 @@ export class SchemaChecks {
 function typeChecks({ type }: Keywords, of: string): Check[] {
   const types = typeof type === "string" ? [type] : type;
   if (types === undefined || types.includes(of)) return [];
-  return of === "number" && types.includes("integer") ? [Number.isInteger] : [no];
+  return of === "number" && types.includes("integer") ? [Number.isInteger] : [alwaysInvalid];
 }

@@ -1,14 +1,14 @@
 /**
  * Whether a value is valid under one schema. `depth` counts schemas that are applied inside each other.
  *
- * Nothing ends early: a check throws at what it can't check, and a branch of `anyOf` that gave up before would hide that.
+ * Checks do not stop at the first mismatch: a check throws if it cannot check a value, and stopping early could hide that.
  */
 export type Check = (value: unknown, depth: number) => boolean;
 
-/** Far below what the stack holds. */
+/** Far below the depth at which the stack overflows. */
 const depthMax = 500;
 
-/** A value that no schema can judge: not JSON, nested too deep, or too long for its pattern. It is not valid. */
+/** The value cannot be checked: it is not JSON, nested too deeply, or too long for its pattern. It counts as invalid. */
 class CannotCheck extends Error {}
 
 export function cannotCheck(why: string): never {
@@ -17,12 +17,12 @@ export function cannotCheck(why: string): never {
 
 let checked = 0;
 
-/** Says that another value is checked: what is remembered about the one before is of no use. */
+/** Starts the check of another value: discards state of the previous one. */
 export function beginValue(): void {
   checked += 1;
 }
 
-/** State that belongs to the value that is checked now, made when it is asked for. */
+/** State that belongs to the value being checked, created on demand. */
 export function perValue<T>(make: () => T): () => T {
   let of = -1;
   let state: T;
@@ -40,13 +40,13 @@ export function isValid(check: Check, value: unknown): boolean {
   try {
     return check(value, 0);
   } catch {
-    // It cannot be checked, is nested deeper than the stack, or has a getter that throws.
+    // The value cannot be checked, overflows the stack, or has a getter that throws.
     return false;
   }
 }
 
-export const yes: Check = () => true;
-export const no: Check = () => false;
+export const alwaysValid: Check = () => true;
+export const alwaysInvalid: Check = () => false;
 
 export function mustBeJson(value: unknown): void {
   const type = typeof value;
@@ -57,9 +57,9 @@ export function mustBeShallow(depth: number): void {
   if (depth >= depthMax) cannotCheck(`more than ${depthMax} schemas are applied inside each other`);
 }
 
-/** All of them, each asked whatever the others say. */
+/** Combines checks; runs all of them, even after one has failed. */
 export function all(checks: readonly Check[]): Check {
-  const [first = yes, second] = checks;
+  const [first = alwaysValid, second] = checks;
   if (second === undefined) return first;
   if (checks.length === 2)
     return (value, depth) => {

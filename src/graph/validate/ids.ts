@@ -22,21 +22,21 @@ export function checkIds(flows: readonly Linked[], findings: Findings): void {
         findings.add(
           "FLOW_DUPLICATE_ID",
           childOf(spot, "operationId") ?? spot,
-          `operationId "${operationId}" is that of node "${other}", too`,
-          "give each node one of its own",
+          `operationId "${operationId}" is also used by node "${other}"`,
+          "give each node a different operationId",
         );
       users.set(operationId, id);
     }
   }
 }
 
-/** Names stand in keys of stores, in logs and in addresses. */
+/** Names become part of store keys, logs and URLs. */
 function checkName(what: string, name: string, spot: Spot, findings: Findings): void {
   if (name !== "" && name.length <= charsMax && printable(name) === name) return;
   findings.add(
     "FLOW_BAD_VALUE",
     spot,
-    `the name of a ${what} has 1 to ${charsMax} characters, and no control characters`,
-    "choose a shorter and plainer one",
+    `the name of a ${what} must have 1 to ${charsMax} characters and no control characters`,
+    "choose a shorter or simpler name",
   );
 }

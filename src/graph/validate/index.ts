@@ -1,6 +1,6 @@
 import type { Findings } from "../findings/finding.js";
 import type { Linked } from "../plan/link.js";
-import { checkCircles } from "./circles.js";
+import { checkCycles } from "./cycles.js";
 import { checkDeliveries } from "./deliveries.js";
 import { checkIds } from "./ids.js";
 import { checkKeys } from "./keys.js";
@@ -8,11 +8,11 @@ import { checkKinds } from "./kinds.js";
 import { checkPackets } from "./packets.js";
 import { checkReach } from "./reach.js";
 
-/** What can only be judged of a whole flow. */
+/** Checks that require the whole flow. */
 export function validate(flows: readonly Linked[], findings: Findings): void {
   checkIds(flows, findings);
   for (const flow of flows) {
-    checkCircles(flow, findings);
+    checkCycles(flow, findings);
     checkReach(flow, findings);
     checkKinds(flow, findings);
     checkDeliveries(flow, findings);

@@ -6,8 +6,8 @@ export function checkKinds({ plan }: Linked, findings: Findings): void {
     const [into] = incoming;
     const [out] = outgoing;
     if (kind === "source" && into !== undefined)
-      findings.add("FLOW_KIND_EDGES", into.place, `"${id}" is a source, and an edge leads to it`, "remove the edge, or change the kind");
+      findings.add("FLOW_KIND_EDGES", into.place, `"${id}" is a source but has an incoming edge`, "remove the edge, or change the kind");
     if (kind === "terminal" && out !== undefined)
-      findings.add("FLOW_KIND_EDGES", out.place, `"${id}" is a terminal, and an edge leads from it`, "remove the edge, or change the kind");
+      findings.add("FLOW_KIND_EDGES", out.place, `"${id}" is a terminal but has an outgoing edge`, "remove the edge, or change the kind");
   }
 }

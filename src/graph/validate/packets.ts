@@ -1,7 +1,7 @@
 import type { Findings } from "../findings/finding.js";
 import type { Linked } from "../plan/link.js";
 
-/** What an edge says that it carries should be what leaves the one port and is taken by the other. */
+/** The packet of an edge should be the packet of its output port and of its input port. */
 export function checkPackets({ edges, plan }: Linked, findings: Findings): void {
   for (const { edge, planned } of edges) {
     const { packet, from, to } = planned;
@@ -16,7 +16,7 @@ export function checkPackets({ edges, plan }: Linked, findings: Findings): void 
           "FLOW_PACKET_MISMATCH",
           edge.message?.spot ?? edge.spot,
           `${name} ${says} ${port.packet.name}; the edge carries ${packet.name}`,
-          "name the same packet in both",
+          "declare the same packet in both",
         );
   }
 }

@@ -7,7 +7,7 @@ import { optIn, type Substitute, substitutes, type Unsupported } from "../plan/s
 const stored = ["durable", "checkpoint", "stream"] as const;
 const notDirect = ["ephemeral", ...stored] as const;
 
-/** Fields of a delivery that the runtime acts on in some modes only. */
+/** Fields of a delivery that the runtime supports only in some modes. */
 const doneIn = new Map<string, { readonly modes: readonly DeliveryMode[]; readonly substitute: Substitute }>(
   Object.entries({
     idempotencyKey: { modes: notDirect, substitute: "idempotencyKey" },
@@ -34,10 +34,10 @@ const doneIn = new Map<string, { readonly modes: readonly DeliveryMode[]; readon
   }),
 );
 
-/** Only memory, SQLite and PostgreSQL keep packets. */
+/** Stores without packets: only memory, SQLite and PostgreSQL store packets. */
 const keepNoPackets = ["mongo", "redis"];
 
-/** Finds every field that the runtime does not act on as it is written, and says what it does instead. */
+/** Finds every field that the runtime does not support as written, and reports what the runtime does instead. */
 export function findUnsupported(linked: Linked, root: Spot, findings: Findings): readonly Unsupported[] {
   const found = new Map<string, Unsupported>();
   const add = (substitute: Substitute, spot: Spot, code: "FLOW_UNSUPPORTED" | "FLOW_FIELD_NOT_USED", why: string) => {
@@ -49,7 +49,7 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
     found.set(key, { substitute, asked, place: placeOf(spot) });
     findings.add(code, spot, `${why}: ${substitutes[substitute]}`, optIn(substitute));
   };
-  const report: Report = (substitute, spot, why = "the runtime does not do this") => {
+  const report: Report = (substitute, spot, why = "not supported") => {
     if (spot !== undefined) add(substitute, spot, "FLOW_UNSUPPORTED", why);
   };
   const { flow, edges } = linked;
@@ -75,47 +75,47 @@ function checkNode(node: Node, { edges }: Linked, report: Report): void {
   const { spot, runtime, idempotency } = node;
   const asks = childOf(spot, "runtime");
   for (const name of ["image", "grpc", "nats", "redis", "zeromq", "rabbitmq", "websocket"])
-    report("runtime", asks && childOf(asks, name), "nodes of other processes are not called");
+    report("runtime", asks && childOf(asks, name), "nodes in other processes are not supported");
   if (runtime?.language === "go" || runtime?.language === "python")
-    report("runtime", asks && childOf(asks, "language"), `the runtime calls no ${runtime.language}`);
+    report("runtime", asks && childOf(asks, "language"), `nodes in ${runtime.language} are not supported`);
   if (runtime !== undefined && runtime.supports.length > 0 && !runtime.supports.includes("proc"))
-    report("runtime", asks && childOf(asks, "supports"), "the runtime calls nodes in its own process (proc)");
+    report("runtime", asks && childOf(asks, "supports"), "the runtime calls nodes only in its own process (proc)");
   if (keepNoPackets.includes(idempotency?.store ?? ""))
-    report("store", childOf(childOf(spot, "idempotency") as Spot, "store"), "the keys of packets are not kept there");
+    report("store", childOf(childOf(spot, "idempotency") as Spot, "store"), `keys cannot be stored in ${idempotency?.store}`);
   if (edges.some(({ edge, ends }) => ends.to.node === node && edge.delivery.mode === "direct"))
     report("execution", childOf(spot, "execution"), "a direct edge leads to this node");
   checkAlerts(childOf(spot, "x-alerts"), report);
 }
 
-/** A dead letter is an error: what asks for errors, or for less, gets it. */
+/** A dead letter has severity error: alerts with one of these minimum severities are sent. */
 const severities: readonly unknown[] = ["error", "warning", "info"];
 
 function checkAlerts(alerts: Spot | undefined, report: Report): void {
   if (alerts === undefined) return;
   for (const { name, ...event } of entriesOf(alerts)) {
-    if (name !== "onDeadLetter") report("x-alerts", event, "the runtime has alerts for dead letters only");
+    if (name !== "onDeadLetter") report("x-alerts", event, "alerts are supported only for dead letters");
     else
       for (const { name: field, ...spot } of entriesOf(event)) {
         const done = field === "webhook" || field === "message" || (field === "minSeverity" && severities.includes(plainOf(spot.tree)));
-        if (!done) report("x-alerts", spot, "alerts are posted to a webhook only");
+        if (!done) report("x-alerts", spot, "alerts are sent only to a webhook");
       }
   }
 }
 
 function checkEdge({ edge: { delivery, protocol, spot } }: LinkedEdge, report: Report): void {
   const { mode, backend, store, ordering, partitionKey, bus } = delivery;
-  if (mode === "stream") report("stream", childOf(delivery.spot, "mode"), "the runtime has no binding for a broker");
+  if (mode === "stream") report("stream", childOf(delivery.spot, "mode"), "brokers are not supported");
   if (protocol !== undefined && protocol !== "proc" && !(mode === "stream" && protocol === (bus ?? "kafka")))
-    report("protocol", childOf(spot, "protocol"), "nodes of other processes are not called");
+    report("protocol", childOf(spot, "protocol"), "nodes in other processes are not supported");
   if (mode === "ephemeral" && backend !== undefined && backend !== "memory")
-    report("backend", childOf(delivery.spot, "backend"), `the runtime has no queues on ${backend}`);
+    report("backend", childOf(delivery.spot, "backend"), `queues on ${backend} are not supported`);
   if (keepNoPackets.includes(store ?? "") && doneIn.get("store")?.modes.includes(mode))
-    report("store", childOf(delivery.spot, "store"), `packets are not kept on ${store}`);
+    report("store", childOf(delivery.spot, "store"), `packets cannot be stored in ${store}`);
   if (partitionKey !== undefined && ordering !== "perKey" && (mode === "durable" || mode === "checkpoint"))
     report("partitionKey", childOf(delivery.spot, "partitionKey") ?? partitionKey.spot, "packets are not ordered by it");
 }
 
-/** What its mode does not use. */
+/** Reports fields that the delivery mode does not use. */
 function checkModes({ edge: { delivery } }: LinkedEdge, add: (substitute: Substitute, spot: Spot, why: string) => void): void {
   for (const { name, tree, pointer } of entriesOf(delivery.spot)) {
     const rule = doneIn.get(name);
@@ -124,7 +124,7 @@ function checkModes({ edge: { delivery } }: LinkedEdge, add: (substitute: Substi
   }
 }
 
-/** Written, and asks for nothing. */
+/** Whether the field is present but switched off. */
 function isOff(name: string, { ordering, batchSize }: LinkedEdge["edge"]["delivery"]): boolean {
   if (name === "ordering") return ordering === undefined || ordering === "none";
   return name === "batching" && batchSize === undefined;

@@ -1,8 +1,8 @@
 import type { Request } from "express";
-import type { Asked } from "../asked.js";
+import type { IncomingRequest } from "../incoming-request.js";
 import { folded, spelledAs } from "./route-path.js";
 
-type Paths = Pick<Asked<Request>, "routePath" | "foldedPath">;
+type Paths = Pick<IncomingRequest<Request>, "routePath" | "foldedPath">;
 
 /**
  * The path as the matched route spells it, so that `/Orders/1` and `/orders/1` are one operation. For the mount path, and

@@ -2,8 +2,8 @@ import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest, RegisterOptions } from "fastify";
 import { isResponse } from "../../core/values/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
-import type { Asked } from "../asked.js";
 import type { RequestBody } from "../fingerprint.js";
+import type { IncomingRequest } from "../incoming-request.js";
 import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
 import { ownHeaders, withEarlier } from "../own-headers.js";
 import { problemReply, Refusal } from "../problem.js";
@@ -12,25 +12,26 @@ import { type Taken, take, whole } from "../take.js";
 import { streamBody } from "./peek.js";
 import { folded, type RoutingSettings, spelledAs } from "./route-path.js";
 
-/** A request that is being worked on: the handler's response goes one way, and what may be sent comes back. */
+/** A request whose handler is running. */
 interface Flight {
-  /** With the response, or the promise of it: it rejects when the response cannot be read. */
+  /** Passes on the handler's response, or a promise that rejects if the response cannot be read. */
   readonly land: (captured: Captured | Promise<Captured>) => void;
+  /** What to send to the client. */
   readonly reply: Promise<Reply | "captured">;
-  /** The handler's own headers, when it sends. */
+  /** The handler's own headers at the time it sends. */
   readonly sentHeaders: () => Reply["headers"];
 }
 
 /**
- * A Fastify plugin: keyed requests of the routes that are registered after it are executed once per key. Register it behind
- * whoever finds out who asks.
+ * Fastify plugin: routes registered after it run once per idempotency key, and retries get the stored response. Register it
+ * after authentication. Fails with InvalidInputError for wrong options.
  *
  * @example
  * await app.register(idempotency, { store, scope: (request) => request.user.id });
  */
 export function idempotency(app: FastifyInstance, options: IdempotentOptions<FastifyRequest>, done: (error?: Error) => void): void {
   try {
-    // These are Fastify's own; it hands them to every plugin.
+    // Fastify passes these options to every plugin.
     const { prefix: _, logLevel: __, logSerializers: ___, ...ours } = options as IdempotentOptions<FastifyRequest> & RegisterOptions;
     addHooks(app, checkOptions(ours));
     done();
@@ -46,7 +47,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   const before = new WeakMap<FastifyRequest, Reply["headers"]>();
   const earlier = (request: FastifyRequest, found: Reply) => withEarlier(found, before.get(request) ?? []);
   const settings = routingOf(app);
-  const askedOf = (request: FastifyRequest): Asked<FastifyRequest> => {
+  const incomingRequest = (request: FastifyRequest): IncomingRequest<FastifyRequest> => {
     const at = request.originalUrl.indexOf("?");
     const path = at === -1 ? request.originalUrl : request.originalUrl.slice(0, at);
     const routePath = spelledAs(request.routeOptions?.url ?? "*", path);
@@ -61,9 +62,9 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
     };
   };
 
-  // Before Fastify parses the body: the bytes count, not what a parser makes of them.
+  // Reads the body before Fastify parses it, because the fingerprint is made from the bytes.
   app.addHook("preParsing", async (request, reply, payload) => {
-    if (!isKeyed(policy, askedOf(request))) return payload;
+    if (!isKeyed(policy, incomingRequest(request))) return payload;
     try {
       bodies.set(request, await streamBody(request.raw, policy.bodyBytesMax));
       return payload;
@@ -76,8 +77,8 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   });
 
   app.addHook("preHandler", (request, reply, go) => {
-    const asked = askedOf(request);
-    if (!isKeyed(policy, asked)) return go();
+    const incoming = incomingRequest(request);
+    if (!isKeyed(policy, incoming)) return go();
     before.set(request, headerList(reply.getHeaders()));
     let land: Flight["land"] = () => {};
     let landed = false;
@@ -87,16 +88,16 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
         resolve(captured);
       };
     });
-    const answered = answer(policy, asked, () => {
+    const answered = answer(policy, incoming, () => {
       flights.set(request, { land, reply: answered, sentHeaders: headersAtSend(reply) });
       go();
       return response;
     });
-    // What has landed waits in onSend, and is told there. Else nobody flew, or it took too long.
-    const instead = (tell: () => void) => {
+    // If the handler's response has landed, onSend sends the answer. Otherwise the handler did not run or exceeded its time limit.
+    const instead = (respond: () => void) => {
       if (landed) return;
       flights.delete(request);
-      tell();
+      respond();
     };
     answered.then(
       (found) => instead(() => send(reply, earlier(request, found as Reply))),
@@ -112,7 +113,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
     const taking = bodyOf(body, policy.responseBytesMax);
     flight.land(
       taking.then((taken) => {
-        // Hooks that ran before this one have set headers for this request: of those only what describes the body is stored.
+        // Hooks that ran before this one have set headers for this request: of those only the headers that describe the body are stored.
         const describing = headerList(reply.getHeaders()).filter(([name]) => name.startsWith("content-"));
         const sent = [...flight.sentHeaders(), ...(isResponse(payload) ? payload.headers : [])].filter(
           ([name]) => !name.startsWith("content-"),
@@ -121,7 +122,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
         return { status: reply.statusCode, headers, body: taken?.bytes ?? null, whole: taken?.rest === undefined };
       }),
     );
-    // Rejects when the stream of the response broke: Fastify answers with an error, and the key is free.
+    // Rejects if the response's stream fails: Fastify answers with an error, and the key is free.
     const answered = await flight.reply;
     const taken = await taking;
     if (answered !== "captured") return replace(reply, earlier(request, answered));
@@ -130,7 +131,7 @@ function addHooks(app: FastifyInstance, policy: Policy<FastifyRequest>): void {
   });
 }
 
-/** Looks at the headers at the moment at which the handler, or an error handler, sends; hooks come after that. */
+/** Records the headers when the handler, or an error handler, sends: before hooks add theirs. */
 function headersAtSend(reply: FastifyReply): () => Reply["headers"] {
   const { send: original } = reply;
   let headers: Reply["headers"] | undefined;
@@ -141,14 +142,14 @@ function headersAtSend(reply: FastifyReply): () => Reply["headers"] {
   return () => headers ?? headerList(reply.getHeaders());
 }
 
-/** Fastify takes status and headers of a Response only after the hooks. */
+/** Copies status and headers of a Response to the reply: Fastify does that only after the hooks. */
 function headOf(reply: FastifyReply, { status, headers, body }: Response): unknown {
   reply.code(status);
   for (const [name, value] of headersByName([...headers])) reply.header(name, value);
   return body;
 }
 
-/** Since Fastify 5.6 under `routerOptions`. */
+/** Reads the routing settings, which are in `routerOptions` since Fastify 5.6. */
 function routingOf({ initialConfig }: FastifyInstance): RoutingSettings {
   type Config = { readonly caseSensitive?: boolean; readonly ignoreTrailingSlash?: boolean; readonly ignoreDuplicateSlashes?: boolean };
   const given: Config[] = [initialConfig, (initialConfig as { routerOptions?: Config }).routerOptions ?? {}];
@@ -159,7 +160,7 @@ function routingOf({ initialConfig }: FastifyInstance): RoutingSettings {
   };
 }
 
-// For the app, not only for what is registered inside of this plugin.
+// Makes the hooks apply to the whole app, not only to routes registered inside this plugin.
 Object.defineProperty(idempotency, Symbol.for("skip-override"), { value: true });
 
 async function bodyOf(payload: unknown, bytesMax: number): Promise<Taken | null> {

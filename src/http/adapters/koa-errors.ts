@@ -3,9 +3,9 @@ import type { ParameterizedContext } from "koa";
 import { headerList, type Reply, type Thrown } from "../reply.js";
 
 /**
- * `ctx.throw(404)` is how Koa refuses. The outcome is that error, in the form that Koa would give it, and with its
- * properties: at a replay it is thrown again, so that outer middleware gives it the same form as the first time. Undefined:
- * the error is a failure.
+ * In Koa a handler rejects a request with `ctx.throw(404)`. The stored outcome is that error with its properties, in the form in
+ * which Koa would send it: a replay throws it again, so that outer middleware formats it as it did the first time. Undefined: the
+ * error is a failure.
  */
 export function thrownBy(error: unknown): Reply | undefined {
   const { status, expose, message, headers } = error as { status?: unknown; expose?: unknown; message?: string; headers?: object };
@@ -20,7 +20,7 @@ export function thrownBy(error: unknown): Reply | undefined {
   };
 }
 
-/** The error of a replay. */
+/** Restores the error to throw at a replay. */
 export function errorOf(ctx: ParameterizedContext, status: number, thrown: Thrown, headers: Reply["headers"]): unknown {
   const { name, message, properties } = thrown;
   const named = headers.filter(([header]) => !header.startsWith("content-"));
@@ -33,7 +33,7 @@ export function errorOf(ctx: ParameterizedContext, status: number, thrown: Throw
 
 const made = new Set(["status", "statusCode", "expose", "message", "name", "stack"]);
 
-/** Those that can be kept as JSON: `ctx.throw(400, "invalid", { details })`. */
+/** The properties that can be stored as JSON: `ctx.throw(400, "invalid", { details })`. */
 function propertiesOf(error: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(error).flatMap(([name, value]) => {

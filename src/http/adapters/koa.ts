@@ -3,7 +3,7 @@ import { PassThrough, Readable } from "node:stream";
 import type { Middleware, ParameterizedContext } from "koa";
 import { isResponse } from "../../core/values/web-kinds.js";
 import { answer, isKeyed } from "../answer.js";
-import type { Asked } from "../asked.js";
+import type { IncomingRequest } from "../incoming-request.js";
 import { checkOptions, type IdempotentOptions } from "../options.js";
 import { ownHeaders, withEarlier } from "../own-headers.js";
 import { type Captured, headerList, headersByName, type Reply } from "../reply.js";
@@ -12,7 +12,8 @@ import { errorOf, thrownBy } from "./koa-errors.js";
 import { type MaybeParsed, nodeBody } from "./peek.js";
 
 /**
- * Koa middleware: what comes after it is executed once per key. Mount it behind whoever finds out who asks.
+ * Koa middleware: later middleware runs once per idempotency key, and retries get the stored response. Mount it after
+ * authentication. Throws InvalidInputError for wrong options.
  *
  * @example
  * app.use(idempotency({ store, scope: (ctx) => ctx.state.user.id }));
@@ -20,11 +21,11 @@ import { type MaybeParsed, nodeBody } from "./peek.js";
 export function idempotency(options: IdempotentOptions<ParameterizedContext>): Middleware {
   const policy = checkOptions(options);
   return async (ctx, next) => {
-    const asked = askedOf(ctx);
-    if (!isKeyed(policy, asked)) return await next();
+    const incoming = incomingRequest(ctx);
+    if (!isKeyed(policy, incoming)) return await next();
     const before = headerList(ctx.response.headers);
     let refusal: { readonly error: unknown } | undefined;
-    const reply = await answer(policy, asked, async () => {
+    const reply = await answer(policy, incoming, async () => {
       const letGo = keepFromClosing(ctx);
       try {
         await next();
@@ -40,12 +41,12 @@ export function idempotency(options: IdempotentOptions<ParameterizedContext>): M
     });
     if (reply !== "captured") return replace(ctx, withEarlier(reply, before));
     for (const [name, value] of policy.ownHeaders) ctx.set(name, value);
-    // Outer middleware gives errors their form.
+    // Outer middleware formats errors.
     if (refusal !== undefined) throw refusal.error;
   };
 }
 
-function askedOf(ctx: ParameterizedContext): Asked<ParameterizedContext> {
+function incomingRequest(ctx: ParameterizedContext): IncomingRequest<ParameterizedContext> {
   const url = ctx.originalUrl;
   const at = url.indexOf("?");
   return {
@@ -59,11 +60,11 @@ function askedOf(ctx: ParameterizedContext): Asked<ParameterizedContext> {
 }
 
 /**
- * Koa destroys a body that is a stream when the client leaves. Here it is read to its end all the same, and kept for the
- * retry: Koa gets another stream in its place. Returns how to end that, which tells the body.
+ * Koa destroys a body stream when the client disconnects. To read the stream to its end and store it for the retry, Koa gets
+ * another stream in its place. Returns a function that undoes this and returns the body.
  */
 function keepFromClosing({ response }: ParameterizedContext): () => unknown {
-  // Another mount of this middleware may hold the body already.
+  // An outer mount of this middleware may already hold the body.
   const outer = Object.getOwnPropertyDescriptor(response, "body");
   const below =
     outer ?? (Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Object.getPrototypeOf(response)), "body") as PropertyDescriptor);
@@ -95,7 +96,7 @@ async function captured(ctx: ParameterizedContext, body: unknown, bytesMax: numb
   return { status, headers: headerList(ctx.response.headers), body: taken?.bytes ?? null, whole: taken?.rest === undefined };
 }
 
-/** What Koa sends when a handler has set a status and no body; undefined where it sends none. */
+/** The body that Koa sends if a handler has set a status and no body; undefined if Koa sends none. */
 function statusText(ctx: ParameterizedContext, status: number): string | undefined {
   if ([204, 205, 304].includes(status) || ctx.method === "HEAD") return undefined;
   if ((ctx.response as { _explicitNullBody?: boolean })._explicitNullBody === true) return undefined;
@@ -103,7 +104,7 @@ function statusText(ctx: ParameterizedContext, status: number): string | undefin
   return ctx.status === status ? ctx.message || String(status) : (STATUS_CODES[status] ?? String(status));
 }
 
-/** Whatever Koa takes for a body. */
+/** Reads any kind of body that Koa accepts. */
 async function bodyOf(body: unknown, bytesMax: number): Promise<Taken | null> {
   if (body === null || body === undefined) return null;
   const stream = isResponse(body) ? body.body : body instanceof Blob ? body.stream() : body;
@@ -119,12 +120,12 @@ function replace(ctx: ParameterizedContext, { status, headers, body, thrown }: R
     for (const [name, value] of headersByName(headers)) if (!name.startsWith("content-")) ctx.set(name, value);
     throw errorOf(ctx, status, thrown, headers);
   }
-  // A body that Koa makes of the status by itself is left to Koa: outer middleware finds what it found the first time.
+  // If the body is the one that Koa makes from the status, Koa makes it again: outer middleware sees the same as the first time.
   if (body === null || Buffer.from(body).toString() !== statusText(ctx, status)) {
     ctx.body = body === null ? null : Buffer.from(body);
     if (body === null) ctx.remove("content-type");
   }
-  // Setting a body sets a status and a type of Koa's own.
+  // Set after the body, because setting a body changes status and content type.
   ctx.status = status;
   for (const [name, value] of headersByName(headers)) ctx.set(name, value);
 }

@@ -4,11 +4,13 @@ import { type Observable, of } from "rxjs";
 import { ConfigurationError } from "../../core/errors/errors.js";
 import { answer, isKeyed } from "../answer.js";
 import { checkOptions, type IdempotentOptions, type Policy } from "../options.js";
-import { askedOf } from "./express.js";
+import { incomingRequest } from "./express.js";
 import { NodeCapture } from "./node-capture.js";
 
 /**
- * An interceptor for a route, a controller or the whole app. Guards have run before it: they know who asks.
+ * Nest interceptor for a route, a controller or the whole app (Nest on Express): handlers run once per idempotency key, and
+ * retries get the stored response. Guards run before it, so the request is authenticated. Throws InvalidInputError for wrong
+ * options, and ConfigurationError (`MISSING_CAPABILITY`) on Fastify.
  *
  * @example
  * app.useGlobalInterceptors(new IdempotencyInterceptor({ store, scope: (req) => req.user.id }));
@@ -28,11 +30,11 @@ export class IdempotencyInterceptor implements NestInterceptor {
       throw new ConfigurationError("[onceflow] IdempotencyInterceptor is for Nest on Express; on Fastify register onceflow/http/fastify", {
         code: "MISSING_CAPABILITY",
       });
-    const asked = askedOf(request, true);
-    if (!isKeyed(this.#policy, asked)) return next.handle();
+    const incoming = incomingRequest(request, true);
+    if (!isKeyed(this.#policy, incoming)) return next.handle();
     const capture = new NodeCapture(response, this.#policy.responseBytesMax);
     return new Promise((resolve, reject) => {
-      const reply = answer(this.#policy, asked, () => {
+      const reply = answer(this.#policy, incoming, () => {
         resolve(next.handle());
         return capture.captured;
       });
@@ -40,11 +42,11 @@ export class IdempotencyInterceptor implements NestInterceptor {
         (reply) => {
           if (reply === "captured") return capture.release(this.#policy.ownHeaders);
           capture.replace(reply);
-          // Nest will send something in any case: it goes nowhere.
+          // Nest sends a response in any case; that one is dropped.
           resolve(of(undefined));
         },
         (error: unknown) => {
-          // Of a response that the handler has destroyed, Nest has the Observable already: this changes nothing then.
+          // If the handler destroyed the response, the promise is already resolved with its Observable, and reject does nothing.
           capture.abandon();
           reject(error);
         },

@@ -12,8 +12,8 @@ type Done = (error?: Error | null) => void;
  *     └──destroy──▶ failed                              └─replace──▶ another response; late writes are dropped
  *
  * Hooks that earlier middleware installed (express-session, compression) are the layer below: they see the response when it
- * is released or replaced. Meanwhile a client that leaves is not noticed by the handler: its work is finished, and kept for
- * the retry.
+ * is released or replaced. Meanwhile the handler does not notice if the client disconnects: it finishes, and its response is
+ * stored for the retry.
  */
 export class NodeCapture {
   /** Rejects when the handler destroys the response before it has ended. */
@@ -40,7 +40,7 @@ export class NodeCapture {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // A handler that was given up on may still destroy the response: then the rejection has no reader.
+    // After its time limit a handler may still destroy the response: then no caller handles the rejection.
     this.captured.catch(() => {});
     this.#layer = new ResponseLayer(response, {
       ended: () => this.#ended,
@@ -52,7 +52,7 @@ export class NodeCapture {
     });
   }
 
-  /** The held response goes out, and what the handler still writes follows it. */
+  /** Sends the held response; later writes of the handler follow it. */
   release(more: Reply["headers"]): void {
     const response = this.#response;
     const waiting = this.#layer.pass();
@@ -64,7 +64,7 @@ export class NodeCapture {
     if (this.#layer.write(whole)) for (const resume of waiting) resume.call(response);
   }
 
-  /** Another response goes out, with the headers of earlier middleware. What the handler writes after this is dropped. */
+  /** Sends another response, with the headers of earlier middleware. Later writes of the handler are dropped. */
   replace(reply: Reply): void {
     const response = this.#response;
     this.#layer.pass();
@@ -78,7 +78,7 @@ export class NodeCapture {
     this.#layer.end(body ?? undefined);
   }
 
-  /** The framework answers with an error of its own. True: the handler has destroyed the response, so it cannot. */
+  /** Lets the framework answer with its own error. True: the handler has destroyed the response, so the framework cannot. */
   abandon(): boolean {
     this.#layer.pass();
     if (this.#destroyed === undefined) return false;
@@ -97,7 +97,7 @@ export class NodeCapture {
     return response;
   }
 
-  /** As Node does: a hook on `writeHead` that later middleware installed has to see the first write. */
+  /** Calls writeHead before the first write, as Node does, for hooks on `writeHead` that later middleware installed. */
   #implicitHead(): void {
     if (this.#begunWith === undefined) this.#response.writeHead(this.#response.statusCode);
   }
@@ -135,7 +135,7 @@ export class NodeCapture {
   #take(chunk: unknown, encoding: unknown): void {
     this.#implicitHead();
     const { statusCode } = this.#response;
-    // A first response was begun and failed, and an error handler answers in its place: that is the whole response.
+    // The status changed: a first response failed midway, and an error handler sends the whole response in its place.
     if (this.#begunWith !== statusCode && !this.#full) {
       this.#chunks.length = 0;
       this.#bytes = 0;
@@ -157,7 +157,7 @@ function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === "string" && Buffer.isEncoding(encoding) ? encoding : "utf8";
 }
 
-/** [[name, value], …], or name and value in turn. */
+/** Accepts [[name, value], …] and [name, value, name, value, …]. */
 function pairsOf(headers: readonly unknown[]): [string, string | string[]][] {
   if (Array.isArray(headers[0])) return headers as [string, string][];
   return headers.flatMap((name, i) => (i % 2 === 0 ? [[String(name), headers[i + 1] as string] as [string, string]] : []));

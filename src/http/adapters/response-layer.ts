@@ -1,13 +1,13 @@
 import type { ServerResponse } from "node:http";
 
-/** What is called in place of the response's own methods while it is held. */
+/** Called instead of the response's methods while the response is held. */
 export interface Holder {
   readonly ended: () => boolean;
   readonly destroyed: () => boolean;
   readonly writeHead: (status: number, rest: unknown[]) => ServerResponse;
   readonly write: (chunk: unknown, rest: unknown[]) => boolean;
   readonly end: (rest: unknown[]) => ServerResponse;
-  /** False: pass it on. */
+  /** False: the call goes to the layer below. */
   readonly destroy: (error: Error | undefined) => boolean;
 }
 
@@ -39,7 +39,7 @@ export class ResponseLayer {
     this.#response = response;
     this.#holder = holder;
     this.#gone = response.destroyed;
-    // With compression below, listeners for "drain" would wait for a stream that has not begun. Until then they wait here.
+    // With compression below, listeners for "drain" would wait for a stream that has not started. Until it starts they wait here.
     const emitter = Object.getPrototypeOf(response) as ServerResponse;
     for (const name of methods) this.#below[name] = response[name] as Method;
     this.#own("writeHead", (status: number, ...rest: unknown[]) => this.#writeHead(status, rest));
@@ -65,22 +65,22 @@ export class ResponseLayer {
       this.#own(name, (event: string, listener: never) =>
         this.#mode === "held" ? emitter.on.call(response, event, listener) : this.#call(name, [event, listener]),
       );
-    // Nothing is sent until the handler is done: until then an error can still be answered as such.
+    // Nothing is sent until the handler is done, so an error handler can still answer.
     this.#mask("headersSent", holder.ended);
     this.#mask("writableEnded", holder.ended);
-    // Node sets these when the client leaves.
+    // Node sets these when the client disconnects.
     this.#mask("destroyed", holder.destroyed, (gone) => {
       this.#gone = gone;
     });
     this.#mask("closed", holder.destroyed);
   }
 
-  /** Whether there is a client to answer. */
+  /** Whether the client has disconnected. */
   get isGone(): boolean {
     return this.#gone || this.#response.socket?.destroyed === true;
   }
 
-  /** Ends the hold. Returns the listeners that wait for "drain": they are with the layer below now. */
+  /** Ends the hold. Moves the listeners for "drain" to the layer below and returns them. */
   pass(): Listener[] {
     const response = this.#response;
     this.#mode = "passing";
@@ -97,7 +97,7 @@ export class ResponseLayer {
     return waiting;
   }
 
-  /** Ignores everything that comes from above from now on. Hooks below may still set headers when the head is written. */
+  /** From now on ignores calls from above. Hooks below may still set headers when the head is written. */
   drop(status: number): void {
     this.#mode = "dropping";
     this.#droppedFor = status;

@@ -8,7 +8,7 @@ test.each([
   ["/Users/:id/pay", "/users/AbC/PAY", "/Users/AbC/pay"],
   ["/:a/:b", "/X/y/", "/X/y"],
   ["/orders/:id", "/orders/%41", "/orders/%41"],
-  // Not fixed parts and whole parameters, or not this path.
+  // Routes with other parts than fixed ones and whole parameters, and paths that do not match the route.
   ["/orders/:id?", "/orders/1", undefined],
   ["/orders{/:id}", "/orders/1", undefined],
   ["/files/*path", "/files/a/b", undefined],
@@ -16,11 +16,11 @@ test.each([
   ["/orders", "/other", undefined],
   ["/orders/:id", "/orders", undefined],
   ["/orders", "//orders", undefined],
-])("the route %s spells %s as %s", (route, path, spelled) => {
+])("route %s spells %s as %s", (route, path, spelled) => {
   expect(spelledAs(route, path)).toBe(spelled);
 });
 
-test("paths are folded as the router compares them", () => {
+test("folds paths as the router compares them", () => {
   const loose = { ignoreCase: true, ignoreTrailingSlash: true };
   expect(["/Orders/A/", "/orders/a", "/", "/orders//"].map((path) => folded(path, loose))).toEqual([
     "/orders/a",

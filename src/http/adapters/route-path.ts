@@ -5,7 +5,7 @@ export interface RoutingSettings {
   readonly ignoreDuplicateSlashes?: boolean;
 }
 
-/** The same text for all paths that a router with these settings may take for one. */
+/** Returns the same text for all paths that a router with these settings treats as equal. */
 export function folded(path: string, { ignoreCase, ignoreTrailingSlash, ignoreDuplicateSlashes = false }: RoutingSettings): string {
   let text = ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, "/") : path;
   if (ignoreTrailingSlash && text.length > 1 && text.endsWith("/")) text = text.slice(0, -1);

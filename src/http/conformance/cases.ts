@@ -4,7 +4,7 @@ import { type ConformanceOptions, expect, expectProblem, expectSame, type Got, i
 export interface CaseDefinition {
   readonly name: string;
   readonly about: string;
-  /** Skipped without one of these options. */
+  /** The case is skipped unless one of these options is set. */
   readonly needs?: readonly (keyof ConformanceOptions)[];
   readonly run: (target: Target) => Promise<unknown>;
 }
@@ -14,19 +14,19 @@ const duplicates = 20;
 const replays: readonly CaseDefinition[] = [
   {
     name: "executes",
-    about: "two keys are two operations, with an answer each",
+    about: "two keys are two operations with different responses",
     async run(target) {
       const first = await target.execute({ key: target.newKey() });
       const other = await target.execute({ key: target.newKey() });
       expect(
         !first.bytes.equals(other.bytes),
-        "two keys got one answer: the key is not looked at, or the URL does not answer with something new each time",
+        "two keys got the same response: the server ignores the key, or the URL's response is not different each time",
       );
     },
   },
   {
     name: "replay",
-    about: "the same request again gets the first answer: status, type, Location and bytes",
+    about: "a retry gets the first response: same status, content type, Location and body",
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
@@ -35,20 +35,20 @@ const replays: readonly CaseDefinition[] = [
   },
   {
     name: "replay-marked",
-    about: "a replay says that it is one, and the first answer does not",
+    about: "a replay is marked as a replay, and the first response is not",
     async run(target) {
       const { replayedHeader = "Idempotent-Replayed" } = target.options;
       if (replayedHeader === null) return;
       const key = target.newKey();
       const first = await target.execute({ key });
-      expect(first.headers.get(replayedHeader) !== "true", "the first answer is marked as a replay");
+      expect(first.headers.get(replayedHeader) !== "true", "the first response is marked as a replay");
       const again = await target.send({ key });
-      expect(again.headers.get(replayedHeader) === "true", `a retry was answered without ${replayedHeader}: true`);
+      expect(again.headers.get(replayedHeader) === "true", `the response to a retry has no ${replayedHeader}: true`);
     },
   },
   {
     name: "quoted",
-    about: 'the key as a quoted string ("k") and bare (k) is one key',
+    about: 'a quoted key ("k") and a bare key (k) are the same key',
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
@@ -57,19 +57,19 @@ const replays: readonly CaseDefinition[] = [
   },
   {
     name: "binary",
-    about: "bytes that are no text come back as they were",
+    about: "a binary body is replayed unchanged",
     needs: ["binaryUrl"],
     run: (target) => replaysAt(target, target.options.binaryUrl),
   },
   {
     name: "cookies",
-    about: "a header that comes twice comes back twice",
+    about: "a header that occurs twice is replayed twice",
     needs: ["cookieUrl"],
     async run(target) {
       const [first, again] = await replaysAt(target, target.options.cookieUrl);
       const cookies = first.headers.getSetCookie();
-      expect(cookies.length >= 2, `the first answer sets ${cookies.length} cookies; two were expected`);
-      expect(again.headers.getSetCookie().join("\n") === cookies.join("\n"), "a retry sets other cookies than the first answer");
+      expect(cookies.length >= 2, `the first response sets ${cookies.length} cookies; expected at least 2`);
+      expect(again.headers.getSetCookie().join("\n") === cookies.join("\n"), "a retry sets different cookies than the first response");
     },
   },
 ];
@@ -86,45 +86,45 @@ async function replaysAt(target: Target, url: string | undefined): Promise<reado
 const mismatches: readonly CaseDefinition[] = [
   {
     name: "mismatch",
-    about: "the same key with another body is refused with 422",
+    about: "the same key with a different body is rejected with 422",
     async run(target) {
       const key = target.newKey();
       await target.execute({ key, n: 1 });
-      expectProblem(await target.send({ key, n: 2 }), 422, "the key with another body");
+      expectProblem(await target.send({ key, n: 2 }), 422, "the key with a different body");
     },
   },
   {
     name: "mismatch-keeps",
-    about: "a refused request changes nothing: the first one is still replayed",
+    about: "a rejected request changes nothing: the first response is still replayed",
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key, n: 1 });
       await target.send({ key, n: 2 });
-      expectSame(first, await target.send({ key, n: 1 }), "a retry after a refused request");
+      expectSame(first, await target.send({ key, n: 1 }), "a retry after a rejected request");
     },
   },
   {
     name: "mismatch-query",
-    about: "the query is part of the request: another one is refused with 422",
+    about: "the same key with a different query is rejected with 422",
     async run(target) {
       const key = target.newKey();
       const other = new URL(target.url);
       other.searchParams.set("conformance", "other");
       await target.execute({ key });
-      expectProblem(await target.send({ key, url: other.href }), 422, "the key with another query");
+      expectProblem(await target.send({ key, url: other.href }), 422, "the key with a different query");
     },
   },
   {
     name: "problem-json",
-    about: "refusals are problem details (RFC 9457) with a type",
+    about: "rejections are problem details (RFC 9457) with a type",
     async run(target) {
       const key = target.newKey();
       await target.execute({ key, n: 1 });
       const { headers, bytes } = await target.send({ key, n: 2 });
       const type = headers.get("content-type") ?? "none";
-      expect(type.startsWith("application/problem+json"), `a refusal has the content type ${type}; application/problem+json was expected`);
+      expect(type.startsWith("application/problem+json"), `a rejection has content type ${type}; expected application/problem+json`);
       const { type: uri } = JSON.parse(bytes.toString()) as { type?: unknown };
-      expect(typeof uri === "string" && uri !== "about:blank", "a refusal has no type of its own");
+      expect(typeof uri === "string" && uri !== "about:blank", "a rejection has no specific type");
     },
   },
 ];
@@ -132,7 +132,7 @@ const mismatches: readonly CaseDefinition[] = [
 const keys: readonly CaseDefinition[] = [
   {
     name: "key-missing",
-    about: "a request without a key is refused with 400",
+    about: "a request without a key is rejected with 400",
     async run(target) {
       if (target.options.keyRequired === false) return;
       expectProblem(await target.send({}), 400, "a request without a key");
@@ -140,29 +140,29 @@ const keys: readonly CaseDefinition[] = [
   },
   {
     name: "key-malformed",
-    about: "a key that is empty, or quoted on one side, is refused with 400",
+    about: "an empty key, or a key with only one quote, is rejected with 400",
     async run(target) {
       expectProblem(await target.send({ key: '""' }), 400, "an empty key");
-      expectProblem(await target.send({ key: `"${target.newKey()}` }), 400, "a key that is quoted on one side");
+      expectProblem(await target.send({ key: `"${target.newKey()}` }), 400, "a key with only one quote");
     },
   },
   {
     name: "key-case",
-    about: "keys that differ in upper and lower case are two operations",
+    about: "keys are case-sensitive: two keys that differ in case are two operations",
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
       const other = await target.send({ key: key.toUpperCase() });
       expect(
         isSuccess(other) && !other.bytes.equals(first.bytes),
-        `the key in capital letters was answered with ${other.status}${other.bytes.equals(first.bytes) ? " and the first answer" : ""}; it is another key, and new`,
+        `the key in upper case got status ${other.status}${other.bytes.equals(first.bytes) ? " and the first response" : ""}; expected a new execution`,
       );
       target.executed.add(key.toUpperCase());
     },
   },
   {
     name: "key-too-long",
-    about: "a key that is too long is refused with 400, and one of the full length is not",
+    about: "a key that is too long is rejected with 400; a key of the maximum length is accepted",
     async run(target) {
       const { keyCharsMax = 255 } = target.options;
       expectProblem(
@@ -178,31 +178,31 @@ const keys: readonly CaseDefinition[] = [
 const apart: readonly CaseDefinition[] = [
   {
     name: "other-route",
-    about: "another route's keys are its own",
+    about: "another route has separate keys",
     needs: ["otherUrl"],
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
       const other = await target.send({ key, url: target.options.otherUrl ?? "" });
-      // Two operations, with one effect each.
+      // Two operations under this key take effect once each, so the case "effects" must not count it.
       target.executed.delete(key);
       expect(
         isSuccess(other) && !other.bytes.equals(first.bytes),
-        `the key was answered with ${other.status} on another route, where it is new`,
+        `the key got status ${other.status} on another route, where it was not used before`,
       );
     },
   },
   {
     name: "other-caller",
-    about: "somebody else's keys are their own, and no answer leaks",
+    about: "another caller has separate keys and never gets the first caller's response",
     needs: ["otherCaller"],
     async run(target) {
       const key = target.newKey();
       const first = await target.execute({ key });
       const other = await target.send({ key, headers: target.options.otherCaller ?? {} });
       target.executed.delete(key);
-      expect(!other.bytes.equals(first.bytes), "somebody else got the first caller's answer");
-      expect(isSuccess(other), `the key was answered with ${other.status} to somebody else, for whom it is new`);
+      expect(!other.bytes.equals(first.bytes), "another caller got the first caller's response");
+      expect(isSuccess(other), `the key got status ${other.status} for another caller, who had not used it before`);
     },
   },
 ];
@@ -210,7 +210,7 @@ const apart: readonly CaseDefinition[] = [
 const races: readonly CaseDefinition[] = [
   {
     name: "concurrent",
-    about: `${duplicates} duplicates at once are executed once`,
+    about: `${duplicates} concurrent duplicates execute once`,
     async run(target) {
       const key = target.newKey();
       const answers = await Promise.all(Array.from({ length: duplicates }, () => target.send({ key })));
@@ -218,7 +218,7 @@ const races: readonly CaseDefinition[] = [
       const again = await settled(target, { key });
       for (const got of answers) {
         if (got.status === 409) continue;
-        expect(isSuccess(got), `a duplicate was answered with ${got.status}; the first answer or 409 was expected`);
+        expect(isSuccess(got), `a duplicate got status ${got.status}; expected the first response or 409`);
         expectSame(first ?? again, got, "a duplicate");
       }
       expectSame(first ?? again, again, "a retry");
@@ -227,58 +227,58 @@ const races: readonly CaseDefinition[] = [
   },
   {
     name: "in-flight",
-    about: "while one request is worked on, a duplicate gets 409 with Retry-After, or waits for its answer",
+    about: "while a request is in progress, a duplicate gets 409 with Retry-After, or waits for the response",
     needs: ["slowUrl"],
     async run(target) {
       const sent = { key: target.newKey(), url: target.options.slowUrl ?? "" };
       const answers = await Promise.all([target.send(sent), delay(headStartMs).then(() => target.send(sent))]);
       const first = answers.find(isSuccess);
-      expect(first !== undefined, `both were refused: ${answers.map(({ status }) => status).join(", ")}`);
+      expect(first !== undefined, `both requests were rejected: ${answers.map(({ status }) => status).join(", ")}`);
       target.executed.add(sent.key);
       for (const got of answers)
-        if (got.status === 409) expect(got.headers.has("retry-after"), "a duplicate was answered with 409, and without Retry-After");
+        if (got.status === 409) expect(got.headers.has("retry-after"), "a duplicate got 409 without Retry-After");
         else expectSame(first, got, "a duplicate");
       expectSame(first, await settled(target, sent), "a retry");
     },
   },
   {
     name: "in-flight-mismatch",
-    about: "while one request is worked on, the key with another body gets 422, not 409",
+    about: "while a request is in progress, the same key with a different body gets 422, not 409",
     needs: ["slowUrl"],
     async run(target) {
       const sent = { key: target.newKey(), url: target.options.slowUrl ?? "" };
       const answers = await Promise.all([target.send({ ...sent, n: 1 }), delay(headStartMs).then(() => target.send({ ...sent, n: 2 }))]);
       const statuses = answers.map(({ status }) => status).join(", ");
       const refused = answers.find((got) => !isSuccess(got));
-      expect(refused !== undefined && answers.some(isSuccess), `two bodies under one key were answered with ${statuses}`);
-      expectProblem(refused, 422, "the key with another body");
+      expect(refused !== undefined && answers.some(isSuccess), `two different bodies with the same key got ${statuses}`);
+      expectProblem(refused, 422, "the key with a different body");
     },
   },
   {
     name: "disconnect",
-    about: "a client that leaves gets the answer when it comes back",
+    about: "a client that disconnects gets the response when it retries",
     needs: ["slowUrl"],
     async run(target) {
       const key = target.newKey();
       const url = target.options.slowUrl ?? "";
       const left = AbortSignal.timeout(headStartMs);
       await target.send({ key, url, signal: left }).catch(() => {});
-      expect(left.aborted, "slowUrl answered at once; it has to take a second or more");
+      expect(left.aborted, "slowUrl responded at once; it must take a second or more");
       const first = await settled(target, { key, url });
-      expect(isSuccess(first), `a client that came back was answered with ${first.status}`);
+      expect(isSuccess(first), `the retry after a disconnect got status ${first.status}`);
       expectSame(first, await target.send({ key, url }), "a retry");
       target.executed.add(key);
     },
   },
   {
     name: "failing",
-    about: "a failure (5xx) is not kept: the retry is a new attempt; with keepsFailures, it is replayed",
+    about: "a failure (5xx) is not stored: a retry is a new attempt; with keepsFailures, it is replayed",
     needs: ["failingUrl"],
     async run(target) {
       const { replayedHeader = "Idempotent-Replayed", failingUrl = "", keepsFailures = false } = target.options;
       const key = target.newKey();
       const first = await target.send({ key, url: failingUrl });
-      expect(first.status >= 500, `failingUrl answered with ${first.status}; 5xx was expected`);
+      expect(first.status >= 500, `failingUrl responded with ${first.status}; expected 5xx`);
       const again = await target.send({ key, url: failingUrl });
       if (keepsFailures) return expectSame(first, again, "a retry of a failure");
       const replayed = again.bytes.equals(first.bytes) || (replayedHeader !== null && again.headers.get(replayedHeader) === "true");
@@ -287,7 +287,7 @@ const races: readonly CaseDefinition[] = [
   },
   {
     name: "effects",
-    about: "every key that was executed took effect once",
+    about: "every executed key took effect once",
     needs: ["effects", "effectsUrl"],
     async run(target) {
       for (const key of target.executed) {
@@ -298,20 +298,20 @@ const races: readonly CaseDefinition[] = [
   },
 ];
 
-/** Enough for a request to arrive; slowUrl takes a second. */
+/** Enough for a request to arrive; slowUrl takes a second or more. */
 const headStartMs = 300;
 
-/** Asks until it is not "being worked on" any more. */
+/** Retries until the response is not 409. */
 async function settled(target: Target, sent: { readonly key: string; readonly url?: string }): Promise<Got> {
   const { settleMsMax = 20_000 } = target.options;
   const until = Date.now() + settleMsMax;
   for (;;) {
     const got = await target.send(sent);
     if (got.status !== 409) return got;
-    expect(Date.now() < until, `the key was still answered with 409 after ${settleMsMax / 1000} s`);
+    expect(Date.now() < until, `the key still gets 409 after ${settleMsMax / 1000} s`);
     await delay(100);
   }
 }
 
-/** In this order: the last one counts what the others did. */
+/** The order matters: the last case counts the effects of the others. */
 export const cases: readonly CaseDefinition[] = [...replays, ...mismatches, ...keys, ...apart, ...races];

@@ -5,14 +5,16 @@ import { type ConformanceOptions, Failed, Target } from "./target.js";
 
 export type { ConformanceOptions };
 
+/** The result of one case. */
 export interface ConformanceCase {
   readonly name: string;
   readonly about: string;
   readonly verdict: "passed" | "failed" | "skipped";
-  /** What was seen, or which option would let it run. */
+  /** Why it failed, or which option it requires. */
   readonly why?: string;
 }
 
+/** The result of `conformance`. */
 export interface ConformanceReport {
   readonly url: string;
   readonly passed: boolean;
@@ -20,8 +22,9 @@ export interface ConformanceReport {
 }
 
 /**
- * Asks a server, in whatever language it is written, for everything that idempotency keys promise, and prints a table. The
- * URL takes a POST, and answers with something new at every execution: a new id.
+ * Tests how a server, written in any language, handles idempotency keys, and prints a table. `url` is a POST route whose response
+ * is different each time it executes (a new id, for example). Throws InvalidInputError for wrong arguments; a server that does
+ * not conform is reported, not thrown.
  *
  * @example
  * const { passed } = await conformance("http://localhost:3000/orders", { headers: { authorization } });
@@ -32,15 +35,15 @@ export async function conformance(url: string, options: ConformanceOptions = {})
   const done: ConformanceCase[] = [];
   for (const { name, about, needs, run } of cases) {
     if (needs?.every((option) => options[option] === undefined)) {
-      done.push({ name, about, verdict: "skipped", why: `needs the option ${needs.join(" or ")}${skipped[name] ?? ""}` });
+      done.push({ name, about, verdict: "skipped", why: `requires the option ${needs.join(" or ")}${skipped[name] ?? ""}` });
       continue;
     }
     try {
       await run(target);
       done.push({ name, about, verdict: "passed" });
     } catch (error) {
-      const why = error instanceof Failed ? error.message : `no usable answer: ${reasonOf(error)}`;
-      // It quotes the server.
+      const why = error instanceof Failed ? error.message : `no usable response: ${reasonOf(error)}`;
+      // The reason quotes the server's response, which may contain control characters.
       done.push({ name, about, verdict: "failed", why: printable(why) });
     }
   }
@@ -49,9 +52,9 @@ export async function conformance(url: string, options: ConformanceOptions = {})
   return report;
 }
 
-/** What a skipped case would have found, where that is easily overlooked. */
+/** What a skipped case would have detected. */
 const skipped: Readonly<Record<string, string>> = {
-  effects: "; a server that executes twice and answers alike is not found without it",
+  effects: "; without it, a server that executes twice and responds identically is not detected",
 };
 
 function reasonOf(error: unknown): string {

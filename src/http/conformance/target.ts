@@ -1,41 +1,41 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError } from "../../core/errors/errors.js";
 
-/** What the suite has to know of a server that it knows nothing else of. */
+/** Options of `conformance`: what the suite must know about the server. */
 export interface ConformanceOptions {
-  /** Sent with every request, to get in: `authorization`. */
+  /** Headers to send with every request, for example `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The n-th body: another one for every n. Default `{"conformance": n}`. */
+  /** Returns the n-th body, different for every n. Default `{"conformance": n}`. */
   readonly body?: (n: number) => unknown;
   /** Default "Idempotency-Key". */
   readonly header?: string;
-  /** Whether a request without a key is to be refused. Default true. */
+  /** Whether the server rejects requests without a key. Default true. */
   readonly keyRequired?: boolean;
   /** Default 255. */
   readonly keyCharsMax?: number;
-  /** What marks a replay; null when nothing does. Default "Idempotent-Replayed". */
+  /** Header that marks a replay; null if the server does not mark replays. Default "Idempotent-Replayed". */
   readonly replayedHeader?: string | null;
-  /** As the URL, and its handler takes a second or more. */
+  /** A route that takes a second or more. */
   readonly slowUrl?: string;
-  /** As the URL, and its handler fails with 5xx every time. */
+  /** A route that always fails with 5xx. */
   readonly failingUrl?: string;
-  /** As the URL, and answers with bytes that are no UTF-8. */
+  /** A route that responds with bytes that are not UTF-8. */
   readonly binaryUrl?: string;
-  /** As the URL, and sets two cookies. */
+  /** A route that sets two cookies. */
   readonly cookieUrl?: string;
-  /** Another route, whose keys are its own. */
+  /** A second route, with separate keys. */
   readonly otherUrl?: string;
-  /** The headers of somebody else, whose keys are their own. */
+  /** Headers that identify a second caller, with separate keys. */
   readonly otherCaller?: Readonly<Record<string, string>>;
-  /** Counts at the other side: how often the operation with this key took effect. */
+  /** Returns how many times the operation with this key took effect, counted at the provider. */
   readonly effects?: (key: string) => number | Promise<number>;
-  /** The same as a URL, with `{key}` in it: GET answers with the number. */
+  /** A URL containing `{key}`: GET returns how many times the operation took effect. */
   readonly effectsUrl?: string;
-  /** The server keeps failures (5xx), too, and replays them. Default false. */
+  /** Whether the server stores and replays failures (5xx), too. Default false. */
   readonly keepsFailures?: boolean;
-  /** How long a key may be answered with 409 after its client has left. Default 20 s. */
+  /** How long a key may get 409 after its client has disconnected. Default 20 s. */
   readonly settleMsMax?: number;
-  /** Where the table goes. Default: standard output. */
+  /** Receives the table. Default: prints it to standard output. */
   readonly print?: (text: string) => void;
 }
 
@@ -53,22 +53,22 @@ export interface Got {
   readonly bytes: Buffer;
 }
 
-/** What a case saw that should not be. */
+/** A case failed. */
 export class Failed extends Error {}
 
-/** How long a server may stay silent. */
+/** Maximum time until a response. */
 const answerMs = 30_000;
 
-/** The server under test, as its clients see it. */
+/** A client of the server under test. */
 export class Target {
   readonly url: string;
   readonly options: ConformanceOptions;
-  /** Keys under which one effect is to be found in the end. */
+  /** Keys that must have taken effect once at the end. */
   readonly executed = new Set<string>();
 
   constructor(url: string, options: ConformanceOptions) {
     if (options.effectsUrl !== undefined && !(URL.canParse(options.effectsUrl) && options.effectsUrl.includes("{key}")))
-      throw new InvalidInputError("effectsUrl", `"${options.effectsUrl}" must be a URL with {key} in it`);
+      throw new InvalidInputError("effectsUrl", `"${options.effectsUrl}" must be a URL that contains {key}`);
     this.url = url;
     this.options = options;
   }
@@ -90,7 +90,7 @@ export class Target {
     return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
   }
 
-  /** How often the operation with this key took effect. */
+  /** How many times the operation with this key took effect. */
   async effectsOf(key: string): Promise<number> {
     const { effects, effectsUrl = "", headers = {} } = this.options;
     if (effects !== undefined) return await effects(key);
@@ -99,15 +99,15 @@ export class Target {
     const text = (await response.text()).trim();
     expect(
       response.ok && /^\d+$/.test(text),
-      `effectsUrl answered with ${response.status} and "${text.slice(0, 100)}"; a number was expected`,
+      `effectsUrl responded with ${response.status} and "${text.slice(0, 100)}"; expected a number`,
     );
     return Number(text);
   }
 
-  /** A first request, which must be let through. */
+  /** Sends a first request, which must succeed. */
   async execute(sent: Sent & { readonly key: string }): Promise<Got> {
     const got = await this.send(sent);
-    expect(isSuccess(got), `a first request was answered with ${got.status}; 2xx or 3xx was expected`);
+    expect(isSuccess(got), `a first request got status ${got.status}; expected 2xx or 3xx`);
     this.executed.add(sent.key);
     return got;
   }
@@ -122,14 +122,14 @@ export function expect(holds: boolean, otherwise: string): asserts holds {
 }
 
 export function expectSame(first: Got, again: Got, what: string): void {
-  expect(again.status === first.status, `${what} was answered with ${again.status}; the first answer was ${first.status}`);
-  expect(again.bytes.equals(first.bytes), `${what} was answered with another body than the first time`);
+  expect(again.status === first.status, `${what} got status ${again.status}; the first response had ${first.status}`);
+  expect(again.bytes.equals(first.bytes), `${what} got a different body than the first response`);
   for (const name of ["content-type", "location"]) {
     const [value, valueAgain] = [first, again].map(({ headers }) => headers.get(name));
-    expect(value === valueAgain, `${what} has the ${name} ${valueAgain ?? "(none)"}; the first answer had ${value ?? "(none)"}`);
+    expect(value === valueAgain, `${what} got ${name} ${valueAgain ?? "(none)"}; the first response had ${value ?? "(none)"}`);
   }
 }
 
 export function expectProblem(got: Got, status: number, what: string): void {
-  expect(got.status === status, `${what} was answered with ${got.status}; ${status} was expected`);
+  expect(got.status === status, `${what} got status ${got.status}; expected ${status}`);
 }

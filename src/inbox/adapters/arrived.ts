@@ -1,13 +1,13 @@
 import { PermanentError } from "../errors.js";
 import type { Message } from "../message.js";
 
-/** A message as it came. `refused`: why it cannot be handled; it goes through the inbox all the same, and ends as a dead letter. */
+/** A message as the broker delivered it. `refused`: why it cannot be handled; the inbox makes it a dead letter. */
 export interface Arrived<T> {
   readonly message: Message<T>;
   readonly refused?: PermanentError;
 }
 
-/** Makes a payload of a message's bytes. Bytes that cannot be decoded are kept as text: nothing is lost, and nothing waits behind them. */
+/** Decodes the payload. If that fails, the bytes are kept as text in a dead letter: no message is lost, and later messages are not blocked. */
 export function arrivedOf<T>(
   { decode = fromJson as (bytes: Uint8Array) => T }: { readonly decode?: (bytes: Uint8Array) => T },
   message: Omit<Message<T>, "payload">,

@@ -5,7 +5,7 @@ import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.j
 import { createInbox } from "../inbox.js";
 import { processor } from "./bullmq.js";
 
-test("a job that could not be delayed does not fail, which would be its end", async () => {
+test("a job that cannot be delayed does not fail, which would be final", async () => {
   const store = createStore(memoryBackend(createMemoryLedger()));
   onTestFinished(() => store.close());
   const errors: unknown[] = [];

@@ -1,12 +1,12 @@
 import type { Job, Processor } from "bullmq";
 import { type ConsumeOptions, Consumer } from "./consuming.js";
 
-/** How many jobs at a time, how they are read and when to stop is the worker's. */
+/** Options of `processor`. Concurrency, decoding and shutdown are configured on the BullMQ worker. */
 export type BullMqOptions<T = unknown, R = unknown> = Pick<ConsumeOptions<T, R>, "inbox" | "handle" | "onError">;
 
 /**
- * What a BullMQ worker does with a job: it goes through an inbox. A job that has to come again is delayed, a dead letter fails
- * for good.
+ * Creates a BullMQ processor that handles jobs through an inbox. A job to retry is moved to delayed; the job of a dead letter
+ * fails with UnrecoverableError. Throws InvalidInputError for wrong options.
  *
  * @example
  * const worker = new Worker("orders", processor({ inbox, handle: async ({ payload }) => ship(payload) }), { connection });
@@ -17,13 +17,13 @@ export function processor<T = unknown, R = unknown>(options: BullMqOptions<T, R>
     const message = messageOf(job);
     const verdict = await consumer.verdict({ message });
     if ("againMs" in verdict) {
-      // One that could not be delayed must not fail, which would be its end: without a word its lock runs out, and it comes again.
-      await job.moveToDelayed(Date.now() + verdict.againMs, token).catch((error: unknown) => consumer.tell(error, message));
-      throw named("DelayedError", `it comes again in ${verdict.againMs} ms`);
+      // If the job cannot be delayed it must not fail, which would be final: its lock expires, and BullMQ runs it again.
+      await job.moveToDelayed(Date.now() + verdict.againMs, token).catch((error: unknown) => consumer.reportError(error, message));
+      throw named("DelayedError", `retry in ${verdict.againMs} ms`);
     }
     const { done } = verdict;
-    // Where people look for what failed. It is kept and driven again by the inbox, not here.
-    if (done.status === "dead") throw named("UnrecoverableError", `it is a dead letter of the inbox: ${done.error}`);
+    // Shows the job as failed in BullMQ. The inbox keeps the dead letter and retries it (`inbox.retry`).
+    if (done.status === "dead") throw named("UnrecoverableError", `dead letter of the inbox: ${done.error}`);
     return "result" in done ? done.result : undefined;
   };
 }
@@ -32,7 +32,7 @@ function messageOf<T>({ id = "", name, data, queueName, attemptsStarted }: Job<T
   return { id: `${queueName}/${id}`, payload: data, headers: { name }, redelivered: attemptsStarted > 1, source: queueName };
 }
 
-/** BullMQ knows its errors by their names: nothing of it has to be loaded for that. */
+/** BullMQ recognizes its errors by name, so the package need not be imported. */
 function named(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }

@@ -7,32 +7,32 @@ import type { Inbox, OperationInbox } from "../inbox.js";
 import type { Message, MessageHandler } from "../message.js";
 import type { Arrived } from "./arrived.js";
 
-/** What every adapter is given. */
+/** Options that all adapters share. */
 export interface ConsumeOptions<T = unknown, R = unknown> {
   readonly inbox: Inbox | OperationInbox<R>;
-  /** Called with each message. An inbox with an operation has its own. */
+  /** Called with each message. Omit it for an inbox with an operation. */
   readonly handle?: MessageHandler<T, R>;
-  /** How many messages at a time. */
+  /** Maximum number of messages handled at the same time. Default 10; 1 for Kafka. */
   readonly concurrency?: number;
-  /** Makes a payload of a message's bytes. JSON, if nothing else is said. */
+  /** Decodes the bytes of a message to its payload. Default: JSON. */
   readonly decode?: (bytes: Uint8Array) => T;
-  /** Told of what goes wrong outside of the handler: at the store, at the broker. A warning of the process, if nobody listens. */
+  /** Called with errors outside the handler, of the store or the broker. Default: emits a process warning. */
   readonly onError?: (error: unknown, message?: Message<T>) => unknown;
 }
 
-/** A consumer at work. */
+/** A running consumer. */
 export interface Consuming {
-  /** Takes no more messages, and resolves when those that are under way are finished. What waits for its next attempt goes back. */
+  /** Stops receiving and resolves when the messages in progress are finished. Messages that wait for a retry go back to the broker. */
   stop(): Promise<void>;
 }
 
-/** What the broker is to be told: to forget the message, or to let it come again, not before so many ms. */
+/** What to tell the broker: acknowledge the message, or deliver it again after `againMs`. */
 export type Verdict<R> = { readonly done: Handled<R> } | { readonly againMs: number };
 
-/** For a broker or a store that fails. */
+/** Delays after errors of the broker or the store. */
 export const outageBackoff: Backoff = { minMs: 100, maxMs: 30_000 };
 
-/** The one path of a message, whatever broker it comes from. */
+/** Handles messages of any broker through the inbox. */
 export class Consumer<T, R> {
   readonly concurrency: number;
   readonly #options: ConsumeOptions<T, R>;
@@ -42,15 +42,15 @@ export class Consumer<T, R> {
     this.#options = options;
     this.concurrency = options.concurrency ?? concurrency;
     whole("concurrency", this.concurrency, 1, 1000);
-    if (typeof options.inbox?.handle !== "function") throw new InvalidInputError("inbox", "must be one that createInbox has made");
+    if (typeof options.inbox?.handle !== "function") throw new InvalidInputError("inbox", "must be an inbox created by createInbox");
     const { operation } = options.inbox;
     if (operation === undefined && typeof options.handle !== "function")
-      throw new InvalidInputError("handle", "must be a function: it is called with each message");
+      throw new InvalidInputError("handle", "must be a function, called with each message");
     if (operation !== undefined && options.handle !== undefined)
       throw new InvalidInputError("handle", `must be left out: this inbox runs its operation "${operation}"`);
   }
 
-  /** Where the store fails nothing is known: the message comes again, and the inbox finds out whether it was handled. */
+  /** If the store fails, the outcome is unknown: the broker delivers the message again, and the inbox finds out whether it was handled. */
   async verdict({ message, refused }: Arrived<T>): Promise<Verdict<R>> {
     const { handle } = this.#options;
     const inbox = this.#options.inbox as Inbox;
@@ -63,12 +63,12 @@ export class Consumer<T, R> {
       if (handled.status === "held") return { againMs: handled.forMs };
       return { done: handled };
     } catch (error) {
-      this.tell(error, message);
+      this.reportError(error, message);
       return { againMs: backoffMs(outageBackoff, ++this.#outages) };
     }
   }
 
-  /** For brokers that would put it behind others: it is kept here, until it is done. False: the signal said to give up. */
+  /** For brokers that would move a redelivered message behind others: keeps the message and retries it here. False: the signal aborted. */
   async untilDone(arrived: Arrived<T>, signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted) {
       const verdict = await this.verdict(arrived);
@@ -78,20 +78,20 @@ export class Consumer<T, R> {
     return false;
   }
 
-  /** Whoever listens must not stop the consumer by throwing. */
-  tell(error: unknown, message?: Message<T>): void {
+  /** Calls `onError`, whose own errors must not stop the consumer. */
+  reportError(error: unknown, message?: Message<T>): void {
     const { onError = warn } = this.#options;
-    const telling = async () => await onError(error, message);
-    void telling().catch((thrown: unknown) => warn(thrown, message));
+    const call = async () => await onError(error, message);
+    void call().catch((thrown: unknown) => warn(thrown, message));
   }
 }
 
 function warn(error: unknown, message?: Message): void {
-  const what = message === undefined ? "the broker failed" : `message "${message.id}" may come again`;
+  const what = message === undefined ? "the broker failed" : `message "${message.id}" may be delivered again`;
   process.emitWarning(`[onceflow] [inbox] ${what}: ${error}`, { type: "OnceflowWarning", code: "ONCEFLOW_CONSUMER" });
 }
 
-/** Over early when the signal says so. */
+/** Waits; ends early when the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(systemClock, ms, signal).catch(() => undefined);
 }

@@ -3,20 +3,21 @@ import { whole } from "../../core/ledger/key-ref.js";
 import { type Arrived, arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 
+/** Options of `consume` for Kafka. */
 export interface KafkaOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
-  /** Connected and subscribed. */
+  /** A kafkajs consumer, connected and subscribed. */
   readonly consumer: Subscription;
-  /** How many messages of a partition at a time. With one, the default, a partition's order is kept. */
+  /** Maximum number of messages of a partition handled at the same time. The default, 1, keeps a partition's order. */
   readonly concurrency?: number;
-  /** How many partitions at a time. */
+  /** Maximum number of partitions consumed at the same time. Default 1. */
   readonly partitions?: number;
 }
 
 const heartbeatEveryMs = 500;
 
 /**
- * Runs the messages of a group's consumer through an inbox. A message that has to come again is handled again in its place:
- * what is behind it in its partition waits.
+ * Handles the messages of a Kafka consumer group through an inbox. A message to retry is retried in place: later messages of its
+ * partition wait. Throws InvalidInputError for wrong options, and what kafkajs throws.
  *
  * @example
  * await consumer.subscribe({ topics: ["orders"] });
@@ -27,11 +28,11 @@ export async function consume<T = unknown, R = unknown>(options: KafkaOptions<T,
   const consumer = new Consumer(options, 1);
   whole("partitions", partitions, 1, 1000);
   const stopping = new AbortController();
-  // It starts again by itself, if it can.
-  const unlisten = subscription.on(subscription.events.CRASH, ({ payload }) => consumer.tell(payload.error));
+  // kafkajs restarts the consumer by itself if the error is retriable.
+  const unlisten = subscription.on(subscription.events.CRASH, ({ payload }) => consumer.reportError(payload.error));
   await subscription.run({
     eachBatchAutoResolve: false,
-    // An offset that was not committed in time is a message that comes again, and that the inbox knows.
+    // After a crash, messages of uncommitted offsets are delivered again; the inbox recognizes them as duplicates.
     autoCommitInterval: 1000,
     partitionsConsumedConcurrently: partitions,
     eachBatch: (payload) => takeBatch({ consumer, options, payload, stopping: stopping.signal }),
@@ -61,7 +62,7 @@ async function takeBatch<T, R>({ consumer, options, payload, stopping }: Taking<
       const together = batch.messages.slice(i, i + consumer.concurrency);
       const arrived = together.map((message) => messageOf(options, batch, message));
       const done = await Promise.all(arrived.map((one) => consumer.untilDone(one, signal)));
-      // Behind one that is not done nothing is committed: it would be lost.
+      // Commits only up to the first unfinished message: a later offset would skip it, and it would be lost.
       const open = done.indexOf(false);
       const last = together.at(open === -1 ? -1 : open - 1);
       if (open !== 0 && last !== undefined) resolveOffset(last.offset);
@@ -70,11 +71,11 @@ async function takeBatch<T, R>({ consumer, options, payload, stopping }: Taking<
   } finally {
     pulse.end();
   }
-  // kafkajs joins the group again when it is told.
+  // Rethrown so that kafkajs joins the group again.
   if (pulse.lost.aborted && pulse.lost.reason instanceof Error) throw pulse.lost.reason;
 }
 
-/** Heartbeats while a batch is worked on, however long a message takes; over when the group or the consumer is. */
+/** Sends heartbeats while a batch is processed. `lost` aborts when a heartbeat fails or the consumer stops. */
 class Pulse {
   readonly #over = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -95,11 +96,11 @@ class Pulse {
   }
 }
 
-type Place = Pick<EachBatchPayload["batch"], "topic" | "partition">;
+type TopicPartition = Pick<EachBatchPayload["batch"], "topic" | "partition">;
 
 function messageOf<T, R>(
   options: KafkaOptions<T, R>,
-  { topic, partition }: Place,
+  { topic, partition }: TopicPartition,
   { offset, key, value, headers }: KafkaMessage,
 ): Arrived<T> {
   const message = {
@@ -108,7 +109,7 @@ function messageOf<T, R>(
     source: topic,
     ...(key === null ? {} : { orderKey: key.toString() }),
   };
-  // Without a value it says that its key is over, and has no bytes to decode.
+  // A tombstone (null value) has no bytes to decode.
   return value === null ? { message: { ...message, payload: null as T } } : arrivedOf(options, message, value);
 }
 

@@ -5,15 +5,17 @@ import { arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";
 
+/** Options of `consume` for NATS JetStream. */
 export interface NatsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
   /** A pull consumer: `await js.consumers.get(stream, name)`. */
   readonly consumer: JetStreamConsumer;
-  /** How long one request for messages waits for them. */
+  /** How long one fetch waits for messages. Default 5 s. */
   readonly waitMs?: number;
 }
 
 /**
- * Runs the messages of a JetStream consumer through an inbox.
+ * Handles the messages of a JetStream pull consumer through an inbox. Throws ConfigurationError (`CONSUMER_ACK_POLICY`) if the
+ * consumer's ack policy is not explicit, and InvalidInputError for wrong options.
  *
  * @example
  * const consuming = await consume({ consumer, inbox, handle: async ({ payload }, { effectKey }) => charge(payload, effectKey) });
@@ -24,16 +26,13 @@ export async function consume<T = unknown, R = unknown>(options: NatsOptions<T, 
   duration("waitMs", waitMs, 1000, 60_000);
   const { config } = await source.info();
   if (config.ack_policy !== "explicit")
-    throw new ConfigurationError(
-      `[onceflow] [nats] the ack_policy of consumer "${config.name}" is ${config.ack_policy}: it must be explicit`,
-      {
-        code: "CONSUMER_ACK_POLICY",
-      },
-    );
+    throw new ConfigurationError(`[onceflow] [nats] consumer "${config.name}" has ack_policy ${config.ack_policy}; it must be explicit`, {
+      code: "CONSUMER_ACK_POLICY",
+    });
 
   return poll(consumer, {
-    // In nanoseconds; without one, the server's own 30 s.
-    atItEveryMs: (config.ack_wait ?? 30e9) / 1e6 / 3,
+    // ack_wait is in nanoseconds; the server's default is 30 s.
+    extendEveryMs: (config.ack_wait ?? 30e9) / 1e6 / 3,
     async *take(room, signal) {
       const messages = await source.fetch({ max_messages: room, expires: waitMs });
       const close = () => void messages.close();
@@ -48,18 +47,18 @@ export async function consume<T = unknown, R = unknown>(options: NatsOptions<T, 
   });
 }
 
-/** Its publisher's id, where it gave one; else its place in the stream. */
+/** The message id is the publisher's Nats-Msg-Id, else the sequence number in the stream. */
 function deliveryOf<T, R>(options: NatsOptions<T, R>, from: JsMsg): Delivery<T> {
   const headers = Object.fromEntries((from.headers?.keys() ?? []).map((name) => [name, from.headers?.get(name) ?? ""]));
-  const place = `${from.info.stream}/${from.seq}`;
+  const sequence = `${from.info.stream}/${from.seq}`;
   return {
     ...arrivedOf(
       options,
-      { id: from.headers?.get("Nats-Msg-Id") || place, headers, redelivered: from.redelivered, source: from.subject },
+      { id: from.headers?.get("Nats-Msg-Id") || sequence, headers, redelivered: from.redelivered, source: from.subject },
       from.data,
     ),
     done: () => from.ack(),
     again: (afterMs) => from.nak(afterMs),
-    atIt: () => from.working(),
+    extend: () => from.working(),
   };
 }

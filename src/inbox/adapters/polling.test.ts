@@ -13,36 +13,36 @@ function openStore() {
   return store;
 }
 
-/** A broker of a few messages, which remembers what it was told. */
+/** A broker with a few messages, which records the calls it gets. */
 function brokerOf(count: number, failing: { readonly done?: boolean; readonly take?: number } = {}) {
-  const told: string[] = [];
+  const calls: string[] = [];
   const waiting = Array.from({ length: count }, (_, i) => `m${i}`);
   let failures = failing.take ?? 0;
   const deliveryOf = (id: string): Delivery<unknown> => ({
     message: { id, payload: id },
     done: () => {
       if (failing.done) throw new Error("not heard");
-      told.push(`done ${id}`);
+      calls.push(`done ${id}`);
     },
-    again: () => void told.push(`again ${id}`),
-    atIt: () => void told.push(`at ${id}`),
+    again: () => void calls.push(`again ${id}`),
+    extend: () => void calls.push(`at ${id}`),
   });
   async function* take(room: number, signal: AbortSignal) {
     if (failures-- > 0) throw new Error("the broker is away");
     for (const id of waiting.splice(0, room)) yield deliveryOf(id);
     if (waiting.length === 0) await new Promise((resolve) => signal.addEventListener("abort", resolve));
   }
-  return { told, take, left: () => waiting.length };
+  return { calls, take, left: () => waiting.length };
 }
 
 function polling(options: ConsumeOptions, broker: ReturnType<typeof brokerOf>) {
-  const consuming = poll(new Consumer(options), { atItEveryMs: 60_000, take: broker.take });
+  const consuming = poll(new Consumer(options), { extendEveryMs: 60_000, take: broker.take });
   onTestFinished(() => consuming.stop());
   return consuming;
 }
 
 describe("a consumer", () => {
-  test("has so many under way at a time, and no more", async () => {
+  test("handles at most `concurrency` messages at a time", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const broker = brokerOf(9);
     let underWay = 0;
@@ -53,11 +53,11 @@ describe("a consumer", () => {
       underWay -= 1;
     };
     polling({ inbox, handle, concurrency: 3 }, broker);
-    await vi.waitFor(() => expect(broker.told).toHaveLength(9));
+    await vi.waitFor(() => expect(broker.calls).toHaveLength(9));
     expect(most).toBe(3);
   });
 
-  test("takes nothing more once it is stopped, though there is room again", async () => {
+  test("receives nothing after it is stopped, even if there is room", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const broker = brokerOf(3);
     const { promise, resolve } = promiseWithEnd();
@@ -66,11 +66,11 @@ describe("a consumer", () => {
     const stopped = consuming.stop();
     resolve();
     await stopped;
-    expect(broker.told).toEqual(["done m0"]);
+    expect(broker.calls).toEqual(["done m0"]);
     expect(broker.left()).toBe(2);
   });
 
-  test("tells of an acknowledgement that was not heard, and of a broker that is away, and goes on", async () => {
+  test("reports a failed acknowledgement and an unreachable broker, and continues", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const errors: unknown[] = [];
     polling(
@@ -85,20 +85,20 @@ describe("a consumer", () => {
     expect(inbox.metrics.processed).toBe(1);
   });
 
-  test("warns the process when nobody listens, also when who listens throws", async () => {
+  test("emits a warning without onError, and if onError throws", async () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => warned.mockRestore());
     const silent = brokerOf(1, { take: 1 });
     polling({ inbox, handle: () => 1 }, silent);
-    await vi.waitFor(() => expect(silent.told).toEqual(["done m0"]));
+    await vi.waitFor(() => expect(silent.calls).toEqual(["done m0"]));
     expect(warned.mock.calls).toMatchObject([[expect.stringContaining("the broker is away"), { code: "ONCEFLOW_CONSUMER" }]]);
     const broken = brokerOf(1, { take: 1 });
     const onError = () => {
       throw new Error("no log either");
     };
     polling({ inbox: createInbox(openStore(), { consumer: "shop" }), handle: () => 1, onError }, broken);
-    await vi.waitFor(() => expect(broken.told).toEqual(["done m0"]));
+    await vi.waitFor(() => expect(broken.calls).toEqual(["done m0"]));
     expect(warned.mock.calls.at(-1)).toMatchObject([expect.stringContaining("no log either"), { code: "ONCEFLOW_CONSUMER" }]);
   });
 
@@ -108,22 +108,22 @@ describe("a consumer", () => {
     const inbox = createInbox(openStore(), { consumer: "shop", operation: charge });
     const broker = brokerOf(2);
     polling({ inbox }, broker);
-    await vi.waitFor(() => expect(broker.told).toHaveLength(2));
+    await vi.waitFor(() => expect(broker.calls).toHaveLength(2));
     expect(ran.sort()).toEqual(["m0", "m1"]);
     expect(() => new Consumer({ inbox, handle: () => 1 })).toThrow('handle: must be left out: this inbox runs its operation "charge"');
   });
 
-  test("refuses options before anything is taken", () => {
+  test("rejects wrong options before it receives anything", () => {
     const inbox = createInbox(openStore(), { consumer: "shop" });
     const handle = () => 1;
     expect(() => new Consumer({ inbox } as never)).toThrow("handle: must be a function");
-    expect(() => new Consumer({ handle, inbox: {} as Inbox })).toThrow("inbox: must be one that createInbox has made");
+    expect(() => new Consumer({ handle, inbox: {} as Inbox })).toThrow("inbox: must be an inbox created by createInbox");
     for (const concurrency of [0, 1.5, 1001, Number.NaN])
       expect(() => new Consumer({ inbox, handle, concurrency })).toThrow("concurrency: must be a whole number from 1 to 1000");
   });
 });
 
-test("work under way: who waits for room gets it as soon as there is some", async () => {
+test("UnderWay.room resolves as soon as there is room", async () => {
   const underWay = new UnderWay(1);
   const { promise, resolve } = promiseWithEnd();
   underWay.add(promise);

@@ -3,25 +3,25 @@ import type { Arrived } from "./arrived.js";
 import { type Consumer, type Consuming, outageBackoff, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
 
-/** A message of a broker that hands out messages for a time, and hands them out again when it hears nothing. */
+/** A message of a broker that delivers it again unless it is acknowledged within a time. */
 export interface Delivery<T> extends Arrived<T> {
-  /** The broker may forget it. */
+  /** Acknowledges the message. */
   done(): Promise<void> | void;
-  /** The broker hands it out again, not before so many ms. */
+  /** Asks the broker to deliver the message again after `afterMs`. */
   again(afterMs: number): Promise<void> | void;
-  /** Somebody is at it: the broker starts counting anew. */
-  atIt(): Promise<void> | void;
+  /** Restarts the broker's timeout: the message is still being handled. */
+  extend(): Promise<void> | void;
 }
 
 interface Polling<T> {
-  /** How often the broker is told that somebody is at it: well before it gives up on that. */
-  readonly atItEveryMs: number;
-  /** Up to `room` messages, as they come; it ends after some seconds without, or when the signal says so. */
+  /** How often `extend` is called: well within the broker's timeout. */
+  readonly extendEveryMs: number;
+  /** Yields up to `room` messages as they arrive; ends after some seconds without messages, or when the signal aborts. */
   take(room: number, signal: AbortSignal): AsyncIterable<Delivery<T>>;
 }
 
-/** Takes what there is room for, until it is stopped. What goes wrong at the broker is told, and tried again. */
-export function poll<T, R>(consumer: Consumer<T, R>, { atItEveryMs, take }: Polling<T>): Consuming {
+/** Polls the broker for as many messages as there is room for, until stopped. Errors of the broker are reported and retried. */
+export function poll<T, R>(consumer: Consumer<T, R>, { extendEveryMs, take }: Polling<T>): Consuming {
   const stopping = new AbortController();
   const { signal } = stopping;
   const underWay = new UnderWay(consumer.concurrency);
@@ -31,11 +31,11 @@ export function poll<T, R>(consumer: Consumer<T, R>, { atItEveryMs, take }: Poll
       try {
         const room = await underWay.room();
         if (signal.aborted) return;
-        for await (const delivery of take(room, signal)) underWay.add(deliver(consumer, delivery, atItEveryMs));
+        for await (const delivery of take(room, signal)) underWay.add(deliver(consumer, delivery, extendEveryMs));
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
-        consumer.tell(error);
+        consumer.reportError(error);
         await pause(backoffMs(outageBackoff, ++failures), signal);
       }
     }
@@ -50,20 +50,20 @@ export function poll<T, R>(consumer: Consumer<T, R>, { atItEveryMs, take }: Poll
 }
 
 /**
- * message → inbox → acknowledged, or handed out again. If we die on one of these lines, or the broker does not hear us, it
- * hands the message out again, and the inbox knows what became of it.
+ * Handles a message, then acknowledges it or returns it. If the process dies on one of these lines, or the broker does not
+ * receive the call, the broker delivers the message again, and the inbox knows whether it was handled.
  */
-async function deliver<T, R>(consumer: Consumer<T, R>, delivery: Delivery<T>, atItEveryMs: number): Promise<void> {
-  const beat = setInterval(() => void attempt(consumer, delivery, () => delivery.atIt()), atItEveryMs);
+async function deliver<T, R>(consumer: Consumer<T, R>, delivery: Delivery<T>, extendEveryMs: number): Promise<void> {
+  const beat = setInterval(() => void attempt(consumer, delivery, () => delivery.extend()), extendEveryMs);
   const verdict = await consumer.verdict(delivery);
   clearInterval(beat);
   await attempt(consumer, delivery, () => ("done" in verdict ? delivery.done() : delivery.again(verdict.againMs)));
 }
 
-async function attempt<T, R>(consumer: Consumer<T, R>, { message }: Delivery<T>, tellBroker: () => Promise<void> | void): Promise<void> {
+async function attempt<T, R>(consumer: Consumer<T, R>, { message }: Delivery<T>, callBroker: () => Promise<void> | void): Promise<void> {
   try {
-    await tellBroker();
+    await callBroker();
   } catch (error) {
-    consumer.tell(error, message);
+    consumer.reportError(error, message);
   }
 }

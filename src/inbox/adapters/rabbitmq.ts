@@ -7,19 +7,20 @@ import { type Arrived, arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming, outageBackoff, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
 
+/** Options of `consume` for RabbitMQ. */
 export interface RabbitMqOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
-  /** `await connect(url, { recovery: true, timeout: 10_000 })`: one that comes back, and waits for no broker that is silent. */
+  /** `await connect(url, { recovery: true, timeout: 10_000 })`: reconnects, and does not wait without end for a silent broker. */
   readonly connection: Pick<ChannelModel, "createChannel">;
   readonly queue: string;
-  /** What names a message. Its `messageId`, if nothing else is said. */
+  /** Returns the id of a message. Default: its `messageId`. */
   readonly id?: (message: ConsumeMessage) => string | undefined;
 }
 
 const openMsMax = 30_000;
 
 /**
- * Runs the messages of a RabbitMQ queue through an inbox. A message that has to come again is kept here, unacknowledged, and
- * handled again after its time.
+ * Handles the messages of a RabbitMQ queue through an inbox. A message to retry stays unacknowledged in this process and is
+ * handled again after its delay. Throws InvalidInputError for wrong options, and what amqplib throws.
  *
  * @example
  * const consuming = await consume({ connection, queue: "orders", inbox, handle: async ({ payload }) => ship(payload) });
@@ -37,10 +38,10 @@ export async function consume<T = unknown, R = unknown>(options: RabbitMqOptions
   const staying = (async () => {
     for (let failures = 0; !signal.aborted; ) {
       await Promise.race([session?.ended, stopped]);
-      // Not at once: a queue that is gone closes one channel after the other.
+      // Waits first: a deleted queue would close one new channel after the other.
       await pause(backoffMs(outageBackoff, failures + 1), signal);
       if (signal.aborted) return;
-      session = await soon(openOne(), signal).catch((error: unknown) => void consumer.tell(error) as undefined);
+      session = await soon(openOne(), signal).catch((error: unknown) => void consumer.reportError(error) as undefined);
       failures = session === undefined ? failures + 1 : 0;
     }
   })();
@@ -55,7 +56,7 @@ export async function consume<T = unknown, R = unknown>(options: RabbitMqOptions
   };
 }
 
-/** One that is stopped does not wait for a broker that is away, nor does one whose broker never answers. What opens later is closed. */
+/** Waits for a session until the signal aborts or 30 s have passed. A session that opens later is closed. */
 async function soon(opening: Promise<Session>, signal: AbortSignal): Promise<Session | undefined> {
   const opened = new AbortController();
   const late = pause(openMsMax, AbortSignal.any([signal, opened.signal])).then(() => undefined);
@@ -63,13 +64,13 @@ async function soon(opening: Promise<Session>, signal: AbortSignal): Promise<Ses
   if (session !== undefined) return session;
   void opening.then((one) => one.close()).catch(() => undefined);
   if (signal.aborted) return undefined;
-  throw new Error(`RabbitMQ gave us no consumer within ${openMsMax} ms`);
+  throw new Error(`RabbitMQ did not open a consumer within ${openMsMax} ms`);
 }
 
 interface Session {
-  /** Resolves when its channel is gone. */
+  /** Resolves when the channel has closed. */
   readonly ended: Promise<void>;
-  /** No more messages. */
+  /** Stops receiving. */
   cancel(): Promise<void>;
   close(): Promise<void>;
 }
@@ -81,21 +82,21 @@ interface Opening<T, R> {
   readonly stopping: AbortSignal;
 }
 
-/** One channel, until it breaks or is closed. What it had not acknowledged is the broker's again. */
+/** Opens a channel and consumes. When the channel closes, unacknowledged messages return to the broker. */
 async function openSession<T, R>({ consumer, options, underWay, stopping }: Opening<T, R>): Promise<Session> {
   const channel = await options.connection.createChannel();
   const broken = new AbortController();
   const ended = new Promise<void>((resolve) => void channel.once("close", resolve));
   void ended.then(() => broken.abort());
-  // It closes as well, and that is when something is done about it.
-  channel.on("error", (error: unknown) => consumer.tell(error));
+  // The channel closes after an error, and then a new session is opened.
+  channel.on("error", (error: unknown) => consumer.reportError(error));
   const signal = AbortSignal.any([stopping, broken.signal]);
   const unlessBroken = async (ask: () => Promise<unknown>) => {
     if (!broken.signal.aborted) await Promise.race([ask(), ended]).catch(() => undefined);
   };
   await channel.prefetch(consumer.concurrency);
   const { consumerTag } = await channel.consume(options.queue, (message) => {
-    // Null: the queue is gone.
+    // Null: the queue was deleted.
     if (message === null) void unlessBroken(() => channel.close());
     else underWay.add(deliver({ consumer, options, channel, signal }, message));
   });
@@ -113,7 +114,7 @@ interface Delivering<T, R> {
   readonly signal: AbortSignal;
 }
 
-/** If we die on one of these lines, or the channel breaks, the broker hands the message out again, and the inbox knows it. */
+/** If the process dies on one of these lines, or the channel breaks, the broker delivers the message again, and the inbox recognizes it. */
 async function deliver<T, R>({ consumer, options, channel, signal }: Delivering<T, R>, message: ConsumeMessage): Promise<void> {
   const arrived = messageOf(options, message);
   const done = await consumer.untilDone(arrived, signal);
@@ -121,7 +122,7 @@ async function deliver<T, R>({ consumer, options, channel, signal }: Delivering<
     if (done) channel.ack(message);
     else channel.nack(message);
   } catch (error) {
-    consumer.tell(error, arrived.message);
+    consumer.reportError(error, arrived.message);
   }
 }
 
@@ -134,7 +135,7 @@ function messageOf<T, R>(options: RabbitMqOptions<T, R>, from: ConsumeMessage): 
   const nameless = arrivedOf(options, { ...rest, id: randomUUID() }, from.content);
   if (inbox.keyed) return nameless;
   const refused = new PermanentError(
-    `a message of queue "${queue}" has no messageId: a redelivery of it would not be known. Set messageId when publishing, or give the inbox a key, or the consumer an id.`,
+    `a message of queue "${queue}" has no messageId, so a redelivery could not be recognized. Set messageId when publishing, or set the inbox's option key or the consumer's option id.`,
   );
   return { ...nameless, refused };
 }

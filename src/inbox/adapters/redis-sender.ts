@@ -1,4 +1,4 @@
-/** The part of a node-redis client (`createClient`) that is used. */
+/** The members of a node-redis client (`createClient`) that are used. */
 interface NodeRedisClient {
   // biome-ignore lint/suspicious/noExplicitAny: drivers' own types are generic over everything, and replies are checked here
   sendCommand(args: any, options?: any): Promise<any>;
@@ -6,19 +6,19 @@ interface NodeRedisClient {
   duplicate(): any;
 }
 
-/** The part of an ioredis client (`new Redis`) that is used. */
+/** The members of an ioredis client (`new Redis`) that are used. */
 interface IoRedisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
   // biome-ignore lint/suspicious/noExplicitAny: as above
   duplicate(): any;
 }
 
-/** One server, by either driver. */
+/** A client of one Redis server, of node-redis or ioredis. */
 export type RedisClient = NodeRedisClient | IoRedisClient;
 
 export interface RedisSender {
   send(command: readonly string[]): Promise<unknown>;
-  /** The same on a connection of its own, which may be kept waiting. */
+  /** A sender on a separate connection, for blocking commands. */
   duplicate(onError: (error: unknown) => void): Promise<RedisSender & { destroy(): void }>;
 }
 
@@ -28,7 +28,7 @@ export function senderOf(client: RedisClient): RedisSender {
 
 function ofNodeRedis(client: NodeRedisClient): RedisSender {
   return {
-    // Replies as we know them, whatever the client was told to make of them.
+    // Overrides the client's type mapping, so that replies have the default types.
     send: (command) => client.sendCommand(command, { typeMapping: {} }),
     async duplicate(onError) {
       const copy = client.duplicate();

@@ -7,25 +7,27 @@ import { type Delivery, poll } from "./polling.js";
 import { type RedisClient, type RedisSender, senderOf } from "./redis-sender.js";
 import { type Entry, entriesOf } from "./stream-entries.js";
 
+/** Options of `consume` for Redis streams. */
 export interface RedisStreamsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
-  /** Of node-redis, connected, or of ioredis. Reading waits on a connection of its own, a duplicate of this one. */
+  /** A connected node-redis client, or an ioredis client. Blocking reads use a duplicate of its connection. */
   readonly client: RedisClient;
   readonly stream: string;
-  /** Made with everything that is in the stream, if it is not there. */
+  /** The consumer group. If it does not exist, it is created from the start of the stream. */
   readonly group: string;
-  /** Who reads, as `XINFO CONSUMERS` shows it. The machine's name, if nothing is said; several may share one. */
+  /** Consumer name, as `XINFO CONSUMERS` shows it. Default: the host name; several consumers may share a name. */
   readonly name?: string;
-  /** The field with the payload; the others are headers. Without: all fields are the payload, an object of texts. */
+  /** The field that holds the payload; other fields become headers. Default: the payload is an object of all fields. */
   readonly field?: string;
-  /** How long an entry is left to whoever took it and falls silent. Default 30 s. A retry waits no longer than this. */
+  /** How long an entry may be idle before another consumer claims it. Default 30 s. It also limits the delay of a retry. */
   readonly claimAfterMs?: number;
 }
 
-/** How long one read waits; how often it is looked for entries that nobody is at. */
+/** How long one read blocks, and the minimum interval between scans for idle entries. */
 const blockMs = 500;
 
 /**
- * Runs the entries of a Redis stream through an inbox, as a member of a group.
+ * Handles the entries of a Redis stream through an inbox, as a member of a consumer group. Throws InvalidInputError for wrong
+ * options, and what the client throws.
  *
  * @example
  * const consuming = await consume({ client, stream: "orders", group: "billing", field: "data", inbox, handle });
@@ -38,9 +40,9 @@ export async function consume<T = unknown, R = unknown>(options: RedisStreamsOpt
   duration("claimAfterMs", claimAfterMs, 1000);
   const { send } = senderOf(client);
   await makeGroup(send, stream, group);
-  const reader = await senderOf(client).duplicate((error) => consumer.tell(error));
+  const reader = await senderOf(client).duplicate((error) => consumer.reportError(error));
 
-  /** Where the scan for entries that nobody is at goes on. */
+  /** Where the scan for idle entries continues. */
   let cursor = "0-0";
   let claimedAt = Number.NEGATIVE_INFINITY;
   const claim = async (count: number): Promise<Entry[]> => {
@@ -55,25 +57,25 @@ export async function consume<T = unknown, R = unknown>(options: RedisStreamsOpt
     const block = ["COUNT", String(count), "BLOCK", String(blockMs)];
     return entriesOf(streamOf(await reader.send(["XREADGROUP", "GROUP", group, name, ...block, "STREAMS", stream, ">"])));
   };
-  /** As if somebody had taken it so many ms ago; not counted as a delivery. */
+  /** Sets the idle time of an entry without counting a delivery. */
   const setIdle = async (id: string, idleMs: number) =>
     void (await send(["XCLAIM", stream, group, name, "0", id, "IDLE", String(idleMs), "JUSTID"]));
   const deliveryOf = (entry: Entry, redelivered: boolean): Delivery<T> => ({
     ...messageOf(options, entry, redelivered),
     done: async () => void (await send(["XACK", stream, group, entry.id])),
     again: (afterMs) => setIdle(entry.id, Math.max(0, claimAfterMs - afterMs)),
-    atIt: () => setIdle(entry.id, 0),
+    extend: () => setIdle(entry.id, 0),
   });
 
   const polling = poll(consumer, {
-    atItEveryMs: claimAfterMs / 3,
+    extendEveryMs: claimAfterMs / 3,
     async *take(room) {
       try {
         const left = await claim(room);
         for (const entry of left) yield deliveryOf(entry, true);
         if (left.length < room) for (const entry of await read(room - left.length)) yield deliveryOf(entry, false);
       } catch (error) {
-        // A failover may lose a group, or somebody its stream. From the beginning, then: the inbox knows what was handled.
+        // A failover or a deleted stream loses the group. The new group reads from the start: the inbox recognizes handled entries.
         if (String(error).includes("NOGROUP")) await makeGroup(send, stream, group);
         throw error;
       }
@@ -95,7 +97,7 @@ async function makeGroup(send: RedisSender["send"], stream: string, group: strin
   }
 }
 
-/** Of the one stream that was asked for; nothing, when nothing came. Its name and entries are a pair, a flat pair or a map: as the driver has it. */
+/** The entries of the one stream that was read. Drivers return the name and the entries as a pair, a flat pair or a map. */
 function streamOf(reply: unknown): unknown {
   if (reply === null) return [];
   const [first, second] = Array.isArray(reply) ? reply : [reply instanceof Map ? [...reply][0] : Object.entries(reply as object)[0]];

@@ -5,25 +5,29 @@ import { arrivedOf } from "./arrived.js";
 import { type ConsumeOptions, Consumer, type Consuming } from "./consuming.js";
 import { type Delivery, poll } from "./polling.js";
 
+/** Options of `consume` for Amazon SQS. */
 export interface SqsOptions<T = unknown, R = unknown> extends ConsumeOptions<T, R> {
-  /** `new SQS({})` */
+  /** An SQS client: `new SQS({})`. */
   readonly client: Pick<SQS, "getQueueAttributes" | "receiveMessage" | "deleteMessage" | "changeMessageVisibility">;
   readonly queueUrl: string;
-  /** How long a message is hidden from others; extended while it is worked on. The queue's own, if nothing is said. */
+  /** Visibility timeout, extended while a message is handled. Default: that of the queue. */
   readonly visibilitySeconds?: number;
-  /** How long one request for messages waits for them. */
+  /** How long one receive request waits for messages. Default 20 s. */
   readonly waitSeconds?: number;
-  /** What names a message: SQS's own id, or in a FIFO queue what its sender named it, where no name is ever used for two messages. */
+  /**
+   * Which id names a message. `deduplicationId` (FIFO queues): the sender's id, which must never be used for two different
+   * messages. Default `messageId`, the id that SQS assigns.
+   */
   readonly id?: "messageId" | "deduplicationId";
 }
 
-/** SQS hands out no more at a time. */
+/** Limit of SQS for one receive request. */
 const batchMax = 10;
-/** And hides nothing for longer. */
+/** Limit of SQS for the visibility timeout. */
 const hiddenSecondsMax = 43_200;
 
 /**
- * Runs the messages of an SQS queue through an inbox.
+ * Handles the messages of an SQS queue through an inbox. Throws InvalidInputError for wrong options, and what the client throws.
  *
  * @example
  * const consuming = await consume({ client: new SQS({}), queueUrl, inbox, handle: async ({ payload }) => ship(payload) });
@@ -56,11 +60,11 @@ export async function consume<T = unknown, R = unknown>(options: SqsOptions<T, R
       ),
       done: async () => void (await client.deleteMessage({ QueueUrl, ReceiptHandle })),
       again: (afterMs) => hide(Math.ceil(afterMs / 1000)),
-      atIt: () => hide(VisibilityTimeout),
+      extend: () => hide(VisibilityTimeout),
     };
   };
   return poll(consumer, {
-    atItEveryMs: (VisibilityTimeout * 1000) / 3,
+    extendEveryMs: (VisibilityTimeout * 1000) / 3,
     async *take(room, signal) {
       const asked = {
         QueueUrl,

@@ -1,10 +1,9 @@
-/** One entry of a stream. */
 export interface Entry {
   readonly id: string;
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** Of a reply with entries. One that was deleted meanwhile has no fields, and is left out. */
+/** Parses the entries of a reply. An entry that was deleted meanwhile has no fields and is left out. */
 export function entriesOf(reply: unknown): Entry[] {
   const entries = reply as readonly (readonly [string, readonly string[] | null] | null)[];
   return entries.flatMap((entry) => (entry?.[1] ? [{ id: entry[0], fields: pairs(entry[1]) }] : []));

@@ -1,4 +1,4 @@
-/** Work under way, up to a bound. Only one waits for room: the loop that takes messages. */
+/** Tracks messages in progress, up to `max`. Only one caller may wait for room: the loop that receives messages. */
 export class UnderWay {
   readonly #max: number;
   readonly #works = new Set<Promise<void>>();
@@ -8,7 +8,7 @@ export class UnderWay {
     this.#max = max;
   }
 
-  /** Resolves with how many more there may be: at least one. */
+  /** Waits until there is room and resolves with the number of free slots, at least one. */
   async room(): Promise<number> {
     while (this.#works.size >= this.#max) {
       await new Promise<void>((resolve) => {
@@ -18,7 +18,7 @@ export class UnderWay {
     return this.#max - this.#works.size;
   }
 
-  /** `work` never rejects: who starts it has caught everything. */
+  /** `work` must not reject. */
   add(work: Promise<void>): void {
     this.#works.add(work);
     void work.then(() => {

@@ -49,7 +49,7 @@ onStores("packets in memory", packetStores, (test) => {
     expect(letters.map(({ queue, edge, error }) => [queue, edge, error.code])).toEqual(
       Array.from({ length: 2 }, () => ["lost-ones", "A->B.in", "LOST"]),
     );
-    await expect(second.reinject(letters[0]?.id ?? "")).rejects.toMatchObject({ code: "PAYLOAD_LOST" });
+    await expect(second.retry(letters[0]?.id ?? "")).rejects.toMatchObject({ code: "PAYLOAD_LOST" });
     for (const { id } of letters) expect(await second.discard(id)).toBe(true);
     expect(await second.counts()).toEqual([]);
   });

@@ -56,7 +56,7 @@ const runtime = await createRuntime({
   ...{ leaseMs, pollMs: 50, work: act !== "person", onMismatch: "deadLetter", privateWebhooks: "allow" },
 });
 if (about !== "" && act !== "person") await runtime.trigger(flow, "Take", JSON.parse(about), { key: act });
-if (point.endsWith("reinject")) await runtime.reinject(about);
+if (point.endsWith("reinject")) await runtime.retry(about);
 if (point.endsWith("discard")) await runtime.discard(about);
 if (about === "pause" || about === "resume" || about === "archive") await runtime[about](flow);
 if (act === "stop") await runtime.stop();

@@ -55,7 +55,7 @@ if (given !== undefined && import.meta.filename === process.argv[1]) {
   const acts = {
     handle: () => inbox.handle(message, handler),
     batch: () => inbox.handleBatch(batch, handler),
-    redrive: () => inbox.redrive("o-1", handler),
+    redrive: () => inbox.retry("o-1", handler),
     discard: () => inbox.discard("o-1"),
   };
   console.log(JSON.stringify((await acts[act]()) ?? null));

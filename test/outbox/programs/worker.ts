@@ -70,7 +70,7 @@ async function main({ url, brokerUrl, act, dieAt, broker, attemptsMax = 2 }: Out
     });
     at("after commit");
   }
-  if (act === "redrive") await outbox.redrive(messageId);
+  if (act === "redrive") await outbox.retry(messageId);
   if (act === "discard") await outbox.discard(messageId);
   if (act === "relay") {
     const publish = publisherTo(brokerUrl);

@@ -86,12 +86,12 @@ test.each(["http://127.1/", "http://2130706433/", "http://0x7f.0.0.1/", "http://
   },
 );
 
-test("what is no such option is refused", () => {
+test("rejects invalid options", () => {
   const noHosts = ["http://alerts.internal/", "alerts.internal:9000", "user@alerts.internal", "a b"].map((host) => [host]);
   for (const given of [true, "yes", [1], [""], null, {}, ...noHosts]) expect(() => checkPrivateWebhooks(given)).toThrow(/privateWebhooks/);
 });
 
-test("hosts are compared as URLs have them", () => {
+test("compares hosts as URLs spell them", () => {
   const allowed = checkPrivateWebhooks(["Alerts.Internal", "[::1]", "0:0:0:0:0:0:0:2", " 127.1"]);
   expect(allowed).toEqual(["alerts.internal", "::1", "::2", "127.0.0.1"]);
 });

@@ -2,7 +2,7 @@ import { lookup } from "node:dns/promises";
 import { BlockList, isIP } from "node:net";
 import { InvalidInputError } from "../../../core/errors/errors.js";
 
-/** Whether alerts may go to private addresses: to none, to all, or to the hosts of this list. */
+/** Whether alerts may be sent to private addresses: to none ("refuse"), to all ("allow"), or to the hosts of this list. */
 export type PrivateWebhooks = "refuse" | "allow" | readonly string[];
 
 /** Networks that a document must not make this process connect to: this machine, its local network, the metadata service of its cloud. */
@@ -74,7 +74,7 @@ export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {
   if (given === "refuse" || given === "allow") return given;
   const hosts = Array.isArray(given) ? given.map(hostNamed) : [undefined];
   if (hosts.every((host) => host !== undefined)) return hosts;
-  const rule = 'must be "refuse", "allow", or a list of host names as they stand in the webhooks, without scheme, port and path';
+  const rule = 'must be "refuse", "allow", or a list of host names as spelled in the webhooks, without scheme, port and path';
   throw new InvalidInputError("privateWebhooks", rule);
 }
 

@@ -10,7 +10,7 @@ import { checkedAddresses, hostOf, isPrivateAddress, mayBePrivate, type PrivateW
 /** Time limit of one request. */
 const answerMsMax = 10_000;
 
-/** Posts JSON. Throws unless the answer is 2xx. Error messages do not contain the URL: it may be a secret. */
+/** Posts JSON. Throws unless the response is 2xx. Error messages do not contain the URL, which may be a secret. */
 export async function post(
   webhook: string,
   body: object,
@@ -25,14 +25,14 @@ export async function post(
       warnOnce(body);
       throw error;
     }
-    throw new NodeError("NETWORK_ERROR", `the webhook cannot be reached: ${whyOf(error)}`);
+    throw new NodeError("NETWORK_ERROR", `the webhook is unreachable: ${whyOf(error)}`);
   });
-  const redirected = status >= 300 && status < 400 ? ", and redirects are not followed" : "";
-  if (status < 200 || status > 299) throw new NodeError("TEMPORARY", `the webhook answered ${status}${redirected}`);
+  const redirected = status >= 300 && status < 400 ? "; redirects are not followed" : "";
+  if (status < 200 || status > 299) throw new NodeError("TEMPORARY", `the webhook responded with ${status}${redirected}`);
 }
 
 /**
- * Returns the status of the answer. It connects to the addresses that were checked: `fetch` would resolve the name again,
+ * Returns the status of the response. It connects to the addresses that were checked: `fetch` would resolve the name again,
  * and could get a private address. It follows no redirect, because the target would not be checked.
  */
 async function answerOf(
@@ -77,17 +77,20 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-const cannotPost = "its webhook is no http or https URL";
+const cannotPost = "its webhook is not an http or https URL";
 /** Known in advance for addresses; for a host name only when an alert is sent. */
-const isPrivate = "its webhook leads to a private or link-local address; if it may, name its host in the option privateWebhooks";
+const isPrivate = "its webhook has a private or link-local address; to allow that, add its host to the option privateWebhooks";
 
-/** Warns of alerts that cannot be sent. Their flows run all the same. */
+/** Warns of alerts that cannot be sent. Their flows run nevertheless. */
 export function warnOfWebhooks(plans: readonly FlowPlan[], privateWebhooks: PrivateWebhooks): void {
   for (const { id: flow, nodes } of plans)
     for (const { id, alert } of nodes.values()) {
       const why = alert && cannotBePosted(alert.webhook, privateWebhooks);
       if (why === undefined) continue;
-      process.emitWarning(`node "${id}" of flow "${flow}" sends no alerts: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
+      process.emitWarning(`[onceflow] node "${id}" of flow "${flow}" cannot send alerts: ${why}`, {
+        type: "OnceflowWarning",
+        code: "ONCEFLOW_WEBHOOK",
+      });
     }
 }
 
@@ -98,7 +101,7 @@ function warnOnce({ flow = "", node = "" }: { readonly flow?: string; readonly n
   const name = `node "${node}" of flow "${flow}"`;
   if (warned.has(name)) return;
   warned.add(name);
-  process.emitWarning(`${name} sends no alerts: ${isPrivate}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
+  process.emitWarning(`[onceflow] ${name} cannot send alerts: ${isPrivate}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
 }
 
 /** Why the webhook cannot be used, as far as that is known without resolving its host name. */

@@ -45,7 +45,7 @@ export class Attempt extends BoundedCall {
     return isRetried({ code: "TIMEOUT", final: false }, this.route.delivery.retry, this.failures);
   }
 
-  /** Called before each node: throws or rejects if another worker may have the packet, or its time is over. Undefined: go on. */
+  /** Called before each node: throws or rejects if another worker may have the packet, or the time limit has passed. Undefined: continue. */
   checkLease(): Promise<void> | undefined {
     if (this.isAborted) throw this.abortReason;
     return undefined;
@@ -59,12 +59,12 @@ export class Attempt extends BoundedCall {
   within<T>(clock: Clock, graceMs: number, timeoutMsDefault: number, work: Promise<T>): Promise<T> {
     const { timeoutMs = timeoutMsDefault } = this.route.delivery;
     const beganAt = clock.now();
-    const timeoutError = () => new NodeError("TIMEOUT", `it took longer than ${timeoutMs} ms`);
+    const timeoutError = () => new NodeError("TIMEOUT", `the delivery did not finish within ${timeoutMs} ms`);
     const judgeLateSuccess = (timeout: Error): Error | undefined => {
       if (this.isRetriedAfterTimeout) return undefined;
       this.succeededLate = true;
       const ms = Math.round(clock.now() - beganAt);
-      return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count: its effect has happened`);
+      return new NodeError("TIMEOUT", `${timeout.message}; it succeeded after ${ms} ms, too late to count, but its effect has happened`);
     };
     return this.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess }, work);
   }

@@ -48,7 +48,7 @@ export class BatchCall {
       if (members.length === 0) return;
       const answers: readonly (Handled | Error)[] = (await this.#node.handleBatch?.(members.map(({ input }) => input))) ?? [];
       if (!Array.isArray(answers) || answers.length !== members.length)
-        throw new NodeError("PERMANENT", `handleBatch must return ${members.length} answers, one for each input`);
+        throw new NodeError("PERMANENT", `handleBatch must return ${members.length} results, one for each input`);
       for (const [i, { resolve, reject }] of members.entries()) {
         const answer: unknown = answers[i];
         try {

@@ -3,7 +3,7 @@ import type { PacketProblem } from "../../plan/packets.js";
 import type { Route } from "../flows/route.js";
 import type { Data } from "./payload.js";
 
-/** Why a packet does not fit the schema of its edge; undefined: it fits. */
+/** Why a packet does not match the schema of its edge; undefined if it does. */
 export function problemOf(
   { packet }: Route,
   data: Data,

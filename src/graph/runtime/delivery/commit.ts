@@ -46,7 +46,7 @@ export async function retryCommit(
 ): Promise<[Settling, PacketAnswer]> {
   const { store } = ports;
   const { no, execution } = delivery.packet;
-  const what = `the end of packet ${packetId(no)}${execution === null ? "" : ` of execution ${executionId(execution)}`}`;
+  const what = `the outcome of packet ${packetId(no)}${execution === null ? "" : ` of execution ${executionId(execution)}`}`;
   const commit = (settling: Settling) => {
     const packet = settleOperation(delivery, settling);
     return () => store.commit({ packet });

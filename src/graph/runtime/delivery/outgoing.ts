@@ -33,7 +33,7 @@ export function packetsFor(sender: Sender, sent: readonly Sent[], origin: Origin
   return packets;
 }
 
-/** One packet for the store: checked, with its key, its lane and its place in a join. `failed` says why it cannot be delivered. */
+/** One packet for the store: checked, with its key, its lane and its port in a join. `failed`: why it cannot be delivered. */
 export function packetFor(sender: Sender, { route, data, problem }: Sent, { execution, trace }: Origin): Outgoing {
   const { delivery } = route;
   const key = keyOf(route, data);
@@ -89,7 +89,7 @@ export function keyScope(flowId: string): string {
   return `${flowId}.idempotency_keys`;
 }
 
-/** Null: the data is no JSON, so it has no canonical hash, and a packet with the same key counts as the same packet. */
+/** Null if the data is not JSON: it has no canonical hash, and a packet with the same key counts as the same packet. */
 export function fingerprintOf(data: Data): string | null {
   try {
     return sha256(canonicalJson(data, "packet"));

@@ -31,7 +31,7 @@ export async function recover(delivery: Delivery, ports: RecoveryPorts): Promise
   if (died > ports.crashMax) return crashed(`its worker died ${died} times while it delivered no other packet`);
   switch (strategy) {
     case "fail":
-      return crashed("a worker fell silent over it, and its edge says: fail");
+      return crashed("a worker died while it had the packet, and the recovery strategy of the edge is fail");
     case "skip":
       return settleWithoutCall("skipped", none);
     case "replayFromCheckpoint":
@@ -48,11 +48,11 @@ async function replay(delivery: Delivery, node: string | undefined, ports: Recov
   const { route, packet } = delivery;
   const { packets } = store;
   // A store that cannot be read is not a failure of the node: it must not use up an attempt.
-  const read = <T>(reading: () => Promise<T>) => afterEffect(store, reading, { what: `how packet ${packetId(packet.no)} goes on` });
+  const read = <T>(reading: () => Promise<T>) => afterEffect(store, reading, { what: `the recovery of packet ${packetId(packet.no)}` });
   const execution = packet.execution === null ? undefined : await read(() => packets.execution(packet.execution as number));
   if (execution === undefined) return undefined;
   const restarts = (await read(() => packets.notes(execution.no, rowsMax))).filter(({ kind }) => kind === "restarted").length;
-  if (restarts >= crashMax) return settleCrashed(delivery, `its execution was started again ${restarts} times`, sender);
+  if (restarts >= crashMax) return settleCrashed(delivery, `its execution was restarted ${restarts} times`, sender);
   const kept =
     node === undefined
       ? undefined

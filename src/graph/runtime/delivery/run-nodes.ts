@@ -24,7 +24,7 @@ export interface RunPorts extends RecoveryPorts, FailurePorts {
 /**
  * Takes one delivery from its packet to its settling, which the worker then commits:
  *
- * 1. A worker died over the packet before: `recovery.ts` may settle it without a call, as its edge says.
+ * 1. If a worker died while it had the packet, `recovery.ts` may settle it without a call, by the edge's recovery strategy.
  * 2. Check the lease: no node is called for a packet that another worker may have.
  * 3. Run the stage (`stage.ts`): the node, and the nodes that direct edges lead to, within the time limit.
  * 4. Encode what the stage sent (`settling.ts` → `pack.ts` → `outgoing.ts`) and reserve slots for it.
@@ -57,7 +57,7 @@ async function settleLater(delivery: Delivery, leaving: Promise<Leaving>, ports:
   }
 }
 
-/** The path of a packet over which a worker died, and of one that shares a call with others. */
+/** The path of a packet whose earlier worker died, and of a packet in a batch. */
 async function recoverThenCall(delivery: Delivery, ports: RunPorts): Promise<Settling> {
   const { packet, batch } = delivery;
   let joined = false;

@@ -74,7 +74,7 @@ export function settleDead(delivery: Delivery, failure: Failure, history: string
   return { to: { kind: "dead", history, ...note }, packets, outputs: none, ephemeral: none, failure };
 }
 
-/** Undefined: this process has no key to decrypt the packet, which becomes a dead letter all the same. */
+/** Undefined if this process has no key to decrypt the packet, which becomes a dead letter nevertheless. */
 function dataOf(delivery: Delivery): unknown {
   try {
     return delivery.payload.data;

@@ -40,7 +40,7 @@ function run(
   call: Call,
 ): Promise<void> | undefined {
   const { work, plan } = node;
-  if (work === undefined) throw new NodeError("PERMANENT", `node "${plan.id}" is not worked on in this process`);
+  if (work === undefined) throw new NodeError("PERMANENT", `this process has no code for node "${plan.id}"`);
   const called = call(work, new NodeInput(inputs, new StageContext(attempt, plan.id, key)));
   if (called instanceof NodeOutput) return passOn(node, called, attempt, leaving);
   return called.then((output) => passOn(node, output, attempt, leaving));
@@ -54,7 +54,7 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
   for (const { port, data } of output.sent) {
     if (outputs.length > 0 && node.outgoing.length > 0 && !outputs.some(({ name }) => name === port)) {
       leaving.undeclared = pushOrCreate(leaving.undeclared, { flow, node, port, data });
-      warnOfPort(flow, node, port, "the document does not declare it: declare it and add an edge, or correct the node");
+      warnOfPort(flow, node, port, "the document does not declare this port; declare it and add an edge, or correct the node");
       continue;
     }
     let taken = false;
@@ -74,7 +74,7 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
     if (taken && !isForPort && outputs.length === 0) {
       taken = false;
       leaving.unrouted = pushOrCreate(leaving.unrouted, `${id}.${port}`);
-      warnOfPort(flow, node, port, "no edge is for that port; it is kept as an output of the execution");
+      warnOfPort(flow, node, port, "no edge takes packets of this port; they are kept as outputs of the execution");
     }
     if (!taken) leaving.outputs = pushOrCreate(leaving.outputs, { node: id, port, data });
   }
@@ -105,7 +105,7 @@ function checkedDirect(route: Route, data: Data, problem: string | undefined): D
   throw new NodeError("VALIDATION", `edge ${route.queue}: ${wrong}`);
 }
 
-/** For the node to hand on to a provider. The store keeps no record of it. */
+/** The key for the node to pass to a provider. The store keeps no record of it. */
 function directKey(route: Route, data: Data): string | undefined {
   const key = keyOf(route, data);
   if (key.ok) return key.value;

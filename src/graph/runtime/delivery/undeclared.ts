@@ -25,7 +25,7 @@ export function lettersOf(sender: Sender, undeclared: readonly Undeclared[], { e
   return undeclared.map(({ flow, node, port, data }) => {
     const route = outputRoute(flow, node, port, sender.deadRetentionMs);
     const declared = node.plan.outputs.map(({ name }) => name).join(", ");
-    const message = `node "${node.plan.id}" sent to port "${port}", which the document does not declare; declared are ${declared}`;
+    const message = `node "${node.plan.id}" sent to port "${port}", which the document does not declare; declared ports: ${declared}`;
     const failure = { code: unknownPort, message, final: true };
     const failed = withFailure(null, failure, { attempt: 0, at: Date.now(), ms: 0 });
     const { text: payload } = encodePayload(data, trace, sender.valueBytesMax);
@@ -44,7 +44,7 @@ export function warnOfPort(flow: FlowPlan, node: RunningNode, port: string, what
   const id = JSON.stringify([flow.id, node.plan.id, port]);
   if (warned.has(id)) return;
   warned.add(id);
-  process.emitWarning(`node "${node.plan.id}" of flow "${flow.id}" sent to port "${port}"; ${what}`, {
+  process.emitWarning(`[onceflow] node "${node.plan.id}" of flow "${flow.id}" sent to port "${port}"; ${what}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_UNKNOWN_PORT",
   });

@@ -47,5 +47,7 @@ export class FlowStates {
 }
 
 export function flowArchived(flow: string): ConfigurationError {
-  return new ConfigurationError(`[onceflow] flow "${flow}" is archived, and takes no triggers; resume it first`, { code: "FLOW_ARCHIVED" });
+  return new ConfigurationError(`[onceflow] flow "${flow}" is archived and accepts no triggers; resume it first`, {
+    code: "FLOW_ARCHIVED",
+  });
 }

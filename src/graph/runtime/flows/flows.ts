@@ -28,7 +28,7 @@ export async function routeFlows(
     kind === "source" && resolved.work && options.partial !== true && !given.has(operationId);
   const routed = new Map<string, Routed>();
   for (const plan of plans) {
-    if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents have a flow "${plan.id}"`, { code: "FLOW_TWICE" });
+    if (routed.has(plan.id)) throw new ConfigurationError(`[onceflow] two documents define flow "${plan.id}"`, { code: "FLOW_TWICE" });
     const made = route(plan, workOf, passesOn, resolved.deadRetentionMs);
     routed.set(plan.id, { ...made, routes: new Map([...made.routes, alertRoute(plan, resolved.privateWebhooks)]) });
   }
@@ -56,11 +56,11 @@ async function plansOf({ documents, ...load }: RuntimeOptions): Promise<FlowPlan
   return plans;
 }
 
-/** A misspelt field asks for something that the runtime will not do. */
+/** An unknown field may be a typo, whose setting would silently have no effect. */
 function warnOfUnknownFields(findings: readonly Finding[]): void {
   const unknown = findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD").map(findingText);
   if (unknown.length === 0) return;
-  process.emitWarning(`a flow document has fields that mean nothing:\n${unknown.join("\n")}`, {
+  process.emitWarning(`[onceflow] a flow document has unknown fields, which have no effect:\n${unknown.join("\n")}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_UNKNOWN_FIELD",
   });
@@ -90,7 +90,7 @@ function checkNodes(plans: readonly FlowPlan[], { partial = false, work = true }
   );
   if (missing.length === 0) return;
   throw new ConfigurationError(
-    `[onceflow] there is no node for ${missing.join(", ")}; add them to \`nodes\`, or set \`partial\` if other processes have them`,
+    `[onceflow] missing nodes: ${missing.join(", ")}; add them to \`nodes\`, or set \`partial\` if other processes run them`,
     { code: "NODES_MISSING" },
   );
 }

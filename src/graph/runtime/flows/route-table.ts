@@ -38,7 +38,7 @@ export class RouteTable {
   }
 }
 
-/** Whether the store may have packets of it. Of an ephemeral edge it has re-injected dead letters. */
+/** Whether the store may have packets of the route. Packets of an ephemeral edge are in the store after a dead letter was retried. */
 function isStored({ delivery: { mode }, letter }: Route): boolean {
   return mode === "ephemeral" ? letter !== null : mode !== "direct";
 }

@@ -77,7 +77,7 @@ function checkJoins(plan: FlowPlan, nodes: ReadonlyMap<string, RunningNode>): vo
     const node = nodes.get(to.node);
     if ((delivery.mode !== "direct" && delivery.mode !== "ephemeral") || (node?.ports.length ?? 0) < 2) continue;
     throw new ConfigurationError(
-      `[onceflow] [${plan.id}] edge ${id} is ${delivery.mode}, and node "${to.node}" waits for ports ${node?.ports.join(", ")}; make it durable or checkpoint`,
+      `[onceflow] [${plan.id}] edge ${id} is ${delivery.mode}, but node "${to.node}" joins the ports ${node?.ports.join(", ")}; make the edge durable or checkpoint`,
       { code: "JOIN_NOT_KEPT" },
     );
   }
@@ -96,7 +96,7 @@ export function passOn({ kind, outputs }: PlannedNode): FlowNode | undefined {
 
 export type NodesOption = readonly BaseNode[] | Readonly<Record<string, FlowNode>>;
 
-/** By operationId. */
+/** The nodes by operationId. */
 export function nodesOf(given: NodesOption): ReadonlyMap<string, FlowNode> {
   const list: readonly (readonly [string, FlowNode])[] = Array.isArray(given)
     ? (given as readonly BaseNode[]).map((node: BaseNode | null | undefined) => [String(node?.operationId), node as BaseNode])
@@ -107,7 +107,7 @@ export function nodesOf(given: NodesOption): ReadonlyMap<string, FlowNode> {
       throw new ConfigurationError(`[onceflow] nodes.${name} must be a function, or an object of a class that extends BaseNode`, {
         code: "BAD_NODE",
       });
-    if (nodes.has(name)) throw new ConfigurationError(`[onceflow] two nodes say that they are "${name}"`, { code: "BAD_NODE" });
+    if (nodes.has(name)) throw new ConfigurationError(`[onceflow] two nodes have the operationId "${name}"`, { code: "BAD_NODE" });
     nodes.set(name, node);
   }
   return nodes;

@@ -20,8 +20,8 @@ export interface ChildFlows {
 
 /**
  * A node of kind `subworkflow`: `settings.flow` names a flow of this runtime, `settings.workflow` a durable workflow. The
- * child's id is made of the packet. Stops this double effect: the worker dies after it started the child, the packet is
- * delivered again, and the second start finds the first child instead of starting another.
+ * child's id is made from the packet. This prevents a second child: if the worker dies after it started the child, the packet is
+ * delivered again, and the second start finds the first child.
  */
 export function subworkflow(
   plan: PlannedNode,
@@ -43,14 +43,14 @@ export function subworkflow(
   if (typeof workflow === "string") {
     const called = Object.hasOwn(workflows, workflow) ? workflows[workflow] : undefined;
     if (called === undefined && elsewhere) return undefined;
-    if (called === undefined) throw misses(plan, `settings.workflow: there is no "${workflow}" among the runtime's workflows`);
+    if (called === undefined) throw misses(plan, `settings.workflow: "${workflow}" is not in the runtime's option workflows`);
     return child(async (input) => {
       const run = await start(called as WorkflowFunction<[Data], unknown>, [dataOf(input)], { id: idOf(input), store });
       const result: unknown = await run.returnValue;
       return new NodeOutput().send(port, isData(result) ? result : { result });
     });
   }
-  if (typeof flow !== "string") throw misses(plan, "settings.flow or settings.workflow must name what it runs");
+  if (typeof flow !== "string") throw misses(plan, "settings.flow or settings.workflow must name the flow or workflow to run");
   return child(async (input) => {
     const { status, outputs } = await flows.run(
       flow,
@@ -60,7 +60,7 @@ export function subworkflow(
       input.context.signal,
     );
     if (status !== "completed")
-      throw new NodeError("PERMANENT", `flow "${flow}" has ended with dead letters; re-inject them, then this one`);
+      throw new NodeError("PERMANENT", `flow "${flow}" ended with dead letters; retry them, then retry this packet`);
     const output = new NodeOutput();
     for (const { data } of outputs) output.send(port, data);
     return output;
@@ -79,7 +79,7 @@ export function startsChild(work: FlowNode | undefined): boolean {
   return work !== undefined && children.has(work);
 }
 
-/** Throws if a node names an unknown flow, or if a flow contains itself by way of its subworkflows: it would never end. */
+/** Throws if a node names an unknown flow, or if a flow runs itself through its subworkflows and would never end. */
 export function checkChildren(plans: readonly FlowPlan[], replaced: (node: PlannedNode) => boolean): void {
   const children = new Map<string, string[]>();
   for (const { id, nodes } of plans) {
@@ -88,7 +88,7 @@ export function checkChildren(plans: readonly FlowPlan[], replaced: (node: Plann
     });
     for (const node of named)
       if (!plans.some((plan) => plan.id === node.settings["flow"]))
-        throw misses(node, `settings.flow: there is no flow "${String(node.settings["flow"])}" among the runtime's documents`);
+        throw misses(node, `settings.flow: flow "${String(node.settings["flow"])}" is not in the runtime's documents`);
     children.set(
       id,
       named.map(({ settings }) => settings["flow"] as string),
@@ -99,7 +99,7 @@ export function checkChildren(plans: readonly FlowPlan[], replaced: (node: Plann
     const next = [...(children.get(id) ?? [])];
     for (let flow = next.pop(); flow !== undefined; flow = next.pop()) {
       if (flow === id)
-        throw new ConfigurationError(`[onceflow] flow "${id}" runs itself, by way of its subworkflows; it would never end`, {
+        throw new ConfigurationError(`[onceflow] flow "${id}" runs itself through its subworkflows, so it would never end`, {
           code: "SUBWORKFLOW_CIRCLE",
         });
       if (!seen.has(flow)) next.push(...(children.get(flow) ?? []));

@@ -5,7 +5,7 @@ import { type Substitute, substitutes, type Unsupported } from "../../plan/subst
 import type { RuntimeOptions } from "../runtime-options.js";
 
 /**
- * Rejects flows with fields that the runtime does not act on, unless the user has opted into every substitute by name.
+ * Rejects flows with fields that the runtime does not support, unless the user has enabled every substitute by name.
  * A runtime with `work: false` runs only direct entries, so only flows with one are checked.
  */
 export function checkSupported(
@@ -20,8 +20,8 @@ export function checkSupported(
   if (refused.length === 0) return;
   const names = [...new Set(refused.map(({ substitute }) => substitute))];
   throw new ConfigurationError(
-    `[onceflow] flow documents ask for what this runtime does not do:\n${refused.map(line).join("\n")}\n` +
-      `Change the documents, or opt into what it does instead: substitutes: ${JSON.stringify([...optedIn, ...names])} ` +
+    `[onceflow] flow documents use fields that this runtime does not support:\n${refused.map(line).join("\n")}\n` +
+      `Change the documents, or accept what the runtime does instead: substitutes: ${JSON.stringify([...optedIn, ...names])} ` +
       `(onceflow run: ${names.map((name) => `--substitute ${name}`).join(" ")})`,
     { code: "UNSUPPORTED_FIELDS" },
   );
@@ -31,13 +31,13 @@ function line({ asked, place: { file, line: row, column }, substitute }: Unsuppo
   return printable(`${file}:${row}:${column} ${asked} (${substitute}: ${substitutes[substitute]})`);
 }
 
-/** Edges and keys that ask for another database than the runtime's. */
+/** Edges and keys that name a different store than the runtime's. */
 function otherStores({ edges, unsupported }: FlowPlan, name: string): readonly Unsupported[] {
   const known = new Set(unsupported.filter(({ substitute }) => substitute === "store").map(({ asked }) => asked));
   const named = edges.flatMap(({ delivery, place }) => storesOf(delivery).map((store) => ({ asked: `store: ${store}`, store, place })));
   return named
     .filter(({ asked, store }) => store !== name && !known.has(asked))
-    .map(({ asked, place }) => ({ asked: `${asked} (the runtime has ${name})`, place, substitute: "store" }));
+    .map(({ asked, place }) => ({ asked: `${asked} (the runtime uses ${name})`, place, substitute: "store" }));
 }
 
 function storesOf({ store, key }: PlannedDelivery): readonly string[] {

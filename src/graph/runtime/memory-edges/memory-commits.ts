@@ -58,7 +58,7 @@ export class MemoryCommits {
       mark === undefined
         ? { verb: "sendPackets", worker: this.#sender.worker, execution: null, packets }
         : { verb: "settlePacket", no: mark.no, worker: mark.worker, attempt: 1, to: done, packets, outputs };
-    const what = execution === null ? "what a node has sent" : `what a node of execution ${executionId(execution)} has sent`;
+    const what = execution === null ? "packets sent by a node" : `packets sent by a node of execution ${executionId(execution)}`;
     return await afterEffect(this.#store, () => this.#store.commit({ packet }), { what });
   }
 }

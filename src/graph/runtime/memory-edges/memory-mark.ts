@@ -47,7 +47,7 @@ export const lostCode = "LOST";
 
 const lost = {
   code: lostCode,
-  message: "its process died or stopped while the packet was in its memory; whether its node was called is not known",
+  message: "its process died or stopped while the packet was in its memory; it is unknown whether its node was called",
   final: true,
 };
 

@@ -8,8 +8,8 @@ export interface MemoryPacket extends Sent {
   readonly trace: Trace;
   readonly attempt: number;
   readonly no: number;
-  /** Of the attempts that have failed. */
+  /** The errors of failed attempts. */
   readonly history: string | null;
-  /** Undefined: its flow keeps nothing in the store, and no execution waits for it. */
+  /** Undefined if its flow stores nothing: then no execution waits for the packet. */
   readonly mark: Mark | undefined;
 }

@@ -15,7 +15,7 @@ import type { Mark } from "./memory-mark.js";
 import type { MemoryPacket } from "./memory-packet.js";
 import { type ByKey, onceByKey } from "./once-by-key.js";
 
-/** What such a queue holds if its edge does not say. */
+/** Maximum length of a queue whose edge has no `maxLen`. */
 const lengthMaxDefault = 10_000;
 
 /** What edges in memory need from their worker. */
@@ -61,7 +61,7 @@ export class MemoryQueues {
     return this.#length;
   }
 
-  /** Throws if an edge cannot take its share of these. */
+  /** Throws if the queue of an edge has no room for its packets. */
   checkRoom(sent: readonly Sent[]): void {
     const lengths = new Map<Route, number>();
     for (const { route } of sent) {
@@ -72,7 +72,7 @@ export class MemoryQueues {
     }
   }
 
-  /** `marks`: one for each packet, in order; empty where the flow keeps nothing. */
+  /** `marks`: one for each packet, in order; empty if the flow stores nothing. */
   send(sent: readonly Sent[], { execution, trace }: Origin, marks: readonly Mark[]): void {
     sent.forEach(({ route, data, problem }, i) => {
       const mark = marks[i];

@@ -37,7 +37,7 @@ export class EventReporter {
 
   reportSettled(route: Route, packet: About, { to, failure, ms }: Settled): void {
     if (to.kind === "release") return;
-    // The dead letter of a lost packet has an event of its own (reportPlaced).
+    // The dead letter of a lost packet has a separate event (reportPlaced).
     if (route.reportLost !== undefined) return this.#counters.add("lost");
     const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
     this.#counters.add(counter, route, ms);
@@ -71,7 +71,7 @@ export class EventReporter {
     if (to === "dead") this.#reportDead(route, what, storeMade(note));
   }
 
-  reportReinjected(route: Route | undefined, letter: PacketRecord): void {
+  reportDeadLetterRetried(route: Route | undefined, letter: PacketRecord): void {
     if (route !== undefined && this.#listeners.any) this.#listeners.notify({ type: "reinjected", ...about(route, letter) });
   }
 

@@ -1,6 +1,6 @@
 import type { ExecutionStatus } from "../../../core/packets/packet.js";
 
-/** What happens in a runtime. Listeners are called after the commit. */
+/** An event of a runtime. Listeners are called after the commit. */
 export type RuntimeEvent =
   | (Of<"triggered"> & { readonly node: string; readonly key: string | undefined })
   /** The node is called. */
@@ -15,6 +15,7 @@ export type RuntimeEvent =
   | (Of<"dead"> & About & { readonly code: string; readonly message: string; readonly deadLetter: string | undefined })
   /** A part whose join will not be filled, because the other branch was a duplicate. */
   | (Of<"closed"> & About)
+  /** A dead letter was retried, by `runtime.retry` in this process. */
   | (Of<"reinjected"> & About)
   | (Of<"ended"> & { readonly status: ExecutionStatus })
   | { readonly type: "paused" | "resumed" | "archived"; readonly flow: string }
@@ -35,6 +36,7 @@ interface About {
   readonly attempt: number;
 }
 
+/** Called with each event of a runtime (`runtime.on`). Must not block; an error becomes a process warning. */
 export type Listener = (event: RuntimeEvent) => void;
 
 /** Calls listeners one after the other. An error of a listener becomes a warning and stops nothing. */
@@ -56,7 +58,7 @@ export class Listeners {
         listener(event);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
-        process.emitWarning(`a listener of the runtime threw at ${event.type}: ${why}`, {
+        process.emitWarning(`[onceflow] a runtime listener threw for event "${event.type}": ${why}`, {
           type: "OnceflowWarning",
           code: "ONCEFLOW_RUNTIME_LISTENER",
         });

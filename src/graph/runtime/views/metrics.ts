@@ -18,6 +18,7 @@ export interface RuntimeMetrics {
   readonly nodes: readonly NodeMetrics[];
 }
 
+/** Counters of one node, in this process. */
 export interface NodeMetrics {
   readonly flow: string;
   readonly node: string;

@@ -10,7 +10,7 @@ import { storeMade } from "../alerts/store-made.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "../delivery/payload.js";
 import { executionId, packetId } from "./ids.js";
 
-/** An execution, for callers of the runtime. */
+/** An execution: everything that comes of one trigger. */
 export interface ExecutionView {
   readonly id: string;
   readonly flow: string;
@@ -27,6 +27,7 @@ export interface ExecutionView {
   readonly endedAt: Date | undefined;
 }
 
+/** An execution with its input, outputs, notes and open packets. */
 export interface ExecutionDetails extends ExecutionView {
   readonly input: Data;
   /** Packets that nodes sent to ports without an edge. */
@@ -37,12 +38,14 @@ export interface ExecutionDetails extends ExecutionView {
   readonly packets: readonly PacketView[];
 }
 
+/** Something unusual that happened in an execution. */
 export interface NoteView extends Omit<ExecutionNote, "at" | "packet" | "queue"> {
   readonly at: Date;
   readonly packetId: string;
   readonly edge: string;
 }
 
+/** A packet of an execution that is still in the store. */
 export interface PacketView {
   readonly id: string;
   readonly edge: string;
@@ -51,7 +54,7 @@ export interface PacketView {
   readonly key: string | undefined;
 }
 
-/** A packet that will not be retried. */
+/** A packet that failed for good: it is not retried automatically. */
 export interface DeadLetterView {
   readonly id: string;
   readonly flow: string;
@@ -67,6 +70,7 @@ export interface DeadLetterView {
   readonly error: { readonly code: string; readonly message: string };
 }
 
+/** A dead letter with its payload and the errors of its attempts. */
 export interface DeadLetterDetails extends DeadLetterView {
   /** By port, if its node has several input ports. */
   readonly payload: Data;

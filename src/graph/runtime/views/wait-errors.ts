@@ -7,7 +7,7 @@ export class WaitTimeoutError extends OnceflowError {
   readonly timeoutMs: number;
 
   constructor(executionId: string, timeoutMs: number) {
-    super(`[onceflow] execution ${executionId} is still running after ${timeoutMs} ms; it goes on, and can be waited for again`, {
+    super(`[onceflow] execution ${executionId} is still running after ${timeoutMs} ms; it continues, and you can wait again`, {
       code: "WAIT_TIMEOUT",
       retryable: true,
     });
@@ -16,13 +16,13 @@ export class WaitTimeoutError extends OnceflowError {
   }
 }
 
-/** The store has no such execution: it never existed, its flow keeps nothing, or it was purged after its retention. */
+/** The store has no such execution: it never existed, its flow stores nothing, or it was purged after its retention. */
 export class ExecutionNotFoundError extends OnceflowError {
   static override readonly kind: string = "ExecutionNotFoundError";
   readonly executionId: string;
 
   constructor(executionId: string) {
-    super(`[onceflow] there is no execution ${executionId}: it was purged, its flow keeps nothing, or it is in another store`, {
+    super(`[onceflow] execution ${executionId} not found: it was purged, its flow stores nothing, or it is in another store`, {
       code: "EXECUTION_NOT_FOUND",
     });
     this.executionId = executionId;

@@ -30,15 +30,15 @@ import { IdleWatch } from "./idle-watch.js";
 import { Ownership } from "./ownership.js";
 import { PacketSender } from "./packet-sender.js";
 
-/** A packet that was in hand when two workers in a row died: it is delivered alone (core/work/in-hand.ts). */
+/** A packet that two workers in a row had when they died: it is delivered alone (core/work/in-hand.ts). */
 interface Suspect {
   readonly route: Route;
   readonly packet: PacketRecord;
 }
 
 /**
- * Carries packets from the store to their nodes. Any number of workers share one store. The methods below stand in the order
- * of a packet's way:
+ * Delivers packets from the store to their nodes. Any number of workers share one store. The methods below are in the order of a
+ * packet's path:
  *
  * 1. `start`: register with the store, keep the lease, poll.
  * 2. `#receive`: a poll (`claim-loop.ts`) has claimed due packets, and each takes a slot. Suspects are set aside, and are
@@ -47,7 +47,7 @@ interface Suspect {
  * 4. `#deliver`: run the nodes (`delivery/run-nodes.ts`), commit the end of the packet and what it sends (`delivery/commit.ts`).
  * 5. `#sendOn`: packets that the commit has claimed for this worker go to step 3 at once (`packet-sender.ts`).
  * 6. `#release`: free the slot; poll if packets were left behind.
- * 7. `stop`: claim no more, wait for deliveries, hand back the rest.
+ * 7. `stop`: stop claiming, wait for deliveries, release the other packets.
  *
  * If the process dies before the commit of step 4, the packet is in the store under this worker's lease. When the lease
  * expires, another worker claims the packet and delivers it again.
@@ -259,7 +259,7 @@ export class PacketWorker {
     return this.#idleWatch.wait();
   }
 
-  /** Claims nothing more, waits at most `graceMs` for deliveries, and hands back packets that were not begun. */
+  /** Stops claiming, waits at most `graceMs` for deliveries, and releases packets that were not begun. */
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     await this.#claimLoop.stop();
@@ -267,13 +267,13 @@ export class PacketWorker {
     this.#checkpoints.flush();
     if (!this.#hasNoWork()) await this.#idleWatch.waitAtMost(this.#store.clock, graceMs);
     this.#lease.stop();
-    this.#abortDeliveries(new NodeError("TEMPORARY", "this process stops"));
+    this.#abortDeliveries(new NodeError("TEMPORARY", "this process is stopping"));
     // Deliveries that still run have begun: their packets stay under the lease, and the attempt counts when it expires.
     if (this.#deliveries.size === 0 && !this.#store.closed) await this.registration.leave();
     this.#idleWatch.check();
   }
 
-  /** No packet is here, and none is being sent with a claim: that one would be ours. */
+  /** This worker has no packet, and sends none with a claim, which it would then own. */
   #hasNoWork(): boolean {
     return this.capacity.taken === 0 && this.#deliveries.size === 0 && this.memoryQueues.length === 0;
   }

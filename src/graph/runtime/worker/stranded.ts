@@ -15,24 +15,27 @@ export async function warnOfStranded({ packets }: Store, flows: ReadonlyMap<stri
     const routed = flows.get(flow);
     if (waiting === 0 || routed === undefined || delivers(routed.routes.get(queue))) continue;
     const what = `${waiting} ${waiting === 1 ? "packet" : "packets"} of edge ${queue} of flow "${flow}"`;
-    process.emitWarning(`${what} cannot be delivered: its document has no such edge any more; run one that has, until they are gone`, {
-      type: "OnceflowWarning",
-      code: "ONCEFLOW_STRANDED",
-    });
+    process.emitWarning(
+      `[onceflow] ${what} cannot be delivered: the document no longer has this edge; run a document that has it until they are delivered`,
+      {
+        type: "OnceflowWarning",
+        code: "ONCEFLOW_STRANDED",
+      },
+    );
   }
 }
 
-/** Throws if no edge would deliver a dead letter that is re-injected: it would wait without end, and no longer be listed as dead. */
+/** Throws if no edge would deliver a retried dead letter: it would wait without end, and no longer be listed as dead. */
 export function checkEdge({ flow, queue }: { readonly flow: string; readonly queue: string }, routed: Routed | undefined): void {
   // The edges of a flow that this runtime does not run are not known here.
   if (routed === undefined || delivers(routed.routes.get(queue))) return;
   if (isOutputQueue(queue))
     throw new ConfigurationError(
-      `[onceflow] flow "${flow}" declares no output ${queue.slice(0, -2)} with an edge that leads from it; declare it and re-inject the letter, or discard it`,
+      `[onceflow] flow "${flow}" declares no output ${queue.slice(0, -2)} with an edge; declare both and retry the dead letter, or discard it`,
       { code: "EDGE_GONE" },
     );
   throw new ConfigurationError(
-    `[onceflow] edge ${queue} is not in flow "${flow}" any more, and would not be delivered; re-inject it where the document has it, or discard it`,
+    `[onceflow] flow "${flow}" no longer has edge ${queue}, so the dead letter cannot be delivered; retry it with a document that has the edge, or discard it`,
     { code: "EDGE_GONE" },
   );
 }

@@ -17,10 +17,10 @@ export function isIpv4(text: string): boolean {
 
 /** RFC 4291: eight groups; `::` stands for one or more of them; the last two may be an IPv4 address. */
 export function isIpv6(text: string): boolean {
-  // No address has ten parts: more of them need not be looked at.
+  // An address has at most nine parts; more need not be checked.
   const parts = text.split(":", 10);
   const last = parts.length - 1;
-  // A colon at either end must be half of a `::`, which makes two empty parts there: one of them is left out.
+  // A colon at either end must be half of a `::`, which makes two empty parts: one of them is skipped.
   const [begin, end] = [parts[0] === "" ? 1 : 0, parts[last] === "" ? last - 1 : last];
   if ((begin === 1 && parts[1] !== "") || (end < last && parts[end] !== "")) return false;
   let groups = 0;

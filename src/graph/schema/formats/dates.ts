@@ -11,7 +11,7 @@ export function isDate(text: string): boolean {
 }
 
 function daysIn(year: number, month: number): number {
-  // Day 0 of the next month. The calendar repeats after 400 years; Date would take the years 0 to 99 for 1900 to 1999.
+  // Day 0 of the next month. The calendar repeats after 400 years; Date would read the years 0 to 99 as 1900 to 1999.
   return new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate();
 }
 
@@ -25,7 +25,7 @@ export function isTime(text: string): boolean {
   return (hour * 60 + minute - offset + minutesPerDay) % minutesPerDay === minutesPerDay - 1;
 }
 
-/** Of a time that ends with Z or with an offset; undefined: there is no such offset. */
+/** The offset of a time that ends with Z or an offset; undefined if the offset is invalid. */
 function offsetMinutes(text: string): number | undefined {
   if (/z$/i.test(text)) return 0;
   const [hours, minutes] = [numberAt(text, text.length - 5), numberAt(text, text.length - 2)];
@@ -33,12 +33,12 @@ function offsetMinutes(text: string): number | undefined {
   return (hours * 60 + minutes) * (text.charAt(text.length - 6) === "-" ? -1 : 1);
 }
 
-/** Two digits. */
+/** The number in two digits. */
 function numberAt(text: string, at: number): number {
   return (text.charCodeAt(at) - 48) * 10 + text.charCodeAt(at + 1) - 48;
 }
 
-/** RFC 3339 lets applications write a space in place of the T. */
+/** RFC 3339 allows a space instead of the T. */
 export function isDateTime(text: string): boolean {
   const separator = text.charAt(10);
   return (separator === "T" || separator === "t" || separator === " ") && isDate(text.slice(0, 10)) && isTime(text.slice(11));
@@ -48,7 +48,7 @@ const days = String.raw`(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)`;
 const hours = String.raw`T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)`;
 const duration = new RegExp(String.raw`^P(?:\d+W|${days}(?:${hours})?|${hours})$`);
 
-/** Of RFC 3339, appendix A: units follow each other without a gap, `P1Y2M` and not `P1Y2D`. */
+/** RFC 3339, appendix A: no unit may be skipped, so `P1Y2M` is valid and `P1Y2D` is not. */
 export function isDuration(text: string): boolean {
   return duration.test(text);
 }

@@ -47,7 +47,7 @@ const formats: ReadonlyMap<string, FormatCheck> = new Map<string, FormatCheck>([
   ["relative-json-pointer", isRelativeJsonPointer],
 ]);
 
-/** The check of the format of that name; undefined: the format is not known, and is only a note. */
+/** The check of a format; undefined for an unknown format, which is only an annotation. */
 export function formatCheck(name: string): FormatCheck | undefined {
   return formats.get(name);
 }

@@ -2,14 +2,14 @@ import { RE2JS } from "re2js";
 import { isIpv6 } from "./addresses.js";
 
 /**
- * URIs of RFC 3986 and templates of RFC 6570. A part has no characters that end it, so that no expression
- * goes over a part more than a few times, and time grows with the length of a text. Escapes are looked at by themselves.
+ * URIs (RFC 3986) and URI templates (RFC 6570). No part can contain the characters that end it, so that the expressions do not
+ * backtrack over a part, and time is linear in the length of the text. Escapes are checked separately.
  */
 
 const name = String.raw`a-z0-9\-._~!$&'()*+,;=%`;
 const authority = String.raw`(?:[${name}:]*@)?(?:\[([^\]]*)\]|[${name}]*)(?::\d*)?`;
 const hierarchy = String.raw`(?:\/\/${authority}(?:\/[${name}:@/]*)?|(?!\/\/)[${name}:@/]*)`;
-/** With the scheme, and what stands in brackets in place of a host name. */
+/** Captures the scheme, and the address in brackets that replaces a host name. */
 const reference = new RegExp(String.raw`^([a-z][a-z0-9+.-]*:)?${hierarchy}(?:\?[${name}:@/?]*)?(?:#[${name}:@/?]*)?$`, "i");
 const wrongEscape = /%(?![0-9a-f]{2})/i;
 const futureAddress = /^v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+$/i;
@@ -23,7 +23,7 @@ export function isUri(text: string): boolean {
 export function isUriReference(text: string): boolean {
   const parts = reference.exec(text);
   if (parts === null || !areParts(text, parts)) return false;
-  // A colon in the first segment of a path would end a scheme.
+  // A colon in the first segment of a relative path would be read as the end of a scheme.
   return parts[1] !== undefined || !/^[^/?#]*:/.test(text);
 }
 
@@ -42,7 +42,7 @@ const variableCharacter = "(?:[a-z0-9_]|%[0-9a-f]{2})";
 const variable = new RegExp(String.raw`^${variableCharacter}+(?:\.${variableCharacter}+)*(?::[1-9]\d{0,3}|\*)?$`, "i");
 
 export function isUriTemplate(text: string): boolean {
-  // An expression that is right leaves a character that is right, too; one that is not leaves a brace.
+  // Replaces a valid expression by a valid character, and an invalid one by a brace, which is invalid.
   const literals = text.replace(/\{([^{}]*)\}/g, (_, expression: string) => (isExpression(expression) ? "-" : "{"));
   return !notInTemplate.test(literals) && !wrongEscape.test(literals);
 }
@@ -55,8 +55,8 @@ function isExpression(text: string): boolean {
 }
 
 /**
- * A web address with a host name of two labels or more, or a public IPv4 address. Those that are not private are spelt
- * out. Expressions that look ahead for private ones, run by JavaScript, took seconds for a text of 30 characters.
+ * A web address with a host name of two or more labels, or a public IPv4 address. Public addresses are listed explicitly:
+ * JavaScript expressions with lookaheads for private addresses took seconds for a text of 30 characters.
  */
 const octet = String.raw`(?:1?\d{1,2}|2[0-4]\d|25[0-5])`;
 const publicPair = [
@@ -77,7 +77,7 @@ const url = RE2JS.compile(
   RE2JS.CASE_INSENSITIVE,
 );
 
-/** Longer ones are not valid: a browser takes no more, and each character takes as many steps as the expression has parts. */
+/** Longer URLs are invalid: browsers reject them too, and each character costs as many steps as the expression has parts. */
 const urlCharsMax = 100_000;
 
 export function isUrl(text: string): boolean {

@@ -44,7 +44,7 @@ export function startPerson({ world, plan, fleet, table, storm }: GraphSimulatio
     const { up } = fleet.host(world.random.between(0, plan.slots.length - 1));
     const letters = [...table.packets.values()].filter(({ state }) => state === "dead");
     const letter = letters.length > 0 && up ? world.random.pick(letters) : undefined;
-    if (letter && world.random.chance(plan.reinject)) void up?.reinject(packetId(letter.no)).catch(() => {});
+    if (letter && world.random.chance(plan.reinject)) void up?.retry(packetId(letter.no)).catch(() => {});
     else if (letter && world.random.chance(plan.discard)) void up?.discard(packetId(letter.no)).catch(() => {});
     world.after(world.random.between(1, plan.leaseMs), () => void look());
   };

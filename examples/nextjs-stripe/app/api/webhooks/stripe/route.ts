@@ -2,7 +2,7 @@ import { start } from "onceflow/workflow/api";
 import { isFromStripe } from "../../../../lib/signature";
 import { processStripeEvent, type StripeEvent } from "../../../../workflows/process-stripe-event";
 
-/** A delivery of Stripe's. The id of its event is the id of the run: delivered again, at once or days later, it is that run. */
+/** A delivery from Stripe. The event id is the run id, so a second delivery, at once or days later, finds the same run. */
 export async function POST(request: Request): Promise<Response> {
   const secret = process.env.STRIPE_WEBHOOK_SECRET;
   if (!secret) return Response.json({ error: "STRIPE_WEBHOOK_SECRET is not set" }, { status: 500 });

@@ -1,8 +1,8 @@
 import { createRuntime, type FlowPlan, type Runtime } from "../exports/graph.js";
 import { withStore } from "./open-store.js";
 
-/** A runtime that executes nothing: it triggers, looks, and moves dead letters. */
-export async function withLookingRuntime<T>(
+/** Runs `work` with a runtime that executes no nodes: it triggers flows, reads executions, and retries or discards dead letters. */
+export async function withClientRuntime<T>(
   {
     store: url,
     documents = [],

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { tellError } from "./tell-error.js";
+import { reportError } from "./report-error.js";
 
-function said(): string[] {
+function captureStderr(): string[] {
   const texts: string[] = [];
   const stderr = vi.spyOn(process.stderr, "write").mockImplementation((text) => {
     texts.push(String(text));
@@ -12,8 +12,8 @@ function said(): string[] {
   return texts;
 }
 
-test("what a call of the system said is one line", () => {
-  const texts = said();
+test("prints the error of a system call in one line", () => {
+  const texts = captureStderr();
   const error = (() => {
     try {
       return readdirSync("not/there");
@@ -21,10 +21,10 @@ test("what a call of the system said is one line", () => {
       return caught;
     }
   })();
-  expect([tellError(error), texts]).toEqual([1, [expect.stringMatching(/^ENOENT: .*'not\/there'\n$/)]]);
+  expect([reportError(error), texts]).toEqual([1, [expect.stringMatching(/^ENOENT: .*'not\/there'\n$/)]]);
 });
 
-test("a mistake of ours is shown whole", () => {
-  const ours = new TypeError("undefined is not a function");
-  expect(() => tellError(ours)).toThrow(ours);
+test("rethrows an unexpected error, so that its stack is shown", () => {
+  const bug = new TypeError("undefined is not a function");
+  expect(() => reportError(bug)).toThrow(bug);
 });

@@ -1,39 +1,39 @@
 import { NotApplied } from "../core/errors/errors.js";
 import type { Attempt } from "../core/ledger/run-attempt.js";
 import { runBounded } from "../core/work/bounded-attempt.js";
-import type { Asked, Execute } from "./asked.js";
 import { within } from "./current-attempt.js";
+import type { Execute, IncomingRequest } from "./incoming-request.js";
 import type { Policy } from "./options.js";
 import { Refusal } from "./problem.js";
 import type { Captured } from "./reply.js";
 import { type StoredResponse, toStored } from "./stored-response.js";
 
 /**
- * How the handler failed. "responded": it made a response that is not to be kept, and we threw `error` in its place. "threw":
- * `error` is the handler's own.
+ * How the handler failed. "responded": its response must not be stored, so `run` threw `error` instead. "threw": `error` is the
+ * handler's own.
  */
 interface Failure {
   readonly kind: "responded" | "threw";
   readonly error: unknown;
 }
 
-/** One execution of the handler, and how it ended. Most duplicates never have one: it costs little until it runs. */
-export class Attempted<From> {
+/** One execution of the handler and how it ended. Cheap until it runs, because most duplicates never run the handler. */
+export class HandlerExecution<From> {
   readonly #policy: Policy<From>;
-  readonly #asked: Asked<From>;
+  readonly #incoming: IncomingRequest<From>;
   readonly #execute: Execute;
   #failure: Failure | undefined;
   #cancelOverdue: () => void = () => {};
   #rejectOverdue: (error: Refusal) => void = () => {};
-  /** Rejects when the outcome takes too long to be saved. The saving goes on. */
+  /** Rejects if saving the outcome takes too long. Saving continues in the background. */
   readonly overdue: Promise<never>;
   whole = true;
-  /** The handler was called. */
+  /** Whether the handler was called. */
   ran = false;
 
-  constructor(policy: Policy<From>, asked: Asked<From>, execute: Execute) {
+  constructor(policy: Policy<From>, incoming: IncomingRequest<From>, execute: Execute) {
     this.#policy = policy;
-    this.#asked = asked;
+    this.#incoming = incoming;
     this.#execute = execute;
     this.overdue = new Promise((_, reject) => {
       this.#rejectOverdue = reject;
@@ -46,8 +46,8 @@ export class Attempted<From> {
     const captured = await this.#bounded(attempt).finally(() => this.#watchSaving());
     const { status, whole } = captured;
     this.whole = whole;
-    if (keeps(status)) return toStored(captured, keptHeader, this.#asked.method === "HEAD");
-    // Below 500 the handler has refused, and says so: nothing was done. From 500 on the class of the effect decides.
+    if (keeps(status)) return toStored(captured, keptHeader, this.#incoming.method === "HEAD");
+    // Below 500 the handler rejected the request, so nothing was done. From 500 on the effect class decides.
     const error = status < 500 ? new NotApplied(`answered ${status}`) : new ServerError(`answered ${status}`);
     this.#failure = { kind: "responded", error };
     throw error;
@@ -57,7 +57,7 @@ export class Attempted<From> {
     const { store, timeoutMs, graceMs } = this.#policy;
     let late: Refusal | undefined;
     const overdueError = () => {
-      late = new Refusal("timeout", "the handler did not end in time");
+      late = new Refusal("timeout", "the handler did not finish in time");
       return late;
     };
     const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, (bounded) =>
@@ -69,10 +69,10 @@ export class Attempted<From> {
     });
   }
 
-  /** However the handler ended, its outcome has to be saved before the client gets an answer. */
+  /** Limits the time for saving: the client gets its response only after the outcome is saved. */
   #watchSaving(): void {
     const { store, timeoutMs } = this.#policy;
-    const overdue = () => this.#rejectOverdue(new Refusal("not-saved", "the store cannot be reached"));
+    const overdue = () => this.#rejectOverdue(new Refusal("not-saved", "the store is unreachable"));
     this.#cancelOverdue = store.clock.after(timeoutMs, overdue, true);
   }
 
@@ -80,13 +80,13 @@ export class Attempted<From> {
     this.#cancelOverdue();
   }
 
-  /** How the handler failed, if `once` has thrown because of that: it throws the handler's error itself, and any other is not the handler's. */
+  /** How the handler failed, if `error` is the error it failed with; undefined for errors of the ledger. */
   failedBy(error: unknown): Failure["kind"] | undefined {
     return this.#failure !== undefined && this.#failure.error === error ? this.#failure.kind : undefined;
   }
 }
 
-/** Named in the attempt log. */
+/** Its name appears in the attempt log. */
 class ServerError extends Error {
   override readonly name = "ServerError";
 }

@@ -16,33 +16,37 @@ import type { Handled } from "./handled.js";
 import { letterOf } from "./letter.js";
 import { type Message, plainMessage } from "./message.js";
 import type { Policy } from "./options.js";
-import { redriveId } from "./redrive-record.js";
+import { retryRecordId } from "./retry-record.js";
 import { type AnyMessageHandler, bodyOf } from "./task.js";
 
-export interface RedriveOptions extends HandleOptions {
-  /** For a dead letter whose own could not be kept; or another one in its place. */
+/** Options of `inbox.retry`. */
+export interface RetryDeadLetterOptions extends HandleOptions {
+  /** The message to handle, if it could not be stored with the dead letter, or to replace the stored one. */
   readonly message?: Message;
 }
 
+/** @deprecated Use `RetryDeadLetterOptions`. */
+export type RedriveOptions = RetryDeadLetterOptions;
+
 /**
- * Tries a dead letter once more. It stays one until that has succeeded: whoever dies on the way has lost nothing, and the
- * next redrive begins anew, or finds what this one has recorded.
+ * Retries a dead letter. It stays a dead letter until the handler succeeds: if the process dies meanwhile, nothing is lost, and
+ * the next retry starts again or finds the recorded result.
  */
-export async function redrive(
+export async function retryDeadLetter(
   policy: Policy,
   ref: DeadLetterRef,
   fn: AnyMessageHandler | undefined,
-  how: RedriveOptions,
+  how: RetryDeadLetterOptions,
 ): Promise<Handled> {
   const { store, timeoutMs, graceMs } = policy;
   const dead = await findDead(policy, recordOf(policy, ref));
   if ("processed" in dead) return { status: "duplicate", result: dead.processed };
   const { record } = dead;
   const { run, tx } = bodyOf(policy, messageOf(record, how.message), fn);
-  const options = { ...redriveOptions(policy, record), ...(tx === undefined ? {} : { tx }) };
+  const options = { ...retryOptions(policy, record), ...(tx === undefined ? {} : { tx }) };
   const overdueError = () => tookTooLong(timeoutMs);
   const body: Handler<unknown> = (attempt) =>
-    runBounded(store.clock, again(record, attempt), { timeoutMs, graceMs, overdueError }, async (bounded) => await run(bounded));
+    runBounded(store.clock, asNextAttempt(record, attempt), { timeoutMs, graceMs, overdueError }, async (bounded) => await run(bounded));
   let failed: Extract<Handled, { readonly status: "dead" }> | undefined;
   try {
     const rules: AttemptRules = {
@@ -53,7 +57,7 @@ export async function redrive(
     };
     const stoppable = how.signal === undefined ? options : { ...options, signal: how.signal };
     const attempt = () => runUnderKey({ store, options: stoppable, handler: body, rules });
-    // Not beside a suspect, against which its death would count.
+    // Waits while a suspect runs alone: a crash of this retry would count against the suspect.
     const result = await InHand.of(store).beside(attempt, how.signal);
     return await finish(policy, record, result);
   } catch (error) {
@@ -61,35 +65,35 @@ export async function redrive(
     if (error instanceof RunningError) return { status: "held", forMs: error.retryAfterMs ?? policy.leaseMs };
     if (error instanceof LeaseLostError) return { status: "held", forMs: policy.leaseMs };
     if (!(error instanceof ResultNotKeptError)) throw error;
-    await complete(policy, record, null, "redriven");
+    await complete(policy, record, null, "retried");
     return { status: "duplicate" };
   }
 }
 
-/** Takes a dead letter out: its copies are duplicates from now on, and nothing has run. */
+/** Removes a dead letter without running a handler: copies of its message are duplicates from then on. */
 export async function discard(policy: Policy, ref: DeadLetterRef): Promise<void> {
   const dead = await findDead(policy, recordOf(policy, ref));
   if ("processed" in dead) return;
   const { record } = dead;
-  // Not beside a redrive: whether it was processed or discarded has to be one of the two.
-  const result = await once(policy.store, redriveOptions(policy, record), () => complete(policy, record, null, "discarded"));
-  // A redrive had succeeded, and died before it could say so.
+  // Under the same record as a retry, so that a letter is never both processed and discarded.
+  const result = await once(policy.store, retryOptions(policy, record), () => complete(policy, record, null, "discarded"));
+  // An earlier retry succeeded, and its process died before it completed the letter.
   if (result.status === "replayed") await finish(policy, record, result);
 }
 
 function messageOf(record: LedgerRecord, given: Message | undefined): Message {
   const { message, omitted } = given === undefined ? letterOf(record) : { message: given, omitted: "" };
   if (message !== undefined) return plainMessage(message);
-  throw new InvalidInputError("message", `was not kept with this dead letter (${omitted}); hand it in: redrive(key, fn, { message })`);
+  throw new InvalidInputError("message", `was not stored with this dead letter (${omitted}); pass it: retry(key, fn, { message })`);
 }
 
-function redriveOptions({ leaseMs, retentionMs }: Policy, record: LedgerRecord): OnceOptions {
-  // The second of two at once does not wait: after a failure it would only repeat it.
-  return { ...redriveId(record), leaseMs, retentionMs, onRunning: "throw" };
+function retryOptions({ leaseMs, retentionMs }: Policy, record: LedgerRecord): OnceOptions {
+  // A second concurrent retry does not wait: if the first fails, it would only repeat the failure.
+  return { ...retryRecordId(record), leaseMs, retentionMs, onRunning: "throw" };
 }
 
-/** The attempt at the redrive's record, as one more of the message's own. */
-function again({ scope, key, attempt: before }: LedgerRecord, attempt: Attempt): Attempt {
+/** Presents an attempt under the retry record as the message's next attempt, with the message's key and effect key. */
+function asNextAttempt({ scope, key, attempt: before }: LedgerRecord, attempt: Attempt): Attempt {
   const { number, startedAt, tx } = attempt;
   return {
     ...{ scope, key, effectKey: effectKeyOf(scope, key), number: before + number, startedAt },
@@ -102,13 +106,13 @@ function again({ scope, key, attempt: before }: LedgerRecord, attempt: Attempt):
 
 async function finish(policy: Policy, record: LedgerRecord, result: OnceResult<unknown>): Promise<Handled> {
   const { status, value, attempt } = result;
-  await complete(policy, record, await encodeResult(policy.store, value), "redriven");
+  await complete(policy, record, await encodeResult(policy.store, value), "retried");
   return status === "executed"
     ? { status: "processed", attempt: record.attempt + attempt, result: value }
     : { status: "duplicate", result: value };
 }
 
-/** Stale: its retention was over in between, and the key is somebody else's. */
+/** A stale answer is ignored: the letter expired meanwhile, and its key belongs to a new operation. */
 async function complete({ store }: Policy, { scope, key, attempt }: LedgerRecord, outcome: string | null, note: string): Promise<void> {
   const to = { state: "completed" as const, outcome };
   await saveOutcome(store, { verb: "resolve", scope, key, owner: newOwner(), attempt, to, note, erase: true });
